@@ -40,11 +40,41 @@ TURNED = {
     "one image": lambda: (F.instance_norm, (randn(1, 24, 9, 8).half().contiguous(memory_format=LAST),)),
     "to float32": lambda: (lambda x: F.instance_norm(x.float()), (randn(2, 16, 4, 8).to(bf16).contiguous(memory_format=LAST),)),
 }
+
+
+def group_norm(x, w, b):
+    """Of images, groups and channels of a group last."""
+    m = x.mean((1, 3), keepdim=True, dtype=torch.float32)
+    d = x - m
+    return F.relu(d * torch.rsqrt((d * d).mean((1, 3), keepdim=True) + 1e-5) * w + b).to(x.dtype)
+
+
+def grouped(images, points, groups, channels, type_):
+    return lambda: (group_norm, tuple(t.to(type_) for t in (randn(images, points, groups, channels), randn(groups, channels), randn(groups, channels))))
+
+
+def first(x):
+    return F.group_norm(x, x.shape[1] // 4).contiguous()
+
+
+# Rows of several neighbours, which share their reductions: whole vectors of one, rows that are parts of vectors, and an odd number of vectors.
+GROUPED = {
+    "a vector": grouped(2, 70, 8, 8, bf16),
+    "several vectors": grouped(2, 70, 4, 16, torch.float32),
+    "halves of vectors": grouped(3, 33, 16, 4, torch.float16),
+    "ten channels": grouped(2, 70, 32, 10, bf16),
+    "ten channels in float32": grouped(1, 130, 32, 10, torch.float32),
+    "threads of no row": grouped(11, 70, 6, 8, bf16),
+    "thirty channels": grouped(1, 64, 32, 30, bf16),
+    "more blocks than groups": grouped(1, 500, 16, 8, torch.float32),
+    "written one behind the other": lambda: (first, (randn(3, 32, 9, 8).contiguous(memory_format=LAST) + 1,)),
+}
 # What a kernel's own schedule becomes.
 SCHEDULES = {
     "chosen": {},
     "read again": {"kept": 0, "cluster": 1},
     "two blocks": {"threads": 64, "cluster": 2, "unroll": 2, "kept": 2},
+    "runs": {"unroll": 4, "run": 2, "kept": 1},
     "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1},
 }
 

@@ -2,30 +2,32 @@
 
 A vector's lanes are neighbouring rows, and so are those of a few threads side by side; the other threads of a block, and the blocks of a cluster, have
 other points of these rows.  What a phase reads is kept in shared memory for the next ones.  Partial results meet by shuffles, in shared memory, and
-in distributed shared memory.
+in distributed shared memory.  Rows that share their reductions are of one block, whose parts meet there before those of the cluster's blocks do.
 """
 
 import math
 from dataclasses import dataclass
 
-from inferno.codegen.shuffles import exchange
-from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
-from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory
+from inferno.codegen.cluster import await_cluster
+from inferno.codegen.column_totals import ColumnTotals, is_whole
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.joining import convert, tree
+from inferno.codegen.joining import convert
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.row_values import unused
 from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref
+from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, kept_accesses, parse, row_runs
 from inferno.schedule.combiners import Combiner
+from inferno.schedule.reductions import STATIC
+from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 from inferno.target import Target
 
@@ -35,7 +37,7 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     c, s, name = parse(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} does not go over rows side by side")
-    if s.threads % 32 or s.threads & (s.threads - 1) or 32 % s.across or c.count % s.vector or s.across * s.vector > s.threads:
+    if not s.fits(c) or c.run_sizes[-1] % s.run:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
         recognise_maximum(step.generic)
@@ -43,20 +45,41 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     width = 32 if max(s.blocks(c) * s.threads, 2 * c.count * c.width, *(b.count for b in buffers)) < 2**31 else 64
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
-    side = s.across * s.vector
-    # For each result what warps have, what the block has, and the whole.
-    shared = [(count, stored_type(k.total)) for count in (s.threads // 32 * side, side, side) for _, k in reduced]
+    # What warps or threads have, which reductions of different phases leave in the same place; for each result what the block has, and the whole; and of rows
+    # that share a reduction what each has.
+    lists, parts = _places(c)
+    side = s.across * (1 if is_whole(s, c) else s.vector)
+    shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
+    shared += [(side, stored_type(k.total)) for _ in range(2 + (c.together > 1)) for _, k in reduced]
+    if sum(count * type_.width // 8 for count, type_ in shared) > STATIC:
+        raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}: what threads leave each other is too much")
     kept = s.kept_bytes(c)
     with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
-        _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors).emit()
+        emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
+        emitter.parts, emitter.lists = parts, len(lists)
+        emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
 
+def _places(c: RowKernel) -> tuple[list[ir.Type], dict[int, int]]:
+    """The types of arrays for the reductions of a phase, and which one each reduction has."""
+    lists: list[ir.Type] = []
+    places: dict[int, int] = {}
+    for phase in range(c.phases):
+        free = list(range(len(lists)))
+        for v, k in ((v, k) for step in c.steps if step.phase == phase for v, k in zip(step.results, step.combiners) if k is not None):
+            places[v] = next((i for i in free if lists[i] == stored_type(k.total)), len(lists))
+            if places[v] == len(lists):
+                lists.append(stored_type(k.total))
+            free = [i for i in free if i != places[v]]
+    return lists, places
+
+
 @dataclass
-class _Columns(Emitter):
+class _Columns(ColumnTotals, Emitter):
     """``_rows`` are vectors here, a lane a row."""
 
     def emit(self) -> None:
@@ -97,8 +120,15 @@ class _Columns(Emitter):
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         return self.again(reducing, running, stored)
 
-    def identities(self, running: list[tuple[int, Combiner]]) -> list[ir.Value]:
-        return [as_vector(k.identity(k.total), self.s.vector) for _, k in running]
+    def place_turn(self, turn: ir.Value, begin: int, end: int) -> None:
+        ints, s = self.ints, self.s
+        if s.run == 1:
+            super().place_turn(turn, begin, end)
+            return
+        first = ints.mul(ints.add(ints.mul(turn, self.stride * (s.unroll // s.run)), self.first), s.run)
+        for u in range(s.unroll):
+            at = ints.add(first, u // s.run * self.stride * s.run + u % s.run)
+            self.place(u, at, None if end * self.stride * s.unroll > self.c.width else -1)
 
     def place(self, chunk: object, point: Integer, number: int | None) -> None:
         inside = None
@@ -119,9 +149,6 @@ class _Columns(Emitter):
         if before is None:
             return found
         return [k.combine(a, b) for (_, k), a, b in zip(running, before, found)]
-
-    def total(self, combiner: Combiner, value: ir.Value) -> ir.Value:
-        return convert(value, combiner.total)
 
     def indices(self, step: RowStep, chunk: object) -> list[ir.Value]:
         zero, ints, c = arith.constant(ir.IndexType.get(), 0), self.ints, self.c
@@ -165,77 +192,41 @@ class _Columns(Emitter):
                     self.kept.store(at, chunk, self._points[key])
         return self._points[key]
 
-    def write(self, stored: list, chunk: object) -> None:
-        point, inside = self._chunk[chunk]
-        values = [as_vector(self.value(d.source, chunk), self.s.vector) for d in stored]
+    def write(self, stored: list, chunk: int) -> None:
+        if not stored or (chunk + 1) % self.s.run:
+            return
+        chunks = range(chunk + 1 - self.s.run, chunk + 1)
+        inside = self._chunk[chunk][1]  # so are the points beside it
+        values = [[as_vector(self.value(d.source, i), self.s.vector) for i in chunks] for d in stored]
 
         def put() -> None:
-            for d, value in zip(stored, values):
-                self.put(d.access, self.offset(d.access, point), value)
+            for d, run in zip(stored, values):
+                self.put(d.access, [self.offset(d.access, self._chunk[i][0]) for i in chunks], run)
 
-        if stored:
-            self.where([x for x in (inside, self.mine) if x is not None], put)
+        self.where([x for x in (inside, self.mine) if x is not None], put)
 
-    def put(self, at: Access, offset: Integer, value: ir.Value) -> None:
-        """Write a vector's rows; one by one where they lie apart, which a warp's points make whole sectors of."""
-        buffer, step = self.buffers[at.argument], at.strides[self.c.rows[-1]]
+    def put(self, at: Access, offsets: list[Integer], values: list[ir.Value]) -> None:
+        """Write a vector's rows, of neighbouring points; where rows lie apart one by one, a warp's points of each being whole sectors."""
+        buffer, step, point = self.buffers[at.argument], at.strides[self.c.rows[-1]], at.strides[self.c.runs[-1][-1]]
         if step == 1:
-            store_vector(self.ints, value, buffer, offset, self.alignment(at))
+            for offset, value in zip(offsets, values):
+                store_vector(self.ints, value, buffer, offset, self.alignment(at))
             return
-        for i, x in enumerate(lanes_of(value)):
-            store(self.ints, x, buffer, self.ints.add(offset, i * step))
+        lanes, wide = [lanes_of(v) for v in values], len(values) > 1 and point == 1
+        for i in range(self.s.vector):
+            if wide:
+                store_vector(self.ints, join([x[i] for x in lanes]), buffer, self.ints.add(offsets[0], i * step), self.aligned_points(at))
+                continue
+            for offset, x in zip(offsets, lanes):
+                store(self.ints, x[i], buffer, self.ints.add(offset, i * step))
+
+    def aligned_points(self, at: Access) -> int:
+        """Neighbouring points of a row that are aligned together where a thread's run begins."""
+        aligned, strides = 1, [at.strides[d] for d in (*self.row, self.c.rows[-1], *(run[-1] for run in self.c.runs[:-1]))]
+        while aligned < self.s.run and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
+            aligned *= 2
+        return aligned
 
     def put_row(self, at: Access, value: ir.Value) -> None:
         vector = as_vector(value, self.s.vector)
         store_vector(self.ints, vector, self.buffers[at.argument], self.row_offset(at), self.alignment(at))
-
-    # Where threads meet.
-
-    def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
-        ints, s, count = self.ints, self.s, len(self.places)
-        side, warps = s.across * s.vector, s.threads // 32
-        lanes = {n: lanes_of(parts[n]) for n, _ in running}
-        distance = 16
-        while distance >= s.across:
-            lanes = {n: [k.combine(x, exchange(x, distance)) for x in lanes[n]] for n, k in running}
-            distance //= 2
-        of_warps, of_block, whole = ([self.shared[self.places[n] + i * count] for n, _ in running] for i in range(3))
-        types = [k.total for _, k in running]
-        begin = ints.add(ints.mul(ints.div(self.thread, 32), side), self.column)
-
-        def put() -> None:
-            for (n, _), array in zip(running, of_warps):
-                for i, x in enumerate(lanes[n]):
-                    memref.store(to_memory(x), array, [ints.index(begin, i * s.across)])
-
-        self.where([ints.less(ints.rem(self.thread, 32), s.across)], put)
-        gpu.barrier()
-        own = ints.less(self.thread, side)
-
-        def add_warps() -> None:
-            for (_, k), array, to, type_ in zip(running, of_warps, of_block if s.cluster > 1 else whole, types):
-                each = [from_memory(memref.load(array, [ints.index(self.thread, w * side)]), type_) for w in range(warps)]
-                memref.store(to_memory(tree(k, each)), to, [ints.index(self.thread)])
-
-        self.where([own], add_warps)
-        if s.cluster > 1:
-            wait_for_cluster()
-
-            def add_blocks() -> None:
-                for (_, k), array, to, type_ in zip(running, of_block, whole, types):
-                    each = [from_memory(read_remote(array, rank, self.thread), type_) for rank in range(s.cluster)]
-                    memref.store(to_memory(tree(k, each)), to, [ints.index(self.thread)])
-
-            self.where([own], add_blocks)
-        gpu.barrier()
-        if s.cluster > 1 and not any(step.reduces and step.phase > self.now for step in self.c.steps):
-            arrive_in_cluster()
-        totals = {
-            n: join([from_memory(memref.load(array, [ints.index(self.column, i * s.across)]), type_) for i in range(s.vector)])
-            for (n, _), array, type_ in zip(running, whole, types)
-        }
-        for step in reducing:
-            for n, k, start in zip(step.results, step.combiners, step.starts):
-                if k is not None:
-                    begins = as_vector(convert(arith.constant(k.narrow, start), k.total), s.vector)
-                    self._rows[n] = convert(k.combine(begins, totals[n]), k.narrow)

@@ -1,26 +1,38 @@
 """The schedule of kernels that go over rows whose neighbours in memory are other rows: norms of images with channels last, softmax along the first
-dimension."""
+dimension.
 
-from dataclasses import dataclass
-from math import ceil, prod
+Where a few neighbours are of one row, as the channels of a group norm's group are, they are rows of their own here, which share their reductions
+(``group_channels.py``).
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, gcd, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access, merge
 from inferno.schedule.cost import bit_width
+from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.rows import estimated, read_rows, row_bytes
+from inferno.schedule.turned_rows import most_beside, run_of
 from inferno.target import Target
 
 # Of the rate of a copy: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
-_SIDE = 4  # threads side by side: 64 bytes of a line
+_RUNS = 0.68  # of rows that are written one behind the other by runs of points (turned_rows.py has their times)
+# Of rows that share their reductions, and microseconds of their own.  On an H200 group norms in bf16 took (and are estimated) 96 us (86) for 64x256x64x64, 15.9
+# (14) for 8x256x64x64, 9.7 (7) for 2x320x64x64, 7.0 (6) for 1x512x64x64, but 24 (13) for 2x960x64x64, and 44 (22) for 1x128x256x256, in narrow pieces, of
+# which other kernels are estimated to take less than they do, too; by whole rows 281, 34, 13, 7, 37 and 60.
+_GROUPED, _SHARED = 0.82, 1.5
 _FEWEST = 64  # threads of a block: of fewer points than those of a row, more are side by side (256x2x1024 took an H100 20.3 us by 4, of which 14 idle)
 _SECTOR = 32  # bytes that memory moves at least
+_UNROLL = 4
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
 _MOST = 220_000
+_THREADS, _HELD = 512, 190_000  # of a block whose rows share their reductions, which leave parts in shared memory, too
 _PORTABLE = 8
 # Points of a row, and of all, from which rows were timed that are written one behind the other: on an H200 an instance norm of 64x256x64x64 with
 # channels last took 117 us in bf16 and 230 in float32, 352 and 261 with transpositions; of 128x512x28x28 86 and 129, 271 and 202.
@@ -28,13 +40,16 @@ _TIMED, _LARGE = 784, 1 << 24
 # And rows and points of norms, of sums and of squared distances from their means: with weights of 8x320x64x64 32 us in bf16, 42 in float32 and 31 in
 # float16, which were 65, 49 and 66 with transpositions; without weights 16x128x64x64 in bf16 14.8 (42.8), 4x256x64x64 in float32 14.2 (15.4).
 _NORMED_ROWS, LEAST = 1024, 4 << 20
+# And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
+_GROUPED_LEAST = 1 << 20
 _FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
 
 
 @dataclass(frozen=True)
 class Columns:
     """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
-    other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory."""
+    other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
+    neighbours in their row, which a thread writes together where rows are written one behind the other."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
@@ -46,6 +61,7 @@ class Columns:
     cluster: int = 1
     unroll: int = 4
     kept: int = 0
+    run: int = 1
 
     @property
     def along(self) -> int:
@@ -64,6 +80,17 @@ class Columns:
 
     def blocks(self, c: RowKernel) -> int:
         return ceil(c.count // self.vector / self.across) * self.cluster
+
+    @property
+    def by_shuffles(self) -> bool:
+        """Whether threads of a warp bring together what they have; otherwise all leave it in shared memory."""
+        return 32 % self.across == 0
+
+    def fits(self, c: RowKernel) -> bool:
+        side = self.across * self.vector
+        whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
+        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0
+        return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 
 def row_runs(c: RowKernel) -> list[list[int]]:
@@ -86,11 +113,15 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
     c = parse(kernel, target)
-    return c if c is not None and (not turns(c) or _is_timed(c) or takes_unmeasured(kernel.operation)) else None
+    if c is None or takes_unmeasured(kernel.operation) or (c.together == 1 and not turns(c)):
+        return c
+    return c if _is_timed(c) else None
 
 
 def _is_timed(c: RowKernel) -> bool:
-    """Whether rows that are written one behind the other are like those that were timed."""
+    """Whether rows that are written one behind the other, or share their reductions, are like those that were timed."""
+    if c.together > 1:
+        return c.count * c.width >= (LEAST if turns(c) else _GROUPED_LEAST)
     read = {a for s in c.steps for a in s.extras if c.wide(a)}
     reduced = [k for s in c.steps for k in s.combiners if k is not None]
     norm = len(reduced) == 2 and all(k.sums for k in reduced)
@@ -104,6 +135,8 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if c is None:  # of one image with channels last, which its reductions read as it lies, and maps by rows
         c = read_rows(kernel, target, parse_by_loops)
         c = c if c is not None and c.rows and c.rows[-1] != len(c.sizes) - 1 else None
+    if c is not None and (channels := channels_of_groups(c)) is not None and pick_side(channels, lanes(channels), target) is not None:
+        c = channels
     if c is None or c.varies or c.joined or not c.rows or (lanes(c) == 1 and c.count * c.width > _FEW):
         return None
     if c.rows[-1] != len(c.sizes) - 1 and not turns(c):
@@ -119,7 +152,7 @@ def turns(c: RowKernel) -> bool:
     inner, point = c.rows[-1], c.runs[-1][-1]
     read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
     side = all(a.strides[inner] == 1 and a.strides[point] not in (0, 1) for a in read)
-    return bool(read) and side and inner < point and lanes(c) > 1 and all(_side(c) * lanes(c) * a.element.width >= 8 * _SECTOR for a in read)
+    return bool(read) and side and inner < point and lanes(c) > 1 and all(most_beside(c) * lanes(c) * a.element.width >= 8 * _SECTOR for a in read)
 
 
 def lanes(c: RowKernel) -> int:
@@ -136,7 +169,9 @@ def lanes(c: RowKernel) -> int:
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for."""
     vector = lanes(c)
-    side = _side(c) if vector > 1 else 32
+    if c.together > 1:
+        return _pick_groups(c, target)
+    side, run = most_beside(c) if vector > 1 else 32, run_of(c)
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
     across = min(side, 1 << (c.count // vector).bit_length() - 1)
@@ -148,15 +183,32 @@ def pick(c: RowKernel, target: Target) -> Columns:
     threads = 512
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
-    s = Columns(threads, across, vector, cluster, max(1, min(4, own // (threads // across))), 1)
+    unroll = max(1, min(_UNROLL, own // (threads // across)))
+    return _keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _MOST)
+
+
+def _pick_groups(c: RowKernel, target: Target) -> Columns:
+    """The same of rows that share their reductions."""
+    vector, run = lanes(c), run_of(c)
+    across, cluster = pick_side(c, vector, target)
+    own, unroll = ceil(c.width / cluster), max(_UNROLL, run)
+    if 32 % across == 0:
+        along = _THREADS // across
+        while across * along > _FEWEST and along * unroll > own:
+            along //= 2
+    else:  # threads are whole warps, and as few as there are points for in so many turns
+        step = 32 // gcd(32, across)
+        most = _THREADS // (across * step)
+        turns_ = ceil(own / (most * step * unroll))
+        along = step * max(1, min(most, ceil(own / (turns_ * step * unroll))))
+    unroll = max(1, min(unroll, own // along if 32 % across == 0 else ceil(own / along)))
+    return _keeping(Columns(across * along, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _HELD)
+
+
+def _keeping(s: Columns, c: RowKernel, most: int) -> Columns:
+    """The same with as many turns in shared memory as have room."""
     each = s.kept_bytes(c)
-    return Columns(threads, across, vector, cluster, s.unroll, min(s.rounds(c), _MOST // each) if each else 0)
-
-
-def _side(c: RowKernel) -> int:
-    """Threads side by side: where rows are written one behind the other, so few that a warp's points of a row are whole sectors."""
-    apart = [bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access) and d.access.strides[c.rows[-1]] != 1]
-    return min([_SIDE, *(32 * n // _SECTOR for n in apart)])
+    return replace(s, kept=min(s.rounds(c), most // each) if each else 0)
 
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
@@ -164,4 +216,8 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     kept = set(kept_accesses(c)) if s.kept >= s.rounds(c) else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
-    return estimated(c, s.blocks(c), s.cluster, 0, _RATE, target, beside=True) + again / (_RATE * 4e6)
+    rate, more = _RATE if s.run == 1 else _RUNS, 0.0
+    if c.together > 1 and not turns(c):
+        width = s.across * s.vector * min(a.element.width // 8 for a in kept_accesses(c))
+        rate, more = _GROUPED * efficiency(width) ** 0.5, _SHARED
+    return more + estimated(c, s.blocks(c), s.cluster, 0, rate, target, beside=True) + again / (rate * 4e6)

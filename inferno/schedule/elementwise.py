@@ -17,8 +17,10 @@ from inferno.target import Target
 # and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.  In float32, where a copy takes twice as long, these took 128.1 and 131.6.
 ACROSS = 2
 # Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76.  Of
-# bicubic's 16 elements, the columns of which neighbours share, two images' by 8 points are in registers.
+# bicubic's 16 elements, the columns of which neighbours share, 8 points are in registers, in 16 bits of two images, or of four where there are many points:
+# of 16x64x112x112 1 and 2 take 119 and 123 us in float32, of 4x64x128x128 39.7 and 41.2; in bf16 2 and 4 take 80.6 and 74.0, and 25.0 and 25.6.
 ACROSS_TAPS, _MOST_TAPS = 4, 8
+_MANY = 1 << 25
 # Threads of a block that reads where whole numbers say, and such numbers of each: a block's own are then read in the L1 cache.  gather of 8192x8192 in
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
 _LOOKING_UP, _LOOKED_UP = 512, 16
@@ -98,7 +100,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
     resizes = _resizes(point) and isinstance(point.points, int)
-    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * ACROSS:
+    each = _beside(point, len(taps), points) if resizes else 1
+    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
         vector = 8 if reused(point, ACROSS, 8, near=False) is not None else vector
     if resizes:
         while vector > 1 and inner % vector:
@@ -106,7 +109,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     near = takes_unmeasured(kernel.operation) and not resizes
     across = ACROSS if _narrowest(point) <= 2 or near else 1
     if resizes:
-        across = ACROSS_TAPS if len(taps) <= _MOST_TAPS else ACROSS
+        across = each
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across
                           or reused(point, across, vector, near) is None):
         across //= 2
@@ -134,6 +137,15 @@ def _resizes(point: Pointwise) -> bool:
     """Whether several elements are read for each point, at places that are computed."""
     taps, step = _taps(point)
     return len(taps) > 1 and step == 0
+
+
+def _beside(point: Pointwise, taps: int, points: int) -> int:
+    """Images of which a thread has the same points, where so many elements are read for each."""
+    if taps <= _MOST_TAPS:
+        return ACROSS_TAPS
+    if _narrowest(point) > 2:
+        return 1
+    return ACROSS_TAPS if points >= _MANY else ACROSS
 
 
 def _taps(point: Pointwise) -> tuple[list[ir.Operation], int]:

@@ -30,13 +30,15 @@ _MOST = 16  # kernels that become one
 # Microseconds of a small kernel behind others, and bytes that one moves in one: on an H200 the two of an RMSNorm of 65536x1024 took 209 us, the
 # three of a log_softmax 291, the four of a LayerNorm of 16x1024 3.7.
 _KERNEL, _RATE = 0.9, 3.9e6
+_IN_CACHE, _EACH = 0.6, 1.1  # of what is moved where the L2 cache keeps all, and then of a kernel: RMSNorm of 2x1M took 7.1 us, of 4x1M 11.4
 _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read again at little cost
 
 
 @dataclass
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``sums`` the reductions that read a value, ``kinds`` what is known of kernels by their names,
-    ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones."""
+    ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows by all
+    multiprocessors."""
 
     module: ir.Module
     main: func.FuncOp
@@ -46,6 +48,7 @@ class _Program:
     sums: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
+    few: dict[Hashable, float] = field(default_factory=dict)
 
     def number(self) -> None:
         self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
@@ -85,9 +88,23 @@ class _Program:
             kernel = self.merge(edges)
             read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows))
             form, c = next((found for found in read if found[1] is not None), (None, None))
+            if form is grid_rows and grid_rows.is_few(c):
+                s = form.pick(c, self.target)
+                if len(s.stages(c)) == 2 or c.count == 1:  # of several rows, sums and those of squared distances are one kernel later (merge-variances)
+                    self.few[key] = form.estimate(s, c, self.target)
+                form = rows
             self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
             kernel.operation.erase()
         return self.estimates[key]
+
+    def gains(self, edges: Edges) -> bool:
+        """Whether few long rows are worth one kernel of all multiprocessors beside several, for which the cache keeps what they read again."""
+        if not self.few or (found := self.few.get(pattern(edges))) is None:
+            return False
+        makers = [owner(root_of(v)) for call in edges.calls for v in inputs_of(call)]
+        if any(m is not None and m not in edges.calls and self.kind(m) == "reduction" for m in makers):
+            return False  # of rows' means, which are one kernel with what follows
+        return found < grid_rows.FASTER * sum(_cached(self.kernels[callee(call)], self.target) for call in edges.calls)
 
     def edges(self, calls: list[ir.Operation]) -> Edges | None:
         """What calls have to do with the rest; None where sizes are not known by the program's symbols."""
@@ -158,9 +175,10 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     if edges is None or all(_multiplies(program.kernels[callee(call)]) for call in edges.calls):
         return False  # products alone are merge-siblings'
     joined, apart = program.estimate(edges), _apart(program, edges)
-    if not always and joined >= apart and sums is not None and program.estimate(sums) < _apart(program, sums):
-        edges, joined, apart = sums, program.estimate(sums), _apart(program, sums)
-    merged = program.merge(edges) if always or joined < apart else None
+    gains = joined < apart or program.gains(edges)
+    if not always and not gains and sums is not None and program.estimate(sums) < _apart(program, sums):
+        edges, joined, apart, gains = sums, program.estimate(sums), _apart(program, sums), True
+    merged = program.merge(edges) if always or gains else None
     if merged is not None and not always and program.kind(head) == "map" and _reads_apart(merged, program.target):
         merged.operation.erase()
         merged = None
@@ -200,6 +218,13 @@ def alone(kernel: func.FuncOp, target: Target) -> float:
         return _KERNEL + moved
     s = reductions.pick(c, target)
     return max(reductions.estimate(s, c, target), _KERNEL * (1 + (s.chunks > 1)) + moved)
+
+
+def _cached(kernel: func.FuncOp, target: Target) -> float:
+    """The same where the L2 cache keeps what is read."""
+    c = reductions.read(kernel, target)
+    kernels = 1 + (c is not None and isinstance(c.count, int) and reductions.pick(c, target).chunks > 1)
+    return _EACH * kernels + _IN_CACHE * max(0.0, alone(kernel, target) - _KERNEL * kernels)
 
 
 def _moved_bytes(kernel: func.FuncOp) -> int:

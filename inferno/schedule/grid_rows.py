@@ -23,6 +23,16 @@ _LONG = 1 << 16  # points of a row, up to which rows are those of a block or of 
 # of 64x1M 171 and 140, of 128x1M in bf16 173 and 140; LayerNorm 221 and 150, in bf16 226 and 182, of 256x256K 171 and 147, of 512x128K 157 and 148, of 8x1M
 # 41 and 32.  Slower, and estimated so: softmax of 512x128K, 143 and 149, of 512x256K in bf16, 150 and 156.
 _TIMED, _TIMED_ROWS = 1 << 17, 8
+# Few rows, whose tensors the L2 cache keeps (bytes), are estimated by themselves: microseconds of a kernel, of a reduction that blocks wait for, of a phase and
+# of a group of blocks beside others, and bytes of a microsecond.  On an H200, us in clusters or several kernels and so: softmax of 1x128K in float32 4.7 and
+# 3.9, of 4x256K 7.8 and 6.4, 4x512K 12.4 and 7.8, 1x1M 10.9 and 7.1; in bf16 of 1x256K 6.0 and 4.4, 4x512K 9.8 and 7.0, 4x1M 15.2 and 9.0; LayerNorm of 1x512K
+# 8.5 and 6.9, in bf16 7.1 and 6.3, of 4x512K 14.3 and 8.2.  Slower, and estimated so: softmax of 4x128K in float32, 4.9 and 5.4, LayerNorm of 1x128K in bf16,
+# 4.8 and 5.4, RMSNorm of 2x512K in float32, 5.3 and 6.4.  Of 99 cases it is chosen for 41, none slower; 15 more would gain 3%.
+_FEW, _IN_CACHE = 8, 40e6
+_FEW_LAUNCH, _FEW_LEVEL, _FEW_PHASE, _FEW_GROUP, _FEW_RATE = 1.7, 1.3, 0.5, 0.35, 4.1e6
+# What such rows take in clusters: of a kernel, and of a point of 8 blocks and a byte of it.  (Softmax of 64K to 1M in bf16 took 3.5, 4.2, 6.0, 9.5 and 15.)
+_CLUSTER, _POINT, _BYTE = 2.5, 0.8e-5, 0.3e-5
+FASTER = 0.95  # of what others are estimated, with which few rows are worth while
 _THREADS, _FEWEST = 704, 128
 _VECTORS, _HELD = 4, 48  # of a thread at most: vectors, and points with the weights that registers hold beside them
 _LAG, _AHEAD = 2, 4
@@ -167,13 +177,33 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if c is None or c.varies or c.joined or c.width < _LONG or not (_is_timed(c) or takes_unmeasured(kernel.operation)):
         return None
     s = pick(c, target)
-    return c if s is not None and estimate(s, c, target) < rows.estimate(rows.pick(c, target), c, target) else None
+    return c if s is not None and _is_faster(s, c, target) else None
+
+
+def _is_faster(s: GridRows, c: RowKernel, target: Target) -> bool:
+    """Whether that is expected of it, beside blocks that have rows of their own."""
+    other = rows.pick(c, target)
+    if not is_few(c):
+        return estimate(s, c, target) < rows.estimate(other, c, target)
+    apart = _POINT + _BYTE * narrowest(c)
+    return not s.ragged and estimate(s, c, target) < FASTER * (_CLUSTER + apart * c.width * 8 / other.cluster)
+
+
+def is_few(c: RowKernel) -> bool:
+    """Whether rows are so few that what they wait for takes longer than memory."""
+    return isinstance(c.count, int) and c.count <= _FEW and _moved(c) <= _IN_CACHE
+
+
+def _moved(c: RowKernel) -> int:
+    """Bytes of all that is read and written."""
+    moved = [*brought(c), *(d.access for d in c.destinations)]
+    return sum(rows.row_bytes(c, a) for a in moved) + sum(c.width * bit_width(a.element) // 8 for a in kept(c))
 
 
 def _is_timed(c: RowKernel) -> bool:
     """Whether rows like these were timed, of which the estimates chose the faster one: one tensor of floats, beside weights or alone."""
     points = brought(c)
-    return c.width >= _TIMED and c.count >= _TIMED_ROWS and len(points) == 1 and str(points[0].element) in ("f32", "bf16", "f16")
+    return c.width >= _TIMED and (c.count >= _TIMED_ROWS or is_few(c)) and len(points) == 1 and str(points[0].element) in ("f32", "bf16", "f16")
 
 
 def pick(c: RowKernel, target: Target) -> GridRows | None:
@@ -189,7 +219,7 @@ def pick(c: RowKernel, target: Target) -> GridRows | None:
         groups = min(c.count, target.multiprocessors // share) // together * together
         if groups and (s := _paced(GridRows(_THREADS, vector, share, groups, ragged=ragged), c, target)) is not None:
             found.append(s)
-    return min(found, key=lambda s: (round(estimate(s, c, target)), -s.blocks(), s.share), default=None)
+    return min(found, key=lambda s: (round(_steady(s, c, target)), -s.blocks(), s.share), default=None)
 
 
 def _paced(s: GridRows, c: RowKernel, target: Target) -> GridRows | None:
@@ -213,7 +243,15 @@ def _turn(s: GridRows, c: RowKernel, target: Target) -> float:
     return each * s.groups * max(1.0, s.per_block(c) * s.share / s.vectors(c)) * target.multiprocessors / s.blocks()
 
 
-def estimate(s: GridRows, c: RowKernel, target: Target) -> float:
-    """Microseconds."""
+def _steady(s: GridRows, c: RowKernel, target: Target) -> float:
+    """Microseconds of turns at the pace of memory."""
     turn = max(_LEAST, _turn(s, c, target), _LATENCY / (s.lag - 1))
     return _LAUNCH + ceil(c.count / s.groups) * turn + (len(s.stages(c)) - 1) * _LATENCY
+
+
+def estimate(s: GridRows, c: RowKernel, target: Target) -> float:
+    """Microseconds."""
+    if not is_few(c):
+        return _steady(s, c, target)
+    waits = _FEW_LEVEL * (len(s.stages(c)) - 1) + _FEW_PHASE * (c.phases - 1) + _FEW_GROUP * (s.groups - 1)
+    return _FEW_LAUNCH + waits + _moved(c) / _FEW_RATE

@@ -25,6 +25,7 @@ class RowKernel:
     value.  The sizes of rows may vary, and how far apart rows are.
 
     Every loop has more than one iteration, as far as that is known.  ``runs`` are the loops of columns, merged where every tensor walks them with one stride.
+    So many neighbouring rows as ``together`` says share their reductions.
     """
 
     sizes: tuple[Int, ...]
@@ -34,6 +35,7 @@ class RowKernel:
     steps: tuple[RowStep, ...]
     destinations: tuple[Destination, ...]
     kernel: ir.Module = field(repr=False)  # a copy of all of it, which the steps' operations are in
+    together: int = 1
 
     @property
     def count(self) -> Int:

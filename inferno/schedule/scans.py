@@ -149,7 +149,9 @@ def _along(c: ScanKernel, target: Target) -> Scans:
     lanes = max(min(_WARP, _power(ceil(vectors / each))), _power(ceil(vectors / items)))
     if lanes <= 2 * _WALKS:  # a row is one tile
         lanes = min(lanes, _WALKS)
-        return Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes))
+        # Vectors of 4 bytes as they were read: 500000 rows of 50 in bf16 took 31.4 us instead of 33.4, 1000000 of 30 38.5 and 39.0; of 16 bytes the same.
+        s = Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes), packed=(vector, c.bytes) == (2, 2))
+        return s if s.fits(c) else replace(s, packed=False)
     s = Scans(_WALKS, _WALKS, vector, items)
     if c.outer >= _BLOCKS * target.multiprocessors or s.tiles(c) <= _FEW:
         return s

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from column_cases import CASES, SCHEDULES, TURNED, choose
+from column_cases import CASES, GROUPED, SCHEDULES, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -46,9 +46,26 @@ def test_turned(unmeasured, name):
     right(name, cases=TURNED)
 
 
+@pytest.mark.parametrize("name", ["bf16", "float32", "threads of no row", "to float32"])
+@pytest.mark.parametrize("run", [2, 4])
+def test_turned_in_runs(unmeasured, monkeypatch, name, run):
+    """What a thread writes of a row are neighbours; of 35 points there are none."""
+    monkeypatch.setitem(SCHEDULES, "run", {"unroll": 4, "run": run, "kept": 1})
+    if name == "bf16":
+        with pytest.raises(CompileError, match="does not fit"):
+            right(name, "run", TURNED)
+    else:
+        assert "vector.store" in str(right(name, "run", TURNED).program.gpu)
+
+
 def test_turned_by_two_blocks(unmeasured):
     simulated = right("threads of no row", "two blocks", TURNED)
     assert_assembles(simulated.program.gpu, find_target("sm_90a"))
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups(unmeasured, name):
+    right(name, cases=GROUPED)
 
 
 def test_assembles():

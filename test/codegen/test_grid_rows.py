@@ -119,6 +119,23 @@ def test_not_chosen_where_a_gpu_has_fewer_multiprocessors(monkeypatch):
         assert ("few_multiprocessors" in features()) == named
 
 
+def rms_norm(x, w):
+    return torch.nn.functional.rms_norm(x, x.shape[1:], w)
+
+
+@pytest.mark.parametrize("model, rows, columns, dtype, weights, expected", [
+    (softmax, 4, 1 << 20, torch.float32, 0, True), (softmax, 1, 1 << 17, torch.float32, 0, True), (softmax, 2, 1 << 18, bf16, 0, True),
+    (softmax, 8, 1 << 19, bf16, 0, True), (layer_norm, 1, 1 << 19, torch.float32, 2, True), (layer_norm, 4, 1 << 19, bf16, 2, True),
+    (softmax, 4, 1 << 17, torch.float32, 0, False), (softmax, 4, 1 << 18, bf16, 0, False), (softmax, 1, 1 << 16, torch.float32, 0, False),
+    (layer_norm, 2, 1 << 19, torch.float32, 2, False), (layer_norm, 1, 1 << 17, bf16, 2, False), (rms_norm, 2, 1 << 20, torch.float32, 1, False),
+])
+def test_chosen_for_few_rows(model, rows, columns, dtype, weights, expected):
+    x, w = torch.empty(rows, columns, dtype=dtype, device="meta"), torch.empty(columns, dtype=dtype, device="meta")
+    generators = [s.generator for s in chosen(model, x, *[w] * weights)]
+    assert ("grid_rows" in generators) == expected and (not expected or len(generators) == 1)
+
+
 def test_what_was_not_timed_is_chosen_where_that_is_asked_for():
-    x = torch.empty(4, 1 << 20, device="meta")
-    assert ["grid_rows" in [s.generator for s in chosen(softmax, x, unmeasured=u)] for u in (False, True)] == [False, True]
+    x = torch.empty(7, 1 << 20, device="meta")
+    found = ["grid_rows" in [s.generator for s in chosen(softmax, x, unmeasured=u)] for u in (False, True)]
+    assert found == [False, True]

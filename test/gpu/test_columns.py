@@ -4,7 +4,7 @@ import inferno
 import pytest
 import torch
 from checks import check, poison_memory
-from column_cases import CASES, SCHEDULES, TURNED, choose, softmax
+from column_cases import CASES, GROUPED, SCHEDULES, TURNED, choose, softmax
 from row_kernel_cases import PASSES
 from universal_program import compile_universal
 
@@ -36,6 +36,19 @@ def test_turned(unmeasured, name, schedule):
     right(*TURNED[name](), schedule)
 
 
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups(unmeasured, name):
+    torch.manual_seed(0)
+    right(*GROUPED[name]())
+
+
+@pytest.mark.parametrize("run", [2, 4])
+@pytest.mark.parametrize("name", ["float32", "threads of no row", "to float32"])
+def test_turned_in_runs(unmeasured, monkeypatch, name, run):
+    monkeypatch.setitem(SCHEDULES, "run", {"unroll": 4, "run": run, "kept": 1})
+    right(*TURNED[name](), "run")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(64, 256, 64, 64), (5, 72, 33, 31), (2, 512, 150, 149)])
 @pytest.mark.parametrize("norm", [
@@ -56,8 +69,10 @@ def test_lengths(shape, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape, groups", [((2, 320, 64, 64), 32), ((1, 960, 32, 32), 32), ((4, 96, 28, 28), 32), ((8, 64, 56, 56), 1), ((2, 64, 33, 31), 8)])
-def test_group_norms_between_convolutions(shape, groups, dtype):
+@pytest.mark.parametrize("flag", ["0", "1"])
+def test_group_norms_between_convolutions(monkeypatch, shape, groups, dtype, flag):
     """One kernel reads what the first convolution wrote with channels last, and writes what the second one reads."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", flag)
     torch.manual_seed(0)
     channels = shape[1]
     layers = torch.nn.Conv2d(channels, channels, 1), torch.nn.GroupNorm(groups, channels), torch.nn.SiLU(), torch.nn.Conv2d(channels, channels, 1)

@@ -1,0 +1,113 @@
+"""What threads of rows side by side reduce together: warps by shuffles or in shared memory, the blocks of a cluster by distributed shared memory.
+
+Rows that share their reductions, as the channels of a group, are of one block: what they have meets there before what the cluster's blocks have.  Where all
+lanes of a vector share them a thread has one part of each.
+"""
+
+from collections.abc import Callable
+
+from inferno.codegen.cluster import arrive_in_cluster, read_remote, wait_for_cluster
+from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, to_memory
+from inferno.codegen.joining import convert, tree
+from inferno.codegen.shuffles import exchange
+from inferno.mlir import arith, gpu, ir, memref
+from inferno.schedule.columns import Columns
+from inferno.schedule.combiners import Combiner
+from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.row_steps import RowStep
+
+Get = Callable[[ir.Value, ir.Type], list[ir.Value]]
+
+
+def is_whole(s: Columns, c: RowKernel) -> bool:
+    """Whether the lanes of a vector share their reductions."""
+    return c.together > 1 and c.together % s.vector == 0
+
+
+class ColumnTotals:
+    """What an emitter of ``columns`` does with them."""
+
+    def identities(self, running: list[tuple[int, Combiner]]) -> list[ir.Value]:
+        whole = is_whole(self.s, self.c)
+        return [k.identity(k.total) if whole else as_vector(k.identity(k.total), self.s.vector) for _, k in running]
+
+    def total(self, combiner: Combiner, value: ir.Value) -> ir.Value:
+        return convert(tree(combiner, lanes_of(value)) if is_whole(self.s, self.c) else value, combiner.total)
+
+    def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
+        ints, s, c, count = self.ints, self.s, self.c, len(self.places)
+        lanes = 1 if is_whole(s, c) else s.vector  # that a thread has parts of
+        side, members = s.across * lanes, c.together * lanes // s.vector
+        of_warps = [self.shared[self.parts[n]] for n, _ in running]
+        of_block, whole, *of_rows = ([self.shared[self.lists + self.places[n] + i * count] for n, _ in running] for i in range(2 + (c.together > 1)))
+        several = self.leave(running, parts, of_warps)
+        gpu.barrier()
+
+        def bring(threads: int, arrays: list[ir.Value], to: list[ir.Value], get: Get) -> None:
+            """By so many threads, each what ``get`` says of an array."""
+            def put() -> None:
+                for (_, k), array, target in zip(running, arrays, to):
+                    memref.store(to_memory(tree(k, get(array, k.total))), target, [ints.index(self.thread)])
+
+            self.where([ints.less(self.thread, threads)], put)
+
+        def of_row(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
+            return [from_memory(memref.load(array, [ints.index(self.thread, w * side)]), type_) for w in range(several)]
+
+        def of_group(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
+            rows = [ints.add(ints.mul(self.thread, members), i) for i in range(members)]
+            places = [ints.add(ints.mul(ints.rem(r, lanes), s.across), ints.div(r, lanes)) for r in rows]
+            return [from_memory(memref.load(array, [ints.index(p)]), type_) for p in places]
+
+        def of_blocks(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
+            return [from_memory(read_remote(array, rank, self.thread), type_) for rank in range(s.cluster)]
+
+        mine = of_block if s.cluster > 1 else whole
+        bring(side, of_warps, of_rows[0] if members > 1 else mine, of_row)
+        if members > 1:
+            gpu.barrier()
+            bring(side // members, of_rows[0], mine, of_group)
+        if s.cluster > 1:
+            wait_for_cluster()
+            bring(side // members, of_block, whole, of_blocks)
+        gpu.barrier()
+        if s.cluster > 1 and not any(step.reduces and step.phase > self.now for step in c.steps):
+            arrive_in_cluster()
+        totals = {n: self.taken(array, k.total) for (n, k), array in zip(running, whole)}
+        for step in reducing:
+            for n, k, start in zip(step.results, step.combiners, step.starts):
+                if k is not None:
+                    begins = as_vector(convert(arith.constant(k.narrow, start), k.total), s.vector)
+                    self._rows[n] = convert(k.combine(begins, totals[n]), k.narrow)
+
+    def leave(self, running: list[tuple[int, Combiner]], parts: dict[int, ir.Value], arrays: list[ir.Value]) -> int:
+        """Leave what a warp has of each row, or a thread, in shared memory; how many such parts a row has."""
+        ints, s, whole = self.ints, self.s, is_whole(self.s, self.c)
+        lanes = {n: [parts[n]] if whole else lanes_of(parts[n]) for n, _ in running}
+        distance = 16
+        while s.by_shuffles and distance >= s.across:
+            lanes = {n: [k.combine(x, exchange(x, distance)) for x in lanes[n]] for n, k in running}
+            distance //= 2
+        number = ints.div(self.thread, 32 if s.by_shuffles else s.across)
+        begin = ints.add(ints.mul(number, s.across * (1 if whole else s.vector)), self.column)
+
+        def put() -> None:
+            for (n, _), array in zip(running, arrays):
+                for i, x in enumerate(lanes[n]):
+                    memref.store(to_memory(x), array, [ints.index(begin, i * s.across)])
+
+        self.where([ints.less(ints.rem(self.thread, 32), s.across)] if s.by_shuffles else [], put)
+        return s.threads // 32 if s.by_shuffles else s.along
+
+    def taken(self, array: ir.Value, type_: ir.Type) -> ir.Value:
+        """What a vector's rows came to."""
+        ints, s, together = self.ints, self.s, self.c.together
+
+        def get(place: object, plus: int = 0) -> ir.Value:
+            return from_memory(memref.load(array, [ints.index(place, plus)]), type_)
+
+        if is_whole(s, self.c):
+            return as_vector(get(ints.div(self.column, together // s.vector)), s.vector)
+        if together > 1:
+            return join([get(ints.div(ints.add(ints.mul(self.column, s.vector), i), together)) for i in range(s.vector)])
+        return join([get(self.column, i * s.across) for i in range(s.vector)])
