@@ -1,0 +1,146 @@
+"""The schedule of small float32 contractions as six products of bf16 by ``mma.sync``: every warp reads its terms straight from memory to registers.
+
+Where all terms come in one or two rounds of loads a kernel takes as long as those take to arrive: tiles in shared memory, the barriers of their
+slots and what a cluster adds up would come on top.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule import bf16x6, presplit, simt
+from inferno.schedule.contraction import Contraction, Operand, Group, aligned_along, parse_contraction
+from inferno.schedule.cost import CLOCK, moved_bytes
+from inferno.schedule.wgmma_schedule import precision
+from inferno.symbolic import ceildiv
+from inferno.target import Target
+
+DEPTH = 16
+"""Terms of one product of the tensor core."""
+
+
+@dataclass(frozen=True)
+class DirectBf16x6:
+    """A block computes ``tile_m`` x ``tile_n`` results; each of its ``warps`` multiplies all of them for every ``warps``-th 16 terms, and in the
+    end they add up in shared memory.  ``ahead`` steps of 16 terms are loaded together, before those in front of them are multiplied."""
+
+    generator: ClassVar[str] = "direct_bf16x6"
+
+    tile_m: int = 32
+    tile_n: int = 16
+    warps: int = 8
+    ahead: int = 2
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one row of a warp's sums to the next, of which eight rows lie in different banks."""
+        return self.tile_n + 8 if self.tile_n % 16 == 0 else self.tile_n
+
+    @property
+    def together(self) -> int:
+        """Warps whose sums shared memory holds."""
+        return min(self.warps, _STATIC_SHARED // (4 * self.tile_m * self.pitch))
+
+    @property
+    def loaded(self) -> int:
+        """Registers of a step's numbers."""
+        return (self.tile_m + self.tile_n) // 2
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a warp reads a factor: ``lanes`` neighbours at a time along the terms, or along the tile's other side."""
+
+    along_k: bool
+    lanes: int
+
+
+_STATIC_SHARED = 48 * 1024
+TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))
+_WARPS = (4, 8, 16)
+_REGISTERS = {4: 200, 8: 200, 16: 80}  # of a thread, for numbers and sums, by the warps of a block
+_PRODUCTS = 1000  # multiply-adds of bf16 a clock (mma.sync's 1100, less what splitting takes)
+_LOADED = 50  # bytes a clock and multiprocessor that come from L2
+_FEW = 1.3  # times longer where each of a multiprocessor's four schedulers has but one warp
+_START = 2.6  # microseconds until the first numbers are there, and from the last sums to the results
+
+
+def ways(c: Contraction, s: DirectBf16x6) -> tuple[Way, Way]:
+    """How both factors are read."""
+    return _way(c, c.lhs, c.m, s.tile_m), _way(c, c.rhs, c.n, s.tile_n)
+
+
+def _way(c: Contraction, operand: Operand, side: Group, extent: int) -> Way:
+    main = max(operand.reads, key=lambda a: sum(x != 0 for x in a.strides))
+    found = []
+    for along_k, group, most in ((True, c.k, 4), (False, side, min(4, extent // 8))):
+        aligned, lanes = aligned_along(main, group, (c.batch, side, c.k)), most
+        while lanes > 1 and not (group.runs and group.run_sizes[-1] % lanes == 0 and aligned >= lanes):
+            lanes //= 2
+        found.append((bool(group.runs) and group.strides(main)[-1] == 1, lanes, along_k))
+    contiguous, lanes, along_k = max(found)
+    return Way(along_k, lanes if contiguous else 1)
+
+
+def takes(kernel: func.FuncOp, c: Contraction | None, target: Target) -> bool:
+    """Whether it is a float32 contraction of known sizes, and no product with vectors, which eager adds in trees."""
+    if c is None or target.capability < 80 or c.varies or c.is_reduction or precision(kernel, c) is not None or not simt.supported(c):
+        return False
+    return all(str(x) == "f32" for x in (c.accumulator, c.lhs.element, c.rhs.element)) and min(c.M, c.N) > simt.VECTOR
+
+
+def registers(s: DirectBf16x6, c: Contraction) -> int:
+    """Registers of a thread for sums, a group's numbers and the next one's, and the places of terms that do not lie side by side."""
+    groups = ceildiv(ceildiv(c.K, DEPTH * s.warps), s.ahead)
+    places = sum(8 * (rows // 8 // way.lanes) * s.ahead for way, rows in zip(ways(c, s), (s.tile_m, s.tile_n)) if not way.along_k)
+    return s.tile_m * s.tile_n // 32 + s.loaded * s.ahead * min(2, groups) + s.loaded // 2 + places
+
+
+def fits(s: DirectBf16x6, c: Contraction) -> bool:
+    """Whether registers and shared memory hold what it needs, and every warp has terms."""
+    if (s.tile_m, s.tile_n) not in TILES or s.warps not in _WARPS or s.ahead not in (1, 2, 4) or ceildiv(c.K, DEPTH) <= s.warps * (s.ahead - 1):
+        return False
+    return s.together >= 1 and registers(s, c) <= _REGISTERS[s.warps]
+
+
+def candidates(kernel: func.FuncOp, c: Contraction | None, target: Target) -> list[tuple[float, DirectBf16x6]]:
+    """Schedules with their estimates in microseconds."""
+    return [(estimate(s, c, target), s) for s in _shapes() if fits(s, c)] if takes(kernel, c, target) else []
+
+
+def _shapes() -> Iterator[DirectBf16x6]:
+    for m, n in TILES:
+        for warps in _WARPS:
+            for ahead in (2, 4, 1):
+                yield DirectBf16x6(m, n, warps, ahead)
+
+
+def estimate(s: DirectBf16x6, c: Contraction, target: Target) -> float:
+    """Microseconds (not measured): the fullest multiprocessor's loads or products, and no less than memory takes."""
+    rounds = ceil(c.B * ceil(c.M / s.tile_m) * ceil(c.N / s.tile_n) / target.multiprocessors)
+    terms = ceil(c.K / (DEPTH * s.warps)) * DEPTH * s.warps
+    products = s.tile_m * s.tile_n * terms * 6 / _PRODUCTS * (_FEW if s.warps == 4 else 1)
+    loads = (s.tile_m + s.tile_n) * terms * 4 / _LOADED * (_FEW if s.warps == 4 else 1)
+    adding = s.warps * s.tile_m * s.tile_n * 4 / 64
+    clocks = rounds * (max(products, loads) + 0.3 * min(products, loads) + adding)
+    return _START + max(clocks / CLOCK, moved_bytes(c) / bf16x6.MEMORY_RATE) + 0.02 * (s.ahead != 2)
+
+
+def choose(kernel: func.FuncOp, target: Target) -> DirectBf16x6 | None:
+    """The schedule with the lowest estimate if kernels that were not measured are asked for and others would take longer."""
+    if not takes_unmeasured(kernel.operation):
+        return None
+    c = parse_contraction(kernel)
+    found = candidates(kernel, c, target)
+    if not found:
+        return None
+    time, best = min(found, key=lambda item: item[0])
+    others = [*simt.candidates(c, target), *bf16x6.candidates(kernel, c, target), *presplit.candidates(kernel, c, target)]
+    return best if time < min((t for t, _ in others), default=time + 1) else None
