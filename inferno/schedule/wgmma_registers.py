@@ -9,7 +9,8 @@ from inferno.schedule.contraction import Contraction, oriented
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, splits, streams
+from inferno.schedule.wgmma_schedule import Wgmma, deals, fit, splits, streams
+from inferno.settings import settings
 from inferno.target import Target
 
 _LEAST = 9  # rows: fewer are ``vectors``'
@@ -50,13 +51,19 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
         s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=True, registers=True)
         if (spread and (split == 1 or tile_n % s.share)) or (split > 1 and not splits(s, tiling, width, target, at)):
             continue
-        dealt = (replace(s, stream=True),) if split == 1 and streams(s, tiling, target) else ()
+        dealt = (replace(s, stream=True),) if split == 1 and (streams(s, tiling, target) or _deals_less(s, tiling, target)) else ()
         twice = (replace(s, resident=2),) if split == consumers == 1 and tile_n <= 64 else ()
         for each in (s, *twice, *dealt):
             if (made := fit(each, turned, tiling, target)) is not None:
                 more = _PARTS * (split > 1) + _WIDE * memory * (consumers > 1)
                 time = estimate(made, 1.0, turned, tiling, target, at) * (_DEALT if made.stream and rows <= _MEMORY_BOUND else 1)
                 yield time * (_LESS if tile_n > _COLUMNS else 1) + more, made
+
+
+def _deals_less(s: Wgmma, tiling: Tiling, target: Target) -> bool:
+    """Whether fewer tiles than there are multiprocessors can be dealt out to all of them (not measured)."""
+    tiles = tiling.tiles(s.tile_m, s.tile_n)
+    return settings().unmeasured and s.consumers > 1 and isinstance(tiles, int) and tiles < target.multiprocessors and deals(tiles, tiling.k_steps(32), target)
 
 
 def _widths(tiling: Tiling, target: Target, at: At) -> list[int]:

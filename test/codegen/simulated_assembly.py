@@ -17,7 +17,7 @@ class Assembly:
         if not text:
             return operands[:1]
         if text.startswith("mma.sync"):
-            return self.product(text, operands, mask)
+            return self.mma_sync(text, operands, mask)
         if "cp.async" in text:
             return self.copies(text, operands, mask)
         if "red.relaxed" in text:

@@ -22,7 +22,7 @@ class TensorCore:
         value = to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(register_dtype(element))
         return [np.ascontiguousarray(value).view(np.int32)[:, 0]]
 
-    def product(self, text: str, operands, mask):
+    def mma_sync(self, text: str, operands, mask):
         """What mma.sync's ``text`` says: four sums (two of 8 rows) of each thread and what is added to them."""
         shape = re.match(r"mma\.sync\.aligned\.m(\d+)n8k(\d+)\.row\.col\.\w+\.(\w+)\.(\w+)\.", text)
         assert shape, text

@@ -40,7 +40,6 @@ class WarpSimulation(Simulation):
 
     def run(self) -> None:
         self.count = self.blocks * self.threads
-        assert self.threads % 32 == 0
         self.block_of, self.lane_of = np.arange(self.count) // self.threads, np.arange(self.count) % self.threads
         self.memory = np.full((self.blocks, self.shared), 0xFF, np.uint8)
         self.pending = [[]]
@@ -215,7 +214,7 @@ class WarpSimulation(Simulation):
             special = (bits & 0x7F800000) == 0x7F800000
             return [np.where(special, bits, (bits + 0x1000) & ~0x1FFF).astype(np.uint32).view(np.int32)]
         assert text.startswith("mma.sync"), text
-        return self.product(text, operands, mask)
+        return self.mma_sync(text, operands, mask)
 
 
 def _bytes(type_: ir.Type) -> int:
