@@ -43,9 +43,10 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
     if tiling is None or tiling.lhs.along_k or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
     rows, memory = at(tiling.n.size), moved_bytes(c, at) / MEMORY_RATE
-    for tile_n in _widths(tiling, target, at):
-        if (made := fit(Wgmma(128, tile_n, 8, 2, swapped=True, registers=True), turned, tiling, target)) is not None:
-            yield _MANY * estimate(made, 1.0, turned, tiling, target, at), made
+    for consumers in (2, 1) if settings().unmeasured else (2,):
+        for tile_n in _widths(tiling, target, at, consumers):
+            if (made := fit(Wgmma(64 * consumers, tile_n, 8, consumers, swapped=True, registers=True), turned, tiling, target)) is not None:
+                yield _MANY * estimate(made, 1.0, turned, tiling, target, at), made
     widths = dict.fromkeys(8 * ceil(rows / parts / 8) for parts in (1, 2) if rows <= _FEW // 2 * parts)
     for tile_n, consumers, split, spread in itertools.product(widths, (1, 2), range(1, 9), (False, True)):
         s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=True, registers=True)
@@ -66,10 +67,12 @@ def _deals_less(s: Wgmma, tiling: Tiling, target: Target) -> bool:
     return settings().unmeasured and s.consumers > 1 and isinstance(tiles, int) and tiles < target.multiprocessors and deals(tiles, tiling.k_steps(32), target)
 
 
-def _widths(tiling: Tiling, target: Target, at: At) -> list[int]:
-    """Columns of tiles for more rows: the most, and as many as fill one to four rounds."""
-    rows, together = at(tiling.n.size), ceil(at(tiling.m.size) / 128) * at(tiling.positions)
+def _widths(tiling: Tiling, target: Target, at: At, consumers: int) -> list[int]:
+    """Columns of tiles for more rows: the most, and as many as fill one to four rounds; with one consumer, for what does not fill a round otherwise, as many
+    as fill one (not measured: 1024^3 is 64 tiles of 128x128 and 128 of 64x128)."""
+    rows, together = at(tiling.n.size), ceil(at(tiling.m.size) / (64 * consumers)) * at(tiling.positions)
     if rows <= _FEW:
         return []
-    filling = (16 * ceil(rows / max(1, target.multiprocessors * rounds // together) / 16) for rounds in range(1, 5))
-    return list(dict.fromkeys((256, 128, *(n for n in filling if _NARROWEST <= n <= 256))))
+    most = range(1, 5) if consumers > 1 else range(1, 2)
+    filling = (16 * ceil(rows / max(1, target.multiprocessors * rounds // together) / 16) for rounds in most)
+    return list(dict.fromkeys((*((256, 128) if consumers > 1 else ()), *(n for n in filling if _NARROWEST <= n <= 256))))

@@ -116,6 +116,14 @@ def test_where_they_are_tried():
     assert not candidates(16, 4096, 4097)  # lines that the copy engine does not read
 
 
+def test_what_was_not_measured_is_tried_on_demand(monkeypatch):
+    """One consumer where two do not fill a round, and 86 tiles dealt out to 132 blocks."""
+    for asked in (False, True):
+        monkeypatch.setenv("INFERNO_UNMEASURED", str(int(asked)))
+        assert ((64, 128) in {(s.tile_m, s.tile_n) for s in candidates(1024, 1024, 1024)}) == asked
+        assert ((128, 128) in {(s.tile_m, s.tile_n) for s in candidates(128, 4096, 11008) if s.stream}) == asked
+
+
 @pytest.mark.parametrize("weights, more", [("nk", {}), ("kn", {"pingpong": True}), ("kn", {"chunks": 2})])
 def test_what_it_is_not_for(weights, more):
     with pytest.raises(CompileError, match="lhs"):
