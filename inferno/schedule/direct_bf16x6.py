@@ -66,7 +66,9 @@ _STATIC_SHARED = 48 * 1024
 TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))
 _WARPS = (4, 8, 16)
 _REGISTERS = {4: 200, 8: 200, 16: 80}  # of a thread, for numbers and sums, by the warps of a block
-_PRODUCTS = 1000  # multiply-adds of bf16 a clock (mma.sync's 1100, less what splitting takes)
+_PRODUCTS = 1100  # multiply-adds of bf16 a clock by mma.sync
+_ISSUED = 3.5  # instructions of warps that a multiprocessor starts in a clock, of four at best
+_SPLITTING = 3.2  # instructions of a warp that load and split 16 terms of a row or column (of the assembled kernels)
 _LOADED = 50  # bytes a clock and multiprocessor that come from L2
 _FEW = 1.3  # times longer where each of a multiprocessor's four schedulers has but one warp
 _START = 2.6  # microseconds until the first numbers are there, and from the last sums to the results
@@ -123,13 +125,16 @@ def _shapes() -> Iterator[DirectBf16x6]:
 
 
 def estimate(s: DirectBf16x6, c: Contraction, target: Target) -> float:
-    """Microseconds (not measured): the fullest multiprocessor's loads or products, and no less than memory takes."""
+    """Microseconds (not measured): of the fullest multiprocessor the loads, the products or the instructions, of which the longest hides most of the
+    second; no less than memory takes."""
     rounds = ceil(c.B * ceil(c.M / s.tile_m) * ceil(c.N / s.tile_n) / target.multiprocessors)
-    terms = ceil(c.K / (DEPTH * s.warps)) * DEPTH * s.warps
-    products = s.tile_m * s.tile_n * terms * 6 / _PRODUCTS * (_FEW if s.warps == 4 else 1)
-    loads = (s.tile_m + s.tile_n) * terms * 4 / _LOADED * (_FEW if s.warps == 4 else 1)
-    adding = s.warps * s.tile_m * s.tile_n * 4 / 64
-    clocks = rounds * (max(products, loads) + 0.3 * min(products, loads) + adding)
+    steps, few = ceil(c.K / (DEPTH * s.warps)) * s.warps, _FEW if s.warps == 4 else 1.0
+    results, numbers = s.tile_m * s.tile_n, s.tile_m + s.tile_n
+    issued = few * steps * (_SPLITTING * numbers + results * (6 / 128 + 1 / 32)) / _ISSUED
+    products = few * steps * results * DEPTH * 6 / _PRODUCTS
+    loads = few * steps * numbers * DEPTH * 4 / _LOADED
+    longest, second, _ = sorted((issued, products, loads), reverse=True)
+    clocks = rounds * (longest + 0.3 * second + s.warps * results * 4 / 64)
     return _START + max(clocks / CLOCK, moved_bytes(c) / bf16x6.MEMORY_RATE) + 0.02 * (s.ahead != 2)
 
 
