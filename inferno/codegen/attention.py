@@ -12,6 +12,7 @@ from inferno.codegen.attention_blocks import BlockLists, LaidLists, laid_at
 from inferno.codegen.attention_consumer import Consumer
 from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
+from inferno.codegen.attention_masks import mask_map
 from inferno.codegen.attention_shares import InMemory, meet_parts
 from inferno.codegen.attention_pieces import Pieces
 from inferno.codegen.attention_producer import Producer
@@ -31,6 +32,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_masks import brought_masks
 from inferno.schedule.attention_room import fits
 from inferno.schedule.attention_schedule import FEW_ROWS, LINE, Attention, adders, most_rows
 from inferno.schedule.attention_support import read
@@ -85,7 +87,11 @@ class Emitter:
             self.stores = {}
         self.finished = result_schedule(s, t, bool(self.stores))
         self.layout = s.shared(t.depth.size, t.width.size)
-        read = (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages if s.pieces == 1))
+        self.brought = brought_masks(a, t) if s.masks else []
+        apart = {b.access for b in self.brought}
+        read = (
+            *(x for x in a.score_extras if x not in apart), *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages if s.pieces == 1),
+        )
         plain = {x.argument: x.element for x in (*read, *(() if a.dropout is None else (a.dropout.seed,)))}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)
@@ -113,6 +119,7 @@ class Emitter:
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * size for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
+        maps += [mask_map(arguments[b.access.argument], b, s) for b in self.brought]
         scratch = []
         if self.lists is not None:
             scratch = self.lists.launch(self.name, arguments[a.blocks.table.argument])
@@ -152,7 +159,7 @@ class Emitter:
             for x, (_, readonly) in self.plain.items()
         ]
         emit_copies(words, module, self.name, self.kernel.writes)
-        count = 3 + len(self.stores)
+        count = 3 + len(self.stores) + len(self.brought)
         if s.pieces > 1:
             self.pieces.emit(module, self.name, self.symbols)
         scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if s.order == "dynamic" else 0)
@@ -186,7 +193,7 @@ class Emitter:
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
-                (Consumer if s.pieces == 1 else ExactConsumer)(frame, dict(zip(self.stores, device.parameters[3:count]))).emit()
+                (Consumer if s.pieces == 1 else ExactConsumer)(frame, dict(zip(self.stores, device.parameters[3:]))).emit()
                 scf.yield_([])
             if s.parts > 1:  # shared memory must stay until the first one is done with it
                 meet_parts()
@@ -207,4 +214,5 @@ class Emitter:
             uniform(words, words.shr(thread, 5)), worker, self.workers,
             device.parameters[-1] if s.order == "dynamic" else None, bool(self.stores), split,
             special_register("cluster.ctarank") if several else 0, device.parameters[-2:] if s.splits > 1 else (), lists,
+            self.brought, device.parameters[3 + len(self.stores):count],
         )

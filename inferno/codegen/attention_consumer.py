@@ -12,6 +12,7 @@ from typing import NamedTuple
 from inferno.codegen import tma
 from inferno.codegen.attention_dropout import Drops
 from inferno.codegen.attention_frame import Frame
+from inferno.codegen.attention_masks import take_masks
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
@@ -25,6 +26,7 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop, only_if, opaque
+from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.turns import Turns
 from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import arith, ir, nvvm
@@ -61,7 +63,7 @@ class Consumer:
         self.turns = Turns(words, self.number, f.schedule.consumers, f.schedule.turns)
         self.member = words.mask(f.thread, 127)
         warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
-        self.lane = lane
+        self.warp, self.lane = warp, lane
         self.products = Products(f, self.number)
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         halves = HALVES if f.schedule.shares == 1 else [half for half in HALVES if 8 * half < f.tiling.rows]
@@ -120,13 +122,19 @@ class Consumer:
         f.keys.await_full(at)
         nvvm.WgmmaFenceAlignedOp()
         products = self.products.scores(at)
-        self.scores.begin(place.grid, place.first, f.order.block(place, 0), first=True)
+        self.scores.begin(place.grid, place.first, f.order.block(place, 0), first=True, brought=self.brought(at))
         products = awaited(0, products)
         f.keys.release(at.slot, self.member)
         scores = self.scores.finish(products, above=True, below=True, edge=True, kind=None if place.listed is None else place.listed.first)
         weights, state, _ = self.softmax.step(scores, self.sink(place))
         sums = [number(0.0)] * (f.tiling.width.size // 2)
         return Running(at, state, sums, self.pack(self.kept(place, weights)))
+
+    def brought(self, at: Position) -> Callable[[PairEpilogue], None] | None:
+        """What gives a score function that which came with the keys."""
+        if self.frame.masks is None:
+            return None
+        return partial(take_masks, self.frame, self.number, self.warp, self.lane, at)
 
     def sink(self, place: Place) -> State | None:
         """The state of rows that have a score without a value, which one of the threads that share a row adds, of the first part."""
@@ -155,7 +163,8 @@ class Consumer:
             sums = self.add_values(old)
             nvvm.WgmmaFenceAlignedOp()
             products = self.products.scores(following)
-            self.scores.begin(place.grid, place.first, block, inside=not isinstance(f.tiling.keys.size, int), whole=whole)
+            self.scores.begin(
+                place.grid, place.first, block, inside=not isinstance(f.tiling.keys.size, int), whole=whole, brought=self.brought(following))
             products = awaited(0, products)
             f.keys.release(following.slot, self.member)
             scores = self.scores.finish(products, above, below, edge=False, whole=whole)
@@ -167,7 +176,8 @@ class Consumer:
         f.values.await_full(old.at)
         sums = self.products.add_values(sums, packed, old.at.slot)
         self.turns.pass_on()
-        self.scores.begin(place.grid, place.first, block, inside=not isinstance(f.tiling.keys.size, int), whole=whole)
+        self.scores.begin(
+            place.grid, place.first, block, inside=not isinstance(f.tiling.keys.size, int), whole=whole, brought=self.brought(following))
         products = awaited(1, products)
         f.keys.release(following.slot, self.member)
         scores = self.scores.finish(products, above, below, edge=False, whole=whole)

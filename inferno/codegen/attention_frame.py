@@ -16,7 +16,7 @@ from inferno.mlir import ir, nvvm
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_schedule import Attention, Shared, adders, lines
 from inferno.schedule.attention_tiling import AttentionTiling, turned_lines
-from inferno.schedule.result_parts import ROW
+from inferno.schedule.result_parts import ROW, Brought
 from inferno.symbolic import Int
 
 
@@ -24,7 +24,8 @@ from inferno.symbolic import Int
 class Frame:
     """``maps`` are the tensor maps of q, k and v; ``tensors`` what is read or written without them, by argument; ``worker`` is this block's
     number of ``workers``; ``counter`` counts the tiles that were given out; ``split`` is the number of this cluster of those that share a tile, ``rank``
-    this block's in it, and ``scratch`` where clusters leave their sums, and counters; ``lists`` are those of the blocks that tiles see.
+    this block's in it, and ``scratch`` where clusters leave their sums, and counters; ``lists`` are those of the blocks that tiles see; ``brought`` the
+    tensors that come to shared memory for scores, by ``mask_maps``.
     """
 
     words: Words
@@ -45,6 +46,8 @@ class Frame:
     rank: Integer = 0
     scratch: Sequence[ir.Value] = ()
     lists: LaidLists | None = None
+    brought: Sequence[Brought] = ()
+    mask_maps: Sequence[ir.Value] = ()
 
     def __post_init__(self) -> None:
         s, words = self.schedule, self.words
@@ -64,6 +67,8 @@ class Frame:
         self.keys = Ring(words, barriers, s.stages, s.consumers)
         self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, s.consumers)
         self.queries = Ring(words, words.add(barriers, 32 * s.stages), s.consumers, 4 if self.early else 1)
+        self.masks = Ring(words, words.add(self.shared, s.mask_barriers(self.layout.barriers)), s.stages, 4 * s.consumers) if s.masks else None
+        self.mask_bytes = s.masks * lines(s.keys) * s.queries * ROW  # of a slot
         numbers = words.add(barriers, 32 * s.stages + 16 * s.consumers)
         self.numbers = TileNumbers(words, self.queries, numbers, self.counter, self.worker, self.workers, self.order.count)
 
@@ -84,7 +89,7 @@ class Frame:
         """By one thread."""
         for m in maps:
             tma.prefetch(m)
-        for ring in (self.keys, self.values, self.queries):
+        for ring in (self.keys, self.values, self.queries, *([] if self.masks is None else [self.masks])):
             ring.initialize()
         nvvm.FenceMbarrierInitOp()
 

@@ -1,6 +1,6 @@
 """What happens to scores between their product and softmax: scaling, elementwise operations, and the keys that a query does not see."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import e, inf, log2
 
@@ -65,9 +65,11 @@ class Scores:
 
     def begin(
         self, grid: Sequence[Integer], query: Integer, block: Integer, first: bool = False, inside: bool = False, whole: bool = False,
+        brought: Callable[[PairEpilogue], None] | None = None,
     ) -> None:
         """Of the tile that begins at a query and of a block of keys, of which none is behind the tensor's last one if it is ``inside``: what is read
-        for them.  Its latency passes under the product.  Of ``whole`` blocks another function counts; the ``first`` one may be of any kind."""
+        for them.  Its latency passes under the product.  Of ``whole`` blocks another function counts; the ``first`` one may be of any kind.
+        ``brought`` tells the function what is in shared memory."""
         words, s = self.words, self.frame.schedule
         self.query = words.add(query, self.row)
         self.key = words.add(words.mul(block, s.keys), self.column)
@@ -75,6 +77,8 @@ class Scores:
         for pairs in several if first else [self.whole if whole else self.pairs]:
             if pairs is not None:
                 pairs.place_thread(grid, self.query, self.key, inside)
+                if brought is not None:
+                    brought(pairs)
                 if pairs is self.whole or self.frame.kernel.blocks is None:  # masked blocks are few
                     pairs.load([8 * half for half in HALVES], range(s.keys // 8))
 

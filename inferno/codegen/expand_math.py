@@ -1,6 +1,6 @@
 """Replace costly float32 functions in the bodies of a kernel by expansions that are as accurate as eager's, for NVIDIA GPUs.
 
-Only where libdevice has no short form of its own: its exp (8 instructions), log, sqrt and rsqrt stay, and so does all of
+Only where libdevice has no short form of its own: its exp (8 instructions), log and sqrt stay, and so does all of
 float64.  New code is scalar (``inline_body`` repeats it for each lane) and keeps NaN, infinities and signed zeros:
 
 * ``1 + erf(x)``, GELU's: erfc(|x|) = (1 + s P(s)) exp(-x^2), s = 0.37 |x| / (1 + 0.37 |x|): the form of Abramowitz and Stegun
@@ -11,6 +11,7 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
   division stays exact: a quotient may be compared or rounded to an integer later.  Where all results are rounded to 16 bits the exponential is the
   hardware's power of two, which is off by |x| roundings of float32: 5 instructions and not 17.
 * ``1 + tanh(x)``, where all results are rounded to 16 bits: 2 / (1 + exp(-2x)), which does not cancel below 0.
+* ``rsqrt``: the hardware's, which is off by up to 1.3e-7, as much as a whole result may be, and a step of Newton's method.
 * powers with exponent 2, 3, 0.5, -0.5, -1, -2, as eager computes them too.
 
 Multiplications and additions in float32 may contract to fused multiply-adds, which round once.
@@ -47,6 +48,8 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
                 op.erase()
         for op in walk(operation, "math.powf", "math.fpowi"):
             _replace(op, _power(op))
+        for op in () if rounded else walk(operation, "math.rsqrt"):
+            _replace(op, _rsqrt(op))
         for op in walk(operation, "arith.maximumf", "arith.minimumf"):
             _replace(op, _narrow_extremum(op))
         for op in walk(operation, "arith.addf", "arith.subf", "arith.mulf"):
@@ -238,6 +241,18 @@ def _one_plus_tanh(op: ir.Operation) -> ir.Value | None:
         x = tanh.operands[0]
         power = _exp2(arith.mulf(x, splat(x.type, -2 * pymath.log2(pymath.e))))
         return arith.mulf(_reciprocal(arith.addf(power, splat(x.type, 1.0))), splat(x.type, 2.0))
+
+
+def _rsqrt(op: ir.Operation) -> ir.Value | None:
+    """y + y (1 - x y^2) / 2, where y is neither 0 nor infinite: there the term in brackets is no small number."""
+    x = op.operands[0]
+    if not _float32(x):
+        return None
+    with ir.InsertionPoint(op):
+        y, one = math.rsqrt(x), splat(x.type, 1.0)
+        off = math.fma(arith.negf(arith.mulf(x, y)), y, one)
+        refined = math.fma(arith.mulf(y, splat(x.type, 0.5)), off, y)
+        return arith.select(arith.cmpf(arith.CmpFPredicate.OLT, _intrinsic("llvm.fabs.f32", off), one), refined, y)
 
 
 def _power(op: ir.Operation) -> ir.Value | None:

@@ -48,6 +48,10 @@ class PairEpilogue:
                 for source in self.loaded:
                     self.read(source, down, j)
 
+    def know(self, source: Access, down: int, j: int, value: ir.Value) -> None:
+        """``value`` is what ``read`` would read there, of a tensor that has a number of its own at each place."""
+        self._seen[source, down, j] = value
+
     @property
     def loaded(self) -> Sequence[Access]:
         """What the epilogue reads of global memory."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_masks import brought_masks
 from inferno.schedule.attention_room import fits, held
 from inferno.schedule.attention_schedule import Attention, pieces_of
 from inferno.schedule.attention_tiling import AttentionTiling
@@ -22,12 +23,13 @@ _WIDE = 256
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
     """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
     found, pieces = [], pieces_of(a)
-    for consumers, keys in itertools.product((2, 3, 1), range(192, 0, -16)):
+    masks = len(brought_masks(a, tiling))
+    for consumers, keys, brought in itertools.product((2, 3, 1), range(192, 0, -16), (0, masks) if masks else (0,)):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue
         if pieces == 1:
             forms = [
-                Attention(consumers, keys, stages, "single", consumers > 1, apart=apart)
+                Attention(consumers, keys, stages, "single", consumers > 1, apart=apart, masks=brought)
                 for stages, apart in ((3 if consumers == 1 else 2, True), (2, True), (2, False))
             ]
         else:

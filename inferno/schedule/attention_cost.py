@@ -40,6 +40,9 @@ _BUSY = 0.6
 # in 4 and 4 6.1 (6.4); 32768 in 32 splits 22.1, in 2 parts and 16 splits 20.5 (21.0); 2 heads, 32768 in 2 parts and 32 splits 12.1 (14.5), in 7 and 7 12.2.
 _PARTS, _PARTS_EACH, _SPLITS, _SPLITS_EACH, _SPLITS_PLACE, _BOTH = 0.1, 0.15, 0.8, 0.05, 0.035, 0.55
 _ADDED = 512  # numbers that the threads of a block add up at a time
+# Clocks of each score for what is read for it and is its own: in memory, and in shared memory (4x16x4096x64 with a mask of 4096x4096 1146 us and 759, without
+# it 601; 8x16x2048x128 711, 505 and 424; 32x12x128x64 12.2 and 9.4; 2x8x512x64 9.0 and 6.1).
+_READ, _BROUGHT = 0.125, 0.035
 # Of operands in pieces (estimates): products, clocks for each key that weights take, those of a block that waits for its only slot, and what the
 # launch in front takes in microseconds.
 _PRODUCTS = {1: 1, 2: 3, 3: 6}
@@ -52,6 +55,9 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     each_product, each_key, each_block = _CLOCKS[s.consumers]
     multiply = s.queries * s.keys * (depth + width) / 2048 * _PRODUCTS[s.pieces]
     copy = s.pieces * s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
+    own = sum(any(x.strides[d] for d in a.queries.dims) and any(x.strides[d] for d in a.keys.dims) for x in a.score_extras)
+    each_key += s.queries * (_READ * max(0, own - s.masks) + _BROUGHT * s.masks)
+    copy += s.masks * s.queries * lines(s.keys) * 128 / _COPY_RATE
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
     block, seen, rows = max(each_product * multiply + each_key * s.keys + each_block, copy), _seen(s, a, at), min(64, at(a.queries.size))

@@ -3,8 +3,9 @@
 from math import ceil
 
 from inferno.schedule.attention_kernel import AttentionKernel, sources
+from inferno.schedule.attention_masks import brought_masks
 from inferno.schedule.attention_schedule import GAP, LINE, ORDERS, Attention, most_rows, pieces_of
-from inferno.schedule.attention_tiling import turned_operands
+from inferno.schedule.attention_tiling import tile_attention, turned_operands
 from inferno.schedule.cost import bit_width
 from inferno.symbolic import ceildiv, product, reach
 from inferno.target import Target
@@ -31,6 +32,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
         if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
             return False
+    if s.masks and (s.shares > 1 or (tiling := tile_attention(a)) is None or s.masks != len(brought_masks(a, tiling))):
+        return False
     if a.pages and s.pieces == 1 and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
         return False
     if a.writes and s.order == "dynamic":

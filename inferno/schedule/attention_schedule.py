@@ -21,6 +21,7 @@ class Shared:
     keys: int
     values: int
     results: int
+    masks: int
     barriers: int
     total: int
 
@@ -53,6 +54,7 @@ class Attention(Consumers):
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
+    ``masks``: so many tensors that are read for scores come to shared memory, as many slots of them as of keys.
     ``staged``: results are stored by the copy engine, by way of shared memory; otherwise by the threads that have them.
     """
 
@@ -69,6 +71,7 @@ class Attention(Consumers):
     bounded: bool = False
     pieces: int = 1
     staged: bool = True
+    masks: int = 0
 
     @property
     def queries(self) -> int:
@@ -80,12 +83,18 @@ class Attention(Consumers):
         return self.parts * self.splits
 
     def shared(self, depth: int, width: int) -> Shared:
-        """Queries, slots for keys and for values, results (two buffers of 64 lines a consumer), barriers, and the numbers of tiles."""
+        """Queries, slots for keys and for values, results (two buffers of 64 lines a consumer), slots for masks, barriers, and the numbers of tiles."""
         keys = self.pieces * self.queries * lines(depth) * 128
         values = keys + self.pieces * self.stages * self.keys * lines(depth) * 128
         results = values + self.pieces * self.stages * self.keys * lines(width) * 128
-        barriers = results + (self.consumers * min(2, lines(width)) * 64 * 128 if self.apart else 0)
-        return Shared(keys, values, results, barriers, barriers + 32 * self.stages + 16 * self.consumers + 4 * self.consumers)
+        masks = results + (self.consumers * min(2, lines(width)) * 64 * 128 if self.apart else 0)
+        barriers = masks + self.masks * self.stages * lines(self.keys) * self.queries * 128
+        total = self.mask_barriers(barriers) + 16 * self.stages if self.masks else barriers + 32 * self.stages + 20 * self.consumers
+        return Shared(keys, values, results, masks, barriers, total)
+
+    def mask_barriers(self, barriers: int) -> int:
+        """Where those of masks are: behind the others, and the numbers of tiles."""
+        return barriers + 32 * self.stages + 16 * self.consumers + 16
 
 
 def lines(size: int) -> int:

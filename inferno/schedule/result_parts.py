@@ -90,6 +90,19 @@ def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[i
     return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(d.access, tiling))
 
 
+def written_by_element(c: Contraction, tiling: Axes, schedule: Any) -> int:
+    """How many results lie so that warps could write lines, but are written two elements at a time, since parts have other numbers of columns."""
+    if schedule.generator not in ("wgmma", "dual", "grouped") or schedule.swapped or schedule.by_threads or schedule.line:
+        return 0
+    staged, lines = store_maps(c, tiling, schedule), written_in_lines(c, tiling, schedule)
+    return sum(i not in staged and i not in lines and _has_lines(d.access, tiling) for i, d in enumerate(c.destinations))
+
+
+def may_be_lines(c: Contraction, tiling: Axes) -> bool:
+    """Whether warps can write lines of all results, in tiles of the right width."""
+    return all(_has_lines(d.access, tiling) for d in c.destinations)
+
+
 def _has_lines(access: Access, tiling: Axes) -> bool:
     """Whether columns are neighbours, and an offset of 32 bits says whether a line begins inside of a word."""
     strides = [a.stride(access) for a in (tiling.m, tiling.n)]

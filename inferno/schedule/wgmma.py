@@ -8,7 +8,7 @@ from math import ceil
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once
-from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
+from inferno.schedule.result_parts import ROW, brought_tensors, columns_together, may_be_lines
 from inferno.schedule.shared_tiles import begins_inside_of_sectors, shares
 from inferno.schedule.short_sums import SHARE, short_schedules, with_few_terms
 from inferno.schedule.thin import beside_each_other, thin_schedules
@@ -123,7 +123,7 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
     yield from _one_row(tiling, target)
     if c.varies:
         return
-    if many and (has_whole_lines(c) if long else plain):
+    if many and ((has_whole_lines(c) or may_be_lines(c, tiling)) if long else plain):
         yield from _PAIRS if long else _SHORT_PAIRS
         yield from _NARROW_PAIRS if long and at(c.K) <= _NARROW_TERMS else ()
     yield from ((s, SHARE) for s in short_schedules(c, tiling, at))

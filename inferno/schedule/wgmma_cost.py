@@ -1,10 +1,11 @@
 """How long a schedule of ``wgmma`` takes: the cost model, fitted to what was measured on an H200."""
 
+from dataclasses import replace
 from math import ceil
 
 from inferno.schedule.contraction import Contraction, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
-from inferno.schedule.result_parts import ROW, brought_tensors
+from inferno.schedule.result_parts import ROW, brought_tensors, written_by_element, written_in_lines
 from inferno.schedule.shared_tiles import height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
 from inferno.schedule.short_sums import clocks_of_shared_rows, ends_beside, is_short
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
@@ -64,6 +65,12 @@ _TWO_SLOTS = (550, 0.15)
 # Clocks of an element of TF32 that is turned in shared memory, and the share of the step's products that are not done meanwhile, since both read there
 # (H200, columns innermost: 1024^3 in 64x128 19.7 us, lines along k 8.3; 2048^3 in 128x128 84.7 and 49; 6144^3 in 128x192 2386, in 128x256 along k 1303).
 _TURN, _TURN_BESIDE = 0.165, 0.65
+# Clocks of each result that is written by itself where lines begin anywhere (SwiGLU of 2048x768x50257 in 80 columns 736 us, in 64, of which warps write
+# lines, 435).
+_BY_ELEMENT = 0.6
+# Of writing a tile, what the next one's products do not hide, where its warps write lines or the copy engine does (512x768x50257, ReLU, in 128x128 70.9 us,
+# 67.3 by turns).
+_SHOWN = {True: 0.6, False: 0.3}
 STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 MEMORY_RATE = 4.3e6  # bytes a microsecond
 # Of up to so many rows with k innermost: microseconds that blocks take longer which leave the next kernel's none of the shared memory to begin in
@@ -157,7 +164,7 @@ def estimate(
     finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
     short = is_short(c, tiling, at, s.swapped)
     # What of a tile's end is not hidden behind the next one's products.
-    shown = 0 if s.pingpong or (short and ends_beside(s, rounds)) else 0.3
+    shown = 0 if s.pingpong or (short and ends_beside(s, rounds)) else _SHOWN[bool(written_in_lines(c, tiling, s))]
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
     sums, after = s.tile_m * s.tile_n * 4, 0.0
@@ -172,6 +179,8 @@ def estimate(
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
     clocks += rounds * clocks_of_shared_rows(s, tiling) if short else 0
+    columns = s.tile_n // (1 if second is None else 2)
+    clocks += rounds * s.tile_m * columns * written_by_element(c, tiling, replace(s, tile_n=columns)) * _BY_ELEMENT
     if second is None and (short or (not few and are_long(c))):
         clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish, short)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
@@ -180,7 +189,7 @@ def estimate(
     memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / MEMORY_RATE
     memory += read_again(s, c, tiling, at) if second is None and not few else 0
     if few or s.registers:
-        memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
+        memory *= _slowed(s, tiling, width, target, at, columns)
     if few and tiling.rhs.along_k and second is None and not (c.varies or tiling.lhs.raw or tiling.rhs.raw):
         memory *= _TWO_BLOCKS if s.resident == 2 else 1
         after += 0 if at(tiling.m.size) > LEAVES_HALF or leaves_half(s, target) else _WHOLE * CLOCK

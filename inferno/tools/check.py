@@ -2,10 +2,12 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from inferno.runtime.check.comparison import Comparison, compare
 from inferno.runtime.check.isolation import run_isolated
@@ -32,5 +34,17 @@ def reference(model: Callable, args: tuple, kwargs: dict[str, Any] | None = None
     if isinstance(model, torch.nn.Module) and sum(t.nbytes for t in model.parameters()) > _LARGE:
         device = next(model.parameters()).device
         return run_isolated(lambda given: model(*tree_map(given, args), **tree_map(given, kwargs or {})), [device], torch.float64)[0]
-    with torch.no_grad():
+    narrower = any(isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tree_leaves((args, kwargs)))
+    with torch.no_grad(), _EpsilonOfFloat32() if narrower else nullcontext():
         return to_float64(model)(*to_float64(args), **to_float64(kwargs or {}))
+
+
+class _EpsilonOfFloat32(TorchFunctionMode):
+    """``rms_norm`` without an epsilon takes its type's: the reference is that of what is float32 or narrower, a norm of one row of which would be off by half
+    of float32's epsilon everywhere."""
+
+    def __torch_function__(self, function: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if function in (torch.rms_norm, torch.nn.functional.rms_norm) and (args[3] if len(args) > 3 else kwargs.get("eps")) is None:
+            return torch.rms_norm(*args[:3], **{**kwargs, "eps": torch.finfo(torch.float32).eps})
+        return function(*args, **kwargs)

@@ -17,6 +17,7 @@ from inferno.runtime.check.comparison import compare_leaf
 from inferno.runtime.check.isolation import run_isolated
 from inferno.runtime.check.perturbation import run_perturbed
 from inferno.runtime.module import CompiledModule
+from inferno.tools.check import reference
 
 
 class Counted(nn.Module):
@@ -189,6 +190,14 @@ def test_a_model_in_pieces_names_the_kernel():
     scope["segment_1"] = lambda *tensors: [t * 1.01 for t in original(*tensors)]
     with pytest.raises(inferno.CheckError, match="error .* over the bound .*Every kernel computes what its IR says: it is the IR of one of"):
         check_first_call(compiled, pieces)(x)
+
+
+@pytest.mark.parametrize("dtype, eps", [(torch.float32, torch.float32), (torch.bfloat16, torch.float32), (torch.float64, torch.float64)])
+def test_the_reference_has_the_epsilon_of_the_types_given(dtype, eps):
+    x = torch.randn(1, 64).to(dtype) * 1e-4
+    wanted = x.double() / (x.double().square().mean(-1, keepdim=True) + torch.finfo(eps).eps).sqrt()
+    for norm in (nn.RMSNorm(64, dtype=dtype), lambda x: nn.functional.rms_norm(x, (64,)), lambda x: torch.rms_norm(x, (64,))):
+        torch.testing.assert_close(reference(norm, (x,)), wanted)
 
 
 def test_graphs_of_torch_compile():
