@@ -4,7 +4,6 @@ Where all terms come in one or two rounds of loads a kernel takes as long as tho
 slots and what a cluster adds up would come on top.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
@@ -65,13 +64,20 @@ class Way:
 _STATIC_SHARED = 48 * 1024
 TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))
 _WARPS = (4, 8, 16)
+# What was the fastest for some product, or next to it; of four warps, in 16x32 or with four steps together none was (H200, 26 products).
+_SHAPES = ((16, 16, 8, 2), (32, 16, 8, 2), (16, 16, 16, 1), (32, 16, 16, 1), (32, 32, 8, 1), (32, 32, 8, 2), (16, 8, 8, 2), (64, 32, 8, 1))
 _REGISTERS = {4: 200, 8: 200, 16: 80}  # of a thread, for numbers and sums, by the warps of a block
-_PRODUCTS = 1100  # multiply-adds of bf16 a clock by mma.sync
-_ISSUED = 3.5  # instructions of warps that a multiprocessor starts in a clock, of four at best
+_TWO = 128  # with which two blocks of 8 warps are on a multiprocessor
+# Fitted, with the other generators' constants, to 125 times of these on an H200 (in microseconds, terms between rows and columns: 192x384x320 in 16x16 3.5,
+# 32x16 3.7, 32x32 4.1; 256x1024x256 5.8, 6.2, 7.4; 512^3 10.6, 10.1, 7.9 and in 64x32 7.2; nine in ten are within 16%).
+_START = 1.85  # microseconds until the first numbers are there, and from the last sums to the results
+_LOADED = 50.5  # bytes a clock and multiprocessor that come from L2
+_PRODUCTS = 1300  # multiply-adds of bf16 a clock by mma.sync
+_ISSUED = 3.8  # instructions of warps that a multiprocessor starts in a clock, of four at best
 _SPLITTING = 3.2  # instructions of a warp that load and split 16 terms of a row or column (of the assembled kernels)
-_LOADED = 50  # bytes a clock and multiprocessor that come from L2
-_FEW = 1.3  # times longer where each of a multiprocessor's four schedulers has but one warp
-_START = 2.6  # microseconds until the first numbers are there, and from the last sums to the results
+_SECOND = 0.5  # of the second longest of loads, products and instructions that the longest does not hide
+_FEW = {4: 1.8, 8: 1.35}  # times longer where a multiprocessor has so many warps (512^3 in 32x32, one block of 8 warps at a time: 9.2, two: 7.9)
+_RATE = 3.05e6  # bytes a microsecond that so few loads under way get from memory (16x4096x4096: 23.0, where bf16x6's copies take 21.5)
 
 
 def ways(c: Contraction, s: DirectBf16x6) -> tuple[Way, Way]:
@@ -114,33 +120,27 @@ def fits(s: DirectBf16x6, c: Contraction) -> bool:
 
 def candidates(kernel: func.FuncOp, c: Contraction | None, target: Target) -> list[tuple[float, DirectBf16x6]]:
     """Schedules with their estimates in microseconds."""
-    return [(estimate(s, c, target), s) for s in _shapes() if fits(s, c)] if takes(kernel, c, target) else []
-
-
-def _shapes() -> Iterator[DirectBf16x6]:
-    for m, n in TILES:
-        for warps in _WARPS:
-            for ahead in (2, 4, 1):
-                yield DirectBf16x6(m, n, warps, ahead)
+    return [(estimate(s, c, target), s) for s in (DirectBf16x6(*shape) for shape in _SHAPES) if fits(s, c)] if takes(kernel, c, target) else []
 
 
 def estimate(s: DirectBf16x6, c: Contraction, target: Target) -> float:
-    """Microseconds (not measured): of the fullest multiprocessor the loads, the products or the instructions, of which the longest hides most of the
-    second; no less than memory takes."""
-    rounds = ceil(c.B * ceil(c.M / s.tile_m) * ceil(c.N / s.tile_n) / target.multiprocessors)
-    steps, few = ceil(c.K / (DEPTH * s.warps)) * s.warps, _FEW if s.warps == 4 else 1.0
-    results, numbers = s.tile_m * s.tile_n, s.tile_m + s.tile_n
-    issued = few * steps * (_SPLITTING * numbers + results * (6 / 128 + 1 / 32)) / _ISSUED
-    products = few * steps * results * DEPTH * 6 / _PRODUCTS
-    loads = few * steps * numbers * DEPTH * 4 / _LOADED
+    """Microseconds: of each block the loads, the products or the instructions, of which the longest hides half of the second; no less than memory takes."""
+    rows, columns = ceil(c.M / s.tile_m), ceil(c.N / s.tile_n)
+    share = c.B * rows * columns / target.multiprocessors  # blocks of a multiprocessor
+    rounds = ceil(share) if share <= 4 else share + 0.5
+    together = 2 if rounds > 1 and s.threads == 256 and registers(s, c) <= _TWO else 1
+    steps, results = ceil(c.K / (DEPTH * s.warps)) * s.warps, s.tile_m * s.tile_n
+    issued = steps * (_SPLITTING * (s.tile_m + s.tile_n) + results * (6 / 128 + 1 / 32)) / _ISSUED
+    products = steps * results * DEPTH * 6 / _PRODUCTS
+    loads = c.K * (c.M / rows + c.N / columns) * 4 / _LOADED
     longest, second, _ = sorted((issued, products, loads), reverse=True)
-    clocks = rounds * (longest + 0.3 * second + s.warps * results * 4 / 64)
-    return _START + max(clocks / CLOCK, moved_bytes(c) / bf16x6.MEMORY_RATE) + 0.02 * (s.ahead != 2)
+    clocks = rounds * (_FEW.get(s.warps * together, 1.0) * (longest + _SECOND * second) + s.warps * results * 4 / 64)
+    return _START + max(clocks / CLOCK, moved_bytes(c) / _RATE)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> DirectBf16x6 | None:
-    """The schedule with the lowest estimate if kernels that were not measured are asked for and others would take longer."""
-    if not takes_unmeasured(kernel.operation):
+    """The schedule with the lowest estimate if others would take longer; not measured on other GPUs than Hopper's."""
+    if not (target.hopper or takes_unmeasured(kernel.operation)):
         return None
     c = parse_contraction(kernel)
     found = candidates(kernel, c, target)

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from contractions import contraction
-from kernels import TARGET, build, check_arrivals
+from kernels import TARGET, build, check_arrivals, choose
 from test_wgmma import TF32, assembled, products
 from universal_program import SimulatedModel
 
@@ -116,12 +116,14 @@ def test_where_they_are_tried():
     assert not candidates(16, 4096, 4097)  # lines that the copy engine does not read
 
 
-def test_what_was_not_measured_is_tried_on_demand(monkeypatch):
+@pytest.mark.parametrize("m, k, n, tile, dealt", [
+    (1024, 1024, 1024, (64, 128), False), (512, 1024, 1024, (64, 64), False), (1280, 1280, 1280, (128, 112), False), (128, 4096, 11008, (128, 128), True),
+    (200, 4096, 11008, (128, 200), True), (128, 3584, 7168, (64, 128), False),
+])
+def test_every_multiprocessor_has_something_to_do(m, k, n, tile, dealt):
     """One consumer where two do not fill a round, and 86 tiles dealt out to 132 blocks."""
-    for asked in (False, True):
-        monkeypatch.setenv("INFERNO_UNMEASURED", str(int(asked)))
-        assert ((64, 128) in {(s.tile_m, s.tile_n) for s in candidates(1024, 1024, 1024)}) == asked
-        assert ((128, 128) in {(s.tile_m, s.tile_n) for s in candidates(128, 4096, 11008) if s.stream}) == asked
+    s = choose(contraction({"m": m, "n": n, "k": k}, "mk", "kn", "mn", **TF32), "wgmma")
+    assert ((s.tile_m, s.tile_n), s.stream) == (tile, dealt)
 
 
 @pytest.mark.parametrize("weights, more", [("nk", {}), ("kn", {"pingpong": True}), ("kn", {"chunks": 2})])
