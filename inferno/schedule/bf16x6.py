@@ -240,7 +240,9 @@ _START, _FINISH_RATE = 2.0, 5e4
 # us, of 768 64x64x64 18.3 and 128x128x64 28.1, of 384 256x256x64 42, of 96 384x384x64 31).
 _NEXT = 0.9
 _LEAST = 1.5  # microseconds of the steps, however few: until the first is brought, split and multiplied (64x128x256 3.7 us in 64x32 and in 64x64)
-_CLUSTER, _EXCHANGE_RATE = 0.7, 4e4  # more with a cluster (256x512x256 in 64x32 5.0, 512^3 in 64x64 7.3, 640x320x640 in 128x64 7.8); bytes a microsecond that its first block reads of the others
+# More with a cluster (256x512x256 in two parts of 64x32 5.0, 512^3 in 64x64 7.3, 640x320x640 in 128x64 7.8); bytes a microsecond that its first block reads
+# of the others.
+_CLUSTER, _EXCHANGE_RATE = 0.7, 4e4
 MEMORY_RATE = 4.3e6  # bytes a microsecond
 _ALONE = 1.6  # a step's time where no second slice multiplies while the first one splits: sums of a varying length (not measured)
 
