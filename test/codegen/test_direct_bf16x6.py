@@ -97,7 +97,7 @@ def test_no_schedule_spills(lhs, rhs):
         kernel = kernels(module)[0]
         schedules = [s for _, s in spaces.find("direct_bf16x6").space(kernel, TARGET)]
         assert all(spaces.find("direct_bf16x6").valid(kernel, s, TARGET) for s in schedules)
-    assert len(schedules) >= 6
+    assert len(schedules) >= 5
     for schedule in schedules:
         built = build(matmul(600, 520, 1380, lhs=lhs, rhs=rhs), "direct_bf16x6", schedule)
         if built.resources:
