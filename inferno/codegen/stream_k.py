@@ -6,6 +6,7 @@ Blocks first walk over whole tiles, as always, but for the last round, full or n
 row, are cut into equal runs, one for each block, a tile long at least and less than two: the end of a tile, perhaps a whole one, the
 beginning of another.  The block with a tile's end leaves its sums in the workspace and raises a flag; that is the first thing it does, so
 the one with the beginning, which comes to it last, finds them there, adds them and finishes the tile: always the same two sums.
+Where there are fewer tiles than blocks runs are shorter than a tile, and those of its middle leave their sums like that of its end.
 
 A block waits only for one with a lower number, which is on the GPU already, and which waits for none before it raises its flag: blocks
 cannot wait for each other in a circle, however many of them are there (blocks start in the order of their numbers, as they do on every
@@ -28,7 +29,8 @@ from inferno.codegen.wgmma import Emitter
 from inferno.codegen.wgmma_registers import RegisterEmitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm, scf
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma, deals
+from inferno.symbolic import Int
 
 
 class StreamEmitter(Emitter):
@@ -39,8 +41,9 @@ class StreamEmitter(Emitter):
     def prepare(self) -> None:
         super().prepare()
         s = self.schedule
-        if self.contraction.varies or s.blocks > 1 or s.pingpong or not s.persistent or self.tiles < self.target.multiprocessors:
+        if self.contraction.varies or s.blocks > 1 or s.pingpong or not s.persistent or not deals(self.tiles, self.steps, self.target):
             raise CompileError(f"@{self.name}: {s} cannot deal out {self.steps} steps of {self.tiles} tiles")
+        self.workers = self.target.multiprocessors
         rounds = max(0, self.tiles // self.workers - 1)
         self.whole = rounds, rounds * self.workers  # rounds of whole tiles, and tiles
         self.floats = s.tile_m * s.tile_n // (128 * s.consumers)  # of a thread
@@ -50,6 +53,10 @@ class StreamEmitter(Emitter):
     @property
     def clearing(self) -> str:
         return f"{self.name}_flags"
+
+    @property
+    def grid(self) -> Int:
+        return self.workers
 
     def launch_scratch(self) -> list[ir.Value]:
         sums = temporary((self.workers * self.schedule.tile_m * self.schedule.tile_n,), ir.F32Type.get())
@@ -77,7 +84,7 @@ class StreamEmitter(Emitter):
         def start(worker: Integer) -> Integer:
             return words.add(words.mul(worker, each), words.min(worker, more))
 
-        self.run = start(self.worker), start(words.add(self.worker, 1))
+        self.run, self.runs = (start(self.worker), start(words.add(self.worker, 1))), (each, more)
 
     def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
         """Whole tiles, and then those that this block has steps of, ``self.first`` to ``self.end``."""
@@ -88,6 +95,7 @@ class StreamEmitter(Emitter):
             early = words.less(number, rounds)
             run = words.add(from_, words.sub(number, rounds))
             base = words.mul(run, self.steps)
+            self.last = words.add(base, self.steps - 1)
             tile = words.select(early, words.add(self.worker, words.mul(number, self.workers)), words.add(run, whole))
             # Signed, since a run may begin or end in another tile.
             self.first = words.select(early, 0, arith.maxsi(words.sub(begin, base), words.value(0)))
@@ -141,8 +149,20 @@ class StreamEmitter(Emitter):
             _assembly("fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], 1;", [self.flag(self.worker)])
 
     def add_other(self, sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """``sums``, of a tile's first steps, plus those of its other steps, which the next worker has left."""
-        words, other = self.words, self.words.add(self.worker, 1)
+        """``sums``, of a tile's first steps, plus those of its other steps, which the next worker has left, or the next ones where runs are shorter
+        than tiles."""
+        words, (each, more) = self.words, self.runs
+        if each >= self.steps:
+            return self.add_worker(words.add(self.worker, 1), sums)
+        # The worker that has the tile's last step: of the first ones each has a step more.
+        long = more * (each + 1)
+        behind = words.add(words.div(words.sub(self.last, long), each), more)
+        last = words.select(words.less(self.last, long), words.div(self.last, each + 1), behind) if more else words.div(self.last, each)
+        return loop(words, words.add(self.worker, 1), words.add(last, 1), 1, list(sums), lambda other, *sums: self.add_worker(other, sums))
+
+    def add_worker(self, other: Integer, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """``sums`` plus those that one worker has left."""
+        words = self.words
         with only_if(words.equal(self.member, 0)):
             _assembly(
                 "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.eq.u32 p, r, 0; @p bra AGAIN; }", [self.flag(other)],

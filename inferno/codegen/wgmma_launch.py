@@ -12,7 +12,7 @@ from inferno.schedule.contraction import Operand
 from inferno.schedule.kept_operands import COPY, kept
 from inferno.schedule.result_parts import columns_together
 from inferno.schedule.tiling import Source
-from inferno.symbolic import Symbol, minimum
+from inferno.symbolic import Int, Symbol, minimum
 
 
 class Launch:
@@ -46,7 +46,7 @@ class Launch:
         maps += [self.brought_map(arguments[b.access.argument], b) for b in self.brought]
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes, *self.launch_scratch()],
-            (minimum(self.tiles, self.workers) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
+            (self.grid * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
 
     def kept_copy(self, operand: Operand) -> int | None:
@@ -54,6 +54,11 @@ class Launch:
         if operand.prologue is not None:
             return None
         return kept(self.contraction.module.body.operations[0], COPY).get(operand.access.argument)
+
+    @property
+    def grid(self) -> Int:
+        """Blocks, or clusters of them."""
+        return minimum(self.tiles, self.workers)
 
     def launch_scratch(self) -> list[ir.Value]:
         """What the last parameters are, made ready."""

@@ -234,11 +234,15 @@ def splits(s: Bf16x6, tiling: Tiling, target: Target, at: At) -> bool:
     return few and ceil(at(tiling.k_steps(DEPTH)) / s.split) >= 4
 
 
-_START, _FINISH_RATE = 2.4, 5e4  # microseconds besides the steps; bytes of sums a microsecond (fitted to the times above)
+# Microseconds besides the steps; bytes of sums a microsecond (fitted to the times above, the first to 512x512x512 6.3 us, 320x256x640 4.1, 640x320x640 6.4).
+_START, _FINISH_RATE = 2.0, 5e4
 # Microseconds of each round behind the first beside its steps: a tile's first terms are split before it multiplies (H200, in batches of 3072 32x32x64 47.3
 # us, of 768 64x64x64 18.3 and 128x128x64 28.1, of 384 256x256x64 42, of 96 384x384x64 31).
 _NEXT = 0.9
-_CLUSTER, _EXCHANGE_RATE = 1.2, 8e4  # more with a cluster; bytes a microsecond that its first block reads of the others
+_LEAST = 1.5  # microseconds of the steps, however few: until the first is brought, split and multiplied (64x128x256 3.7 us in 64x32 and in 64x64)
+# More with a cluster (256x512x256 in two parts of 64x32 5.0, 512^3 in 64x64 7.3, 640x320x640 in 128x64 7.8); bytes a microsecond that its first block reads
+# of the others.
+_CLUSTER, _EXCHANGE_RATE = 0.7, 4e4
 MEMORY_RATE = 4.3e6  # bytes a microsecond
 _ALONE = 1.6  # a step's time where no second slice multiplies while the first one splits: sums of a varying length (not measured)
 
@@ -251,7 +255,7 @@ def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Tar
         slower *= _ALONE
     slower *= _CAREFUL if s.compensated else 1
     sums = s.tile_m * s.tile_n * 4
-    time = _START + rounds * (ceil(at(tiling.k_steps(DEPTH)) / s.split) * step * slower + sums / _FINISH_RATE)
+    time = _START + max(_LEAST, rounds * ceil(at(tiling.k_steps(DEPTH)) / s.split) * step * slower) + rounds * sums / _FINISH_RATE
     time += _NEXT * (rounds - 1)
     time += _CLUSTER + (s.split - 1) * sums / _EXCHANGE_RATE if s.split > 1 else 0
     memory = moved_bytes(c, at, more) / MEMORY_RATE

@@ -35,17 +35,19 @@ class Presplit(Bf16x6):
 
 
 # Schedules, and microseconds that a step of one block takes.  Measured on an H200: 1024^3 (128x64: 22.2 us), 2048^3 (127) and 4096^3
-# (995, both 128x128); those of 64 rows are bf16x6's times less an eighth, as 128x64 is.
+# (995, both 128x128); split in front 1024^3 in 64x128 24.8, where 128x64 takes 28.0 and two parts of 128x128 29.4, 6144^3 in 128x144 3560 and 8192^3 8470,
+# in 128x128 4035 and 9930; the others of 64 rows are bf16x6's times less an eighth, as 128x64 is.
 _CANDIDATES = (
     (Presplit(128, 128, 4, 4), 0.955),
     (Presplit(128, 64, 6, 6), 0.6),
-    (Presplit(64, 128, 4, 8, slices=2), 0.61),
+    (Presplit(64, 128, 6, 6, slices=2), 0.56),
+    (Presplit(128, 144, 4, 4), 1.06),
     (Presplit(64, 64, 8, 8, slices=2), 0.344),
     (Presplit(64, 32, 12, 12, slices=2), 0.228),
 )
 _STEPS = {(s.tile_m, s.tile_n): step for s, step in _CANDIDATES}
 # Split in front: 1408x2304x1152 66.8 us, 1280^3 39.8 and 1792^3 104 in 128x112 (in 128x64 117), 1536^3 63.5 in 128x144.
-_STEPS |= {(128, 96): 0.76, (128, 112): 0.81, (128, 144): 1.08}
+_STEPS |= {(128, 96): 0.76, (128, 112): 0.81}
 MOST_COLUMNS = 176
 """Of a tile: consumers have registers for the sums of so many, and for those of a step."""
 _NARROWEST = 80  # columns of tiles that are cut to fill rounds

@@ -60,7 +60,7 @@ SHAPES = (
     (Simt(128, 64, 16, 8, 8, 2), 0.70),
     (Simt(64, 64, 32, 4, 8, 2), 0.60),
     (Simt(64, 64, 16, 4, 4, 1), 0.50),
-    (Simt(32, 64, 16, 4, 8, 2), 0.47),  # 512x1024x512 on an H200: 21.9 us, where 4 x 4 results a thread take 30
+    (Simt(32, 64, 16, 4, 8, 2), 0.53),  # 512x1024x512 on an H200: 21.9 us, where 4 x 4 results a thread take 30; 320x256x640 6.6, 512^3 11.8
     (Simt(32, 64, 32, 4, 4, 2), 0.33),
     (Simt(32, 32, 64, 4, 4, 4), 0.40),
     (Simt(16, 32, 128, 4, 4, 8, stages=1), 0.29),  # 2.7 us, where the next one takes 3.2; not yet known for [N, K]
@@ -69,7 +69,9 @@ SHAPES = (
     (Simt(8, 32, 128, 8, 1, 8, stages=1), 0.18),
     (Simt(8, 32, 256, 8, 1, 8, stages=1), 0.18),
 )
-_START = 1.1  # microseconds of a kernel that does next to nothing (H200: 2.1 us for 64x128x256, estimated without at 1.0)
+_START = 0.7  # microseconds of a kernel that does next to nothing (H200: 1.6 us for 64x128x256, 3.0 for 128x256x512, 5.5 for 256x512x256)
+# Waits until the first of two tiles is there, and until a block's groups of threads have added up (12 x 128x64x128 3.7 us, where one wait makes 2.7).
+_FIRST, _ADDED = 1.2, 2.1
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 VECTOR = 8
 """Rows or columns up to which a contraction is taken for products with vectors, which eager adds in trees."""
@@ -134,7 +136,7 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     slow = {"f32": 1, "f64": 2}.get(str(c.accumulator), 4)
     work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * CLOCK * share)
     # A lone block's loads are not hidden by another block's arithmetic.
-    exposed = 0.6 * (steps if s.stages == 1 else 1 + 0.25 * steps)
+    exposed = 0.6 * (steps if s.stages == 1 else _FIRST + 0.25 * steps + _ADDED * rounds * (s.slices > 1))
     memory = moved_bytes(c, at) / _MEMORY_RATE
     return _START + max(work, exposed, memory) + 0.3 * min(work, exposed)
 

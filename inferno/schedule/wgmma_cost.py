@@ -93,10 +93,11 @@ def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool, 
 
 
 def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At, columns: int) -> float:
-    """How much longer memory takes where not all multiprocessors read to the end, and by the lines that are read, of ``columns`` together."""
+    """How much longer memory takes where not all multiprocessors read to the end, as those do that tiles are dealt out to, and by the lines that are
+    read, of ``columns`` together."""
     blocks = at(tiling.tiles(s.tile_m, s.tile_n)) * s.split
     rounds = ceil(blocks / target.multiprocessors)
-    idle = 1 + _IDLE[tiling.rhs.along_k] * (1 - blocks / (rounds * target.multiprocessors))
+    idle = 1 + _IDLE[tiling.rhs.along_k] * (1 - blocks / (rounds * target.multiprocessors)) * (not s.stream)
     if tiling.rhs.along_k:
         return idle
     line = panel(columns, False, s.panel) * width

@@ -13,7 +13,7 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.shared_tiles import height
 from inferno.schedule.tiling import Tiling
-from inferno.symbolic import bounds, product, reach
+from inferno.symbolic import Int, bounds, product, reach
 from inferno.target import Target
 
 FEW = 64  # rows that are multiplied together, however few there are
@@ -228,6 +228,14 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
     each = ceil(steps / s.split)
     few = at(tiling.tiles(s.tile_m, s.tile_n)) <= clusters_at_once(s.split, target.multiprocessors)
     return few and each >= 4 and (s.split - 1) * each < steps
+
+
+_RUNS = 3  # of a tile at most, beside the ones that lie in two tiles
+
+
+def deals(tiles: Int, steps: Int, target: Target) -> bool:
+    """Whether the steps of so many tiles can be dealt out: each block has a tile's at least, or a third of one's."""
+    return isinstance(tiles, int) and isinstance(steps, int) and (tiles >= target.multiprocessors or (_RUNS * tiles >= target.multiprocessors and steps >= 32))
 
 
 def streams(s: Wgmma, tiling: Tiling, target: Target) -> bool:

@@ -441,6 +441,15 @@ class Role(WarpSimulation):
             for at in pointer.at[mask] // 8:
                 data[at] = data[at] if data[at] >> 8 & (1 << 56) - 1 == marked else fresh
             return []
+        if "st.release.gpu.global.u32 [$0], 1;" in text or "ld.acquire.gpu.global.u32 r, [$0];" in text:
+            pointer, (thread,) = operands[0], np.flatnonzero(mask)
+            flags, at = pointer.data.view(np.int32), pointer.at[thread] // 4
+            if "st.release" in text:
+                assert flags[at] == 0, "a flag that is raised twice"
+                flags[at] = 1
+            else:
+                self.wait_for(lambda: flags[at] == 1, f"flag {at}")
+            return []
         found = re.search(r"setp\.ne\.b32 p, (\d), 0; wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.f32\.(\w+)\.\w+ .*p, 1, 1(?:, ([01, ]+))?; \}", text)
         if not found:
             return super().llvm_inline_asm(op, operands, mask)

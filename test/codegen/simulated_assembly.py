@@ -16,6 +16,8 @@ class Assembly:
         text = ir.StringAttr(op.attributes["asm_string"]).value
         if not text:
             return operands[:1]
+        if text.startswith("mma.sync"):
+            return self.mma_sync(text, operands, mask)
         if "cp.async" in text:
             return self.copies(text, operands, mask)
         if "red.relaxed" in text:

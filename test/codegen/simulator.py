@@ -12,6 +12,7 @@ from simulated_accesses import Accesses
 from simulated_arithmetic import prepare, stored_dtype
 from simulated_assembly import Assembly
 from simulated_memory import Chosen, Memory, View
+from simulated_tensor_core import TensorCore
 from simulated_threads import Threads
 from simulated_vectors import Vectors
 
@@ -43,7 +44,7 @@ def simulate_launch(function: ir.Operation, launch: Launch, parameters: list, st
 
 
 @dataclass
-class Simulation(Threads, Accesses, Vectors, Assembly):
+class Simulation(Threads, Accesses, Vectors, TensorCore, Assembly):
     """One launch, or a part of it; those of one function share ``steps``."""
 
     function: ir.Operation

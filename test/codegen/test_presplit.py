@@ -52,7 +52,7 @@ def test_every_schedule_fits():
 
 @pytest.mark.parametrize("m, n, k, tile", [
     (512, 512, 512, (64, 32)),
-    (1024, 1024, 1024, (128, 128)), (1536, 1536, 1536, (128, 144)), (4096, 4096, 4096, (128, 128)), (1000, 1000, 77, (128, 64))])
+    (1024, 1024, 1024, (64, 128)), (1536, 1536, 1536, (128, 144)), (4096, 4096, 4096, (128, 128)), (1000, 1000, 77, (64, 128)), (8192, 8192, 8192, (128, 144))])
 def test_chosen_by_the_estimate(m, n, k, tile):
     schedule = choose(kernel(m, n, k), "presplit")
     assert (schedule.tile_m, schedule.tile_n) == tile

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from contractions import contraction
-from kernels import TARGET, build, check_arrivals
+from kernels import TARGET, build, check_arrivals, choose
 from test_wgmma import TF32, assembled, products
 from universal_program import SimulatedModel
 
@@ -46,6 +46,24 @@ def test_numbers(monkeypatch, batch, m, n, schedule):
     assert (result.double() - expected).norm() / expected.norm() < 1e-3
 
 
+@pytest.mark.parametrize("m, n, k, schedule", [
+    (40, 300, 1100, by_registers(128, 40, 3, stream=True)), (24, 600, 100, by_registers(128, 24, 2, stream=True)),
+    (70, 700, 1100, by_registers(128, 40, 3, stream=True)),
+], ids=["shorter runs than tiles", "as long", "rounds"])
+def test_numbers_of_what_is_dealt_out(monkeypatch, m, n, k, schedule):
+    """To seven blocks."""
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=4 if n == 600 else 7))
+    torch.manual_seed(5)
+    args = [torch.randn(m, k), torch.randn(k, n) / 8, torch.randn(n), torch.randn(m, n)]
+
+    def choose(kernel: func.FuncOp) -> Wgmma:
+        kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32")
+        return schedule
+
+    result, expected = SimulatedModel(layer, tuple(args), choose=choose)(*args), layer(*(a.double() for a in args))
+    assert (result.double() - expected).norm() / expected.norm() < 1e-3
+
+
 @pytest.mark.parametrize("schedule", [
     by_registers(128, 256, 4), by_registers(64, 16, 8, resident=2), by_registers(128, 128, 4, split=4, spread=True),
 ])
@@ -70,6 +88,18 @@ def test_blocks_share_the_last_tiles():
     assert built.count(r"st\.global\.v4\.b32") == built.count(r"ld\.global\.v4\.b32") == 64 * 128 // 128 // 4
 
 
+def test_fewer_tiles_than_blocks_are_dealt_out():
+    """86 tiles of 128 steps, 83 or 84 of them a block: a tile is of two blocks or three, whose sums its first one adds in a loop."""
+    built = build(contraction({"m": 128, "n": 11008, "k": 4096}, "mk", "kn", "mn", **TF32), "wgmma", by_registers(128, 128, 6, stream=True))
+    assembled(built)
+    assert "[132, 1, 1]" in built.gpu or f"[{TARGET.multiprocessors}, 1, 1]" in built.gpu
+    assert built.count(r"st\.release\.gpu") == built.count(r"ld\.acquire\.gpu") == 1
+    assert built.count(r"st\.global\.v4\.b32") == built.count(r"ld\.global\.v4\.b32") == 64 * 128 // 128 // 4
+    for sizes in ({"m": 128, "n": 4096, "k": 4096}, {"m": 128, "n": 11008, "k": 512}):  # too few tiles, and steps
+        with pytest.raises(CompileError, match="cannot deal out"):
+            build(contraction(sizes, "mk", "kn", "mn", **TF32), "wgmma", by_registers(128, 128, 6, stream=True))
+
+
 def candidates(m: int, k: int, n: int, weights: str = "kn") -> list[Wgmma]:
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(contraction({"m": m, "n": n, "k": k}, "mk", weights, "mn", **TF32))
@@ -84,6 +114,16 @@ def test_where_they_are_tried():
     assert {128, 144, 256} <= {s.tile_n for s in candidates(1536, 1536, 1536)}  # as many columns as fill a round, and the most
     assert not candidates(8, 4096, 4096) and not candidates(16, 4096, 4096, "nk")
     assert not candidates(16, 4096, 4097)  # lines that the copy engine does not read
+
+
+@pytest.mark.parametrize("m, k, n, tile, dealt", [
+    (1024, 1024, 1024, (64, 128), False), (512, 1024, 1024, (64, 64), False), (1280, 1280, 1280, (128, 112), False), (128, 4096, 11008, (128, 128), True),
+    (200, 4096, 11008, (128, 200), True), (128, 3584, 7168, (64, 128), False),
+])
+def test_every_multiprocessor_has_something_to_do(m, k, n, tile, dealt):
+    """One consumer where two do not fill a round, and 86 tiles dealt out to 132 blocks."""
+    s = choose(contraction({"m": m, "n": n, "k": k}, "mk", "kn", "mn", **TF32), "wgmma")
+    assert ((s.tile_m, s.tile_n), s.stream) == (tile, dealt)
 
 
 @pytest.mark.parametrize("weights, more", [("nk", {}), ("kn", {"pingpong": True}), ("kn", {"chunks": 2})])

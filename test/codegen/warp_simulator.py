@@ -4,7 +4,6 @@ A copy happens when it is waited for - or, with ``early``, when it is started: a
 way, and one that starts copies to a slot that is still read gets the wrong tile in the other.
 """
 
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,7 +40,6 @@ class WarpSimulation(Simulation):
 
     def run(self) -> None:
         self.count = self.blocks * self.threads
-        assert self.threads % 32 == 0
         self.block_of, self.lane_of = np.arange(self.count) // self.threads, np.arange(self.count) % self.threads
         self.memory = np.full((self.blocks, self.shared), 0xFF, np.uint8)
         self.pending = [[]]
@@ -82,17 +80,6 @@ class WarpSimulation(Simulation):
     def llvm_extractvalue(self, op, operands, mask):
         (place,) = ir.DenseI64ArrayAttr(op.attributes["position"])
         return [operands[0][place]]
-
-    def llvm_bitcast(self, op, operands, mask):
-        if all(isinstance(v.type, ir.VectorType) for v in (op.operands[0], op.results[0])):
-            return self.vector_bitcast(op, operands, mask)
-        if isinstance(op.results[0].type, ir.VectorType):  # of 16 bits
-            element = op.results[0].type.element_type
-            halves = np.ascontiguousarray(np.broadcast_to(operands[0], mask.shape).astype(np.int32))[:, None].view(np.uint16)
-            return [from_bf16(halves) if isinstance(element, ir.BF16Type) else halves.view(register_dtype(element))]
-        value, element = np.asarray(operands[0]), op.operands[0].type.element_type
-        value = to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(register_dtype(element))
-        return [np.ascontiguousarray(value).view(np.int32)[:, 0]]
 
     def nvvm_shfl_sync(self, op, operands, mask):
         self.check_together(mask, 32)
@@ -226,50 +213,8 @@ class WarpSimulation(Simulation):
             bits = np.broadcast_to(operands[0], mask.shape).astype(np.asarray(operands[0]).dtype).view(np.int32).astype(np.int64) & 0xFFFFFFFF
             special = (bits & 0x7F800000) == 0x7F800000
             return [np.where(special, bits, (bits + 0x1000) & ~0x1FFF).astype(np.uint32).view(np.int32)]
-        shape = re.match(r"mma\.sync\.aligned\.m(\d+)n8k(\d+)\.row\.col\.\w+\.(\w+)\.(\w+)\.", text)
-        assert shape, text
-        self.check_together(mask, 32)
-        rows, terms, kinds = int(shape[1]), int(shape[2]), (shape[3], shape[4])
-        sums = rows // 4
-        count = {(8, 4): 1, (16, 8): 4}.get((rows, terms), 4)
-        lhs, rhs, old = operands[:count], operands[count:-sums], operands[-sums:]
-        a = _matrix([self.warps(x) for x in lhs], kinds[0], rows, terms, halves=rows // 8)
-        b = _matrix([self.warps(x) for x in rhs], kinds[1], 8, terms, halves=1)
-        integer = kinds[0] in ("s8", "u8")
-        product = a.astype(np.int64) @ b.astype(np.int64).swapaxes(1, 2) if integer else a.astype(np.float64) @ b.astype(np.float64).swapaxes(1, 2)
-        new = []
-        for i, x in enumerate(old):
-            part = product[:, 8 * (i // 2):8 * (i // 2) + 8, i % 2::2].reshape(-1)
-            x = np.broadcast_to(x, mask.shape)
-            new.append((part + x.astype(part.dtype)).astype(x.dtype))
-        return [new]
-
-    def warps(self, value: np.ndarray) -> np.ndarray:
-        """By warp, ``pair`` and ``quad``."""
-        return np.broadcast_to(value, (self.count,)).reshape(-1, 8, 4)
-
-
-def _matrix(registers: list[np.ndarray], kind: str, rows: int, terms: int, halves: int) -> np.ndarray:
-    """[warp, row, term] of a factor; register i holds half i % halves of the rows, part i // halves of the terms."""
-    parts = len(registers) // halves
-    made = None
-    for i, register in enumerate(registers):
-        if kind in ("bf16", "f16", "s8", "u8"):
-            kept = {"bf16": np.uint16, "f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]
-            values = np.ascontiguousarray(register.astype(np.int32))[..., None].view(kept).reshape(*register.shape[:2], -1)
-            values = from_bf16(values) if kind == "bf16" else values
-        elif kind == "tf32":
-            bits = np.ascontiguousarray(register.astype(np.int32))
-            finite = (bits & 0x7F800000) != 0x7F800000
-            assert ((bits & 0x1FFF == 0) | ~finite).all(), "a factor that is not rounded to TF32"
-            values = bits.view(np.float32)
-        else:
-            values = register
-        if made is None:
-            made = np.zeros((register.shape[0], rows, terms), values.dtype)
-        half, part = i % halves, i // halves
-        made[:, 8 * half:8 * half + 8, part * (terms // parts):(part + 1) * (terms // parts)] = values
-    return made
+        assert text.startswith("mma.sync"), text
+        return self.mma_sync(text, operands, mask)
 
 
 def _bytes(type_: ir.Type) -> int:

@@ -53,7 +53,8 @@ def test_blocks_share_tiles_of_the_lhs(m, k, n, schedule):
 
 @pytest.mark.parametrize("m, k, n, schedule", [
     (128, 1000, 11008, stream(64, 128, 8, 1, swapped=True, registers=True)), (70, 264, 20000, stream(128, 72, 6, swapped=True, registers=True)),
-    (300, 100, 9000, stream(64, 128, 6, 1, swapped=True, registers=True)),
+    (300, 100, 9000, stream(64, 128, 6, 1, swapped=True, registers=True)), (128, 4096, 11008, stream(128, 128, 6, swapped=True, registers=True)),
+    (100, 1100, 6000, stream(128, 104, 6, swapped=True, registers=True)),
 ])
 def test_blocks_share_the_last_tiles_of_a_lhs_in_registers(m, k, n, schedule, tf32):
     right(schedule, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=torch.float32)
