@@ -64,11 +64,12 @@ class Way:
 _STATIC_SHARED = 48 * 1024
 TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))
 _WARPS = (4, 8, 16)
-# What was the fastest for some product, or next to it; of four warps, in 16x32 or with four steps together none was (H200, 26 products).
+# The fastest of these for some product, or within a few percent of it; of four warps, in 16x32 or with four steps together none was the fastest (H200, 23
+# products).
 _SHAPES = ((16, 16, 8, 2), (32, 16, 8, 2), (16, 16, 16, 1), (32, 16, 16, 1), (32, 32, 8, 1), (32, 32, 8, 2), (16, 8, 8, 2), (64, 32, 8, 1))
 _REGISTERS = {4: 200, 8: 200, 16: 80}  # of a thread, for numbers and sums, by the warps of a block
 _TWO = 128  # with which two blocks of 8 warps are on a multiprocessor
-# Fitted, with the other generators' constants, to 125 times of these on an H200 (in microseconds, terms between rows and columns: 192x384x320 in 16x16 3.5,
+# Fitted, with the other generators' constants, to 123 times of these on an H200 (in microseconds, terms between rows and columns: 192x384x320 in 16x16 3.5,
 # 32x16 3.7, 32x32 4.1; 256x1024x256 5.8, 6.2, 7.4; 512^3 10.6, 10.1, 7.9 and in 64x32 7.2; nine in ten are within 16%).
 _START = 1.85  # microseconds until the first numbers are there, and from the last sums to the results
 _LOADED = 50.5  # bytes a clock and multiprocessor that come from L2
@@ -76,7 +77,8 @@ _PRODUCTS = 1300  # multiply-adds of bf16 a clock by mma.sync
 _ISSUED = 3.8  # instructions of warps that a multiprocessor starts in a clock, of four at best
 _SPLITTING = 3.2  # instructions of a warp that load and split 16 terms of a row or column (of the assembled kernels)
 _SECOND = 0.5  # of the second longest of loads, products and instructions that the longest does not hide
-_FEW = {4: 1.8, 8: 1.35}  # times longer where a multiprocessor has so many warps (512^3 in 32x32, one block of 8 warps at a time: 9.2, two: 7.9)
+_FEW = {4: 1.8, 8: 1.35}  # times longer where a multiprocessor has so many warps (512^3 in 32x32, one block of 8 warps at a time: 9.2, two: 7.9; of 4 an
+# estimate)
 _RATE = 3.05e6  # bytes a microsecond that so few loads under way get from memory (16x4096x4096: 23.0, where bf16x6's copies take 21.5)
 
 
