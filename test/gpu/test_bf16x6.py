@@ -37,7 +37,7 @@ def right(function, args):
 
 SIZES = [
     (512, 512, 512), (512, 512, 1024), (1024, 1024, 1024), (2048, 2048, 512), (4096, 2304, 96), (64, 4096, 4096), (128, 768, 3072),
-    (333, 777, 811), (1000, 1000, 1000), (129, 4100, 1028), (96, 100, 4000), (2000, 1999, 65), (3000, 3000, 32), (4000, 16, 2000),
+    (933, 777, 811), (1000, 1000, 1000), (129, 4100, 1028), (96, 100, 4000), (2000, 1999, 65), (3000, 3000, 65), (4000, 16, 2000),
 ]
 
 
@@ -115,7 +115,7 @@ def test_bodies(name, m, n, k):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.int32], ids=str)
-@pytest.mark.parametrize("m, n, k", [(2048, 3072, 333), (512, 768, 1024)])
+@pytest.mark.parametrize("m, n, k", [(2048, 3072, 333), (1024, 768, 1024)])
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_factor_of_another_type(dtype, m, n, k, side):
     """What is widened only on one side is computed before its tiles are copied, or where they are read."""

@@ -10,7 +10,7 @@
 // ORDER: call @small(%arg3, %arg4,
 // ORDER: call @half(%arg5, %arg6,
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: %arg7: tensor<640x640xf32> {inferno.kind = "prepared",
+// CHECK-SAME: %arg7: tensor<576x576xf32> {inferno.kind = "prepared",
 // CHECK: call @mm_frozen(%arg0, %arg1, %arg7,
 // CHECK: call @mm_ordered(
 // CHECK: call @small_frozen(%arg3, %arg4, %arg8,
@@ -27,27 +27,27 @@
 #w = affine_map<(m, n, k) -> (k, n)>
 #o = affine_map<(m, n, k) -> (m, n)>
 module {
-  func.func @main(%x: tensor<640x640xf32>, %w: tensor<640x640xf32> {inferno.frozen}, %v: tensor<640x640xf32>, %a: tensor<256x256xf32>, %b: tensor<256x256xf32> {inferno.frozen},
-                  %r: tensor<640x640xbf16>, %s: tensor<640x640xbf16>)
-      -> (tensor<640x640xf32>, tensor<640x640xf32>, tensor<256x256xf32>, tensor<640x640xf32>) attributes {inferno.freeze = 20000000 : i64} {
-    %e = tensor.empty() : tensor<640x640xf32>
+  func.func @main(%x: tensor<576x576xf32>, %w: tensor<576x576xf32> {inferno.frozen}, %v: tensor<576x576xf32>, %a: tensor<256x256xf32>, %b: tensor<256x256xf32> {inferno.frozen},
+                  %r: tensor<576x576xbf16>, %s: tensor<576x576xbf16>)
+      -> (tensor<576x576xf32>, tensor<576x576xf32>, tensor<256x256xf32>, tensor<576x576xf32>) attributes {inferno.freeze = 20000000 : i64} {
+    %e = tensor.empty() : tensor<576x576xf32>
     %f = tensor.empty() : tensor<256x256xf32>
-    %0 = call @mm(%x, %w, %e) : (tensor<640x640xf32>, tensor<640x640xf32>, tensor<640x640xf32>) -> tensor<640x640xf32>
-    %1 = call @mm(%x, %v, %e) : (tensor<640x640xf32>, tensor<640x640xf32>, tensor<640x640xf32>) -> tensor<640x640xf32>
+    %0 = call @mm(%x, %w, %e) : (tensor<576x576xf32>, tensor<576x576xf32>, tensor<576x576xf32>) -> tensor<576x576xf32>
+    %1 = call @mm(%x, %v, %e) : (tensor<576x576xf32>, tensor<576x576xf32>, tensor<576x576xf32>) -> tensor<576x576xf32>
     %2 = call @small(%a, %b, %f) : (tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
-    %3 = call @half(%r, %s, %e) : (tensor<640x640xbf16>, tensor<640x640xbf16>, tensor<640x640xf32>) -> tensor<640x640xf32>
-    return %0, %1, %2, %3 : tensor<640x640xf32>, tensor<640x640xf32>, tensor<256x256xf32>, tensor<640x640xf32>
+    %3 = call @half(%r, %s, %e) : (tensor<576x576xbf16>, tensor<576x576xbf16>, tensor<576x576xf32>) -> tensor<576x576xf32>
+    return %0, %1, %2, %3 : tensor<576x576xf32>, tensor<576x576xf32>, tensor<256x256xf32>, tensor<576x576xf32>
   }
-  func.func private @mm(%x: tensor<640x640xf32>, %w: tensor<640x640xf32>, %o: tensor<640x640xf32>) -> tensor<640x640xf32> attributes {inferno.precision = "tf32"} {
+  func.func private @mm(%x: tensor<576x576xf32>, %w: tensor<576x576xf32>, %o: tensor<576x576xf32>) -> tensor<576x576xf32> attributes {inferno.precision = "tf32"} {
     %zero = arith.constant 0.0 : f32
-    %s = linalg.fill ins(%zero : f32) outs(%o : tensor<640x640xf32>) -> tensor<640x640xf32>
-    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<640x640xf32>, tensor<640x640xf32>) outs(%s : tensor<640x640xf32>) {
+    %s = linalg.fill ins(%zero : f32) outs(%o : tensor<576x576xf32>) -> tensor<576x576xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<576x576xf32>, tensor<576x576xf32>) outs(%s : tensor<576x576xf32>) {
     ^bb0(%a: f32, %b: f32, %c: f32):
       %m = arith.mulf %a, %b : f32
       %t = arith.addf %c, %m : f32
       linalg.yield %t : f32
-    } -> tensor<640x640xf32>
-    return %0 : tensor<640x640xf32>
+    } -> tensor<576x576xf32>
+    return %0 : tensor<576x576xf32>
   }
   func.func private @small(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>, %o: tensor<256x256xf32>) -> tensor<256x256xf32> attributes {inferno.precision = "tf32"} {
     %zero = arith.constant 0.0 : f32
@@ -60,17 +60,17 @@ module {
     } -> tensor<256x256xf32>
     return %0 : tensor<256x256xf32>
   }
-  func.func private @half(%x: tensor<640x640xbf16>, %w: tensor<640x640xbf16>, %o: tensor<640x640xf32>) -> tensor<640x640xf32> attributes {inferno.precision = "tf32"} {
+  func.func private @half(%x: tensor<576x576xbf16>, %w: tensor<576x576xbf16>, %o: tensor<576x576xf32>) -> tensor<576x576xf32> attributes {inferno.precision = "tf32"} {
     %zero = arith.constant 0.0 : f32
-    %s = linalg.fill ins(%zero : f32) outs(%o : tensor<640x640xf32>) -> tensor<640x640xf32>
-    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<640x640xbf16>, tensor<640x640xbf16>) outs(%s : tensor<640x640xf32>) {
+    %s = linalg.fill ins(%zero : f32) outs(%o : tensor<576x576xf32>) -> tensor<576x576xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<576x576xbf16>, tensor<576x576xbf16>) outs(%s : tensor<576x576xf32>) {
     ^bb0(%a: bf16, %b: bf16, %c: f32):
       %d = arith.extf %a : bf16 to f32
       %e = arith.extf %b : bf16 to f32
       %m = arith.mulf %d, %e : f32
       %t = arith.addf %c, %m : f32
       linalg.yield %t : f32
-    } -> tensor<640x640xf32>
-    return %0 : tensor<640x640xf32>
+    } -> tensor<576x576xf32>
+    return %0 : tensor<576x576xf32>
   }
 }
