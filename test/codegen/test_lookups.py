@@ -33,7 +33,7 @@ def gather(x, i):
     (lambda x: F.max_pool2d(x, 3, 1, 1), [(16, 64, 112, 112)], bf16, Elementwise(256, 8)),
     (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), [(16, 64, 112, 112)], torch.float32, Elementwise(256, 4, across=4, windows=True)),
     (lambda x: F.interpolate(x, size=150, mode="bilinear"), [(16, 64, 112, 112)], bf16, Elementwise(256, 2, across=4, windows=True)),
-    (lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), [(16, 64, 112, 112)], torch.float32, Elementwise(256, 8, across=2, windows=True)),
+    (lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), [(16, 64, 112, 112)], torch.float32, Elementwise(256, 8, across=1, windows=True)),
 ])
 def test_schedules(model, shapes, type_, schedule):
     x, *others = (torch.empty(s) for s in shapes)
