@@ -18,7 +18,7 @@ from inferno.target import Target, find_target
 # Bytes, of what a part begins at and of its strides: generators read vectors as of a tensor of its own, and memory moves sectors of as many.  (On an H200 a
 # product of 1200 lines of 2800 bytes took 7.1 us, and 6.3 with the copy.)
 _ALIGNED = 32
-_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "simt", "vectors", "reductions")  # whose addresses are those of accesses, wherever these begin
+_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "simt", "vectors", "reductions")  # which find what lies anywhere
 
 
 def fold_slices(module: ir.Module, target: str) -> None:

@@ -96,7 +96,10 @@ def candidates(contraction: Contraction, target: Target, at: At = hint) -> list[
     """Schedules with their estimates in microseconds; none for what CUDA cores do not multiply."""
     if not supported(contraction) or contraction.is_reduction:
         return []
-    return [(estimate(s, share, contraction, target, at), chunked(s, contraction)) for s, share in SHAPES if fits(s, contraction, target)]
+    found = [(s, share) for s, share in SHAPES if fits(s, contraction, target)]
+    if not isinstance(contraction.K, int):  # ptxas spills 20 bytes of these
+        found = [(s, share) for s, share in found if s.thread_n > 1 and (s.slices > 1 or s.thread_m > 4)] or found
+    return [(estimate(s, share, contraction, target, at), chunked(s, contraction)) for s, share in found]
 
 
 def fits(schedule: Simt, contraction: Contraction, target: Target) -> bool:
