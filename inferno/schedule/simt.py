@@ -97,8 +97,8 @@ def candidates(contraction: Contraction, target: Target, at: At = hint) -> list[
     if not supported(contraction) or contraction.is_reduction:
         return []
     found = [(s, share) for s, share in SHAPES if fits(s, contraction, target)]
-    if not isinstance(contraction.K, int):  # ptxas spills 20 bytes of these
-        found = [(s, share) for s, share in found if s.thread_n > 1 and (s.slices > 1 or s.thread_m > 4)] or found
+    if not isinstance(contraction.K, int):  # ptxas spills 20 to 170 bytes of the others
+        found = [(s, share) for s, share in found if s.stages == 2 and (s.slices > 1 or s.thread_m > 4)] or found
     return [(estimate(s, share, contraction, target, at), chunked(s, contraction)) for s, share in found]
 
 
