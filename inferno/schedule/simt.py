@@ -98,7 +98,7 @@ def candidates(contraction: Contraction, target: Target, at: At = hint) -> list[
         return []
     found = [(s, share) for s, share in SHAPES if fits(s, contraction, target)]
     if not isinstance(contraction.K, int):  # ptxas spills 20 to 170 bytes of the others
-        found = [(s, share) for s, share in found if s.stages == 2 and (s.slices > 1 or s.thread_m > 4)] or found
+        found = [(s, share) for s, share in found if s.thread_n > 1 and (s.slices > 1 or s.thread_m > 4) and (s.stages == 2 or contraction.B == 1)] or found
     return [(estimate(s, share, contraction, target, at), chunked(s, contraction)) for s, share in found]
 
 

@@ -13,6 +13,7 @@ import inferno
 from inferno.runtime.plan.plan import at_sizes
 from inferno.schedule import elementwise, rows, simt
 from inferno.schedule.by_size import BySize
+from inferno.schedule.contraction import parse_contraction
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -37,7 +38,9 @@ def test_compiles_for_a_gpu(name):
 
 def of_choice(kernel):
     """The schedule of the first generator that takes a kernel and whose code the simulator runs."""
-    return simt.choose(kernel, TARGET) or elementwise.choose(kernel, TARGET)
+    c = parse_contraction(kernel)
+    found = [] if c is None else [(time, s) for time, s in simt.candidates(c, TARGET) if s.totals_in_registers]
+    return min(found, key=lambda item: item[0])[1] if found else elementwise.choose(kernel, TARGET)
 
 
 ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", "slices", "no rows", "attention", "multiples"]
