@@ -24,7 +24,7 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
     """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
     found, pieces = [], pieces_of(a)
     masks = widths(brought_masks(a, tiling))
-    for consumers, keys, brought in itertools.product((2, 3, 1), range(192, 0, -16), {"", masks}):
+    for consumers, keys, brought in itertools.product((2, 3, 1), range(192, 0, -16), dict.fromkeys(("", masks))):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue
         if pieces == 1:
