@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch._C import _dispatch_has_kernel_for_dispatch_key
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, TensorArgument
 from torch.fx import Graph, Node
@@ -38,21 +40,23 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
     arguments = _arguments(program)
     mutations = [(n, r) for n, r in results if r.kind != "output"]
     rest = _Results([(n, r) for n, r in results if r.kind == "output"], eager)
-    outputs = []  # for each output a number of ``rest.kept`` or a View
+    placed: dict[Node, int | View] = {}  # a number of ``rest.kept`` or a View; an output that is given twice is one tensor
     for i, node in enumerate(eager):
+        if node in placed:
+            continue
         origin = _origin(node)
         if origin.name in arguments and not _is_lazy(node.meta["val"]) and (_is_plain(node) or _is_same(node.meta["val"], origin.meta["val"])):
-            outputs.append(_view(node.meta["val"], origin.meta["val"], argument=arguments[origin.name]))
+            placed[node] = _view(node.meta["val"], origin.meta["val"], argument=arguments[origin.name])
         else:
-            outputs.append(rest.place(i))
-    views = [v for v in outputs if isinstance(v, View)]
-    numbers = iter(range(len(rest.kept), len(rest.kept) + len(views)))
-    numbered = [next(numbers) if isinstance(v, View) else v for v in outputs]
+            placed[node] = rest.place(i)
+    views = {n: v for n, v in placed.items() if isinstance(v, View)}
+    numbers = placed | {n: len(rest.kept) + k for k, n in enumerate(views)}
+    numbered = [numbers[n] for n in eager]
     kept = [_in_order(graph, output, *one) for one in rest.kept]
     output.args = (tuple(n for n, _ in (*mutations, *kept)),)
     graph.eliminate_dead_code()
     return dataclasses.replace(
-        signature, results=tuple(r for _, r in (*mutations, *kept)), views=tuple(views),
+        signature, results=tuple(r for _, r in (*mutations, *kept)), views=tuple(views.values()),
         outputs=tuple((t, numbered[v] if t else v) for t, v in signature.outputs),
     )
 
@@ -67,7 +71,7 @@ class _Results:
         self._known = [None if _is_plain(n) else r for n, (_, r) in zip(eager, outputs)]
         self._groups: dict[int, list[int]] = {}
         for i, node in enumerate(eager):
-            if _origin(node).op != "placeholder" and _is_plain(node) and not _is_lazy(node.meta["val"]):
+            if node not in eager[:i] and _origin(node).op != "placeholder" and _is_plain(node) and not _is_lazy(node.meta["val"]):
                 self._groups.setdefault(_storage(self._values[i]), []).append(i)
         self._owners: dict[int, tuple[int, Tensor] | None] = {}  # by storage: a number of ``kept``, and how it lies in memory
 
@@ -122,10 +126,17 @@ def _origin(node: Node) -> Node:
     memory = set(_storages(node))  # an operation on several tensors may hand out views of each
     while node.op == "call_function":
         source = next((n for n in node.all_input_nodes if memory & set(_storages(n))), None)
+        if source is None and _always_views(node.target):  # a graph traced again may give each value a storage of its own
+            source, memory = node.args[0], set(_storages(node.args[0]))
         if source is None:
             return node
         node = source
     return node
+
+
+def _always_views(target: object) -> bool:
+    """Whether it is an operation whose result is a view of its first argument; ``reshape`` and ``contiguous`` may copy."""
+    return isinstance(target, OpOverload) and target.is_view and not _dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
 
 
 def _storages(node: Node) -> list[int]:

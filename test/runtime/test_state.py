@@ -108,6 +108,26 @@ def test_a_view_of_an_output_with_one_column():
     assert ours[0].data_ptr() == ours[1].data_ptr()
 
 
+def test_an_output_that_is_given_twice():
+    """It is one tensor, also where that is a view or holds each element several times."""
+    def repeated(x):
+        wide = (x @ x.T * 0.25).expand(3, 4, 4)
+        return wide, wide, wide[1, 2:], wide[1, 2:]
+
+    def whole(x):
+        y, part = x + 1, x[1:]
+        return y, part, y, part, y.t()
+
+    for model in (repeated, lambda x: repeated(x)[:2], lambda x: repeated(x)[2:], whole):
+        x = torch.randn(4, 5)
+        compiled = inferno.compile(model, (x,), fallback=False)
+        ours, eager = compiled(x), model(x)
+        assert sharing(ours, (x,)) == sharing(eager, (x,))
+        assert [[a is b for b in ours] for a in ours] == [[a is b for b in eager] for a in eager]
+        for p, q in zip(ours, eager):
+            assert_same(p, q)
+
+
 def test_a_view_of_an_input_wants_the_examples_strides():
     compiled = inferno.compile(lambda x: (x[1:], x + 1), (torch.randn(4, 4),))
     x = torch.randn(4, 8)[:, ::2]
@@ -157,6 +177,7 @@ def test_inputs_that_overlap_while_one_is_written_to():
     assert_same(readers(whole, whole) if whole.shape == even.shape else readers(even, even), even * even)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("change", [
     lambda t: t, lambda t: t.t().contiguous().t(), lambda t: t[:1].expand(4, 6), lambda t: t.repeat(2, 2)[4:, 6:], lambda t: t.repeat(1, 2)[:, ::2],
     lambda t: torch.cat([t.reshape(-1), t[0, :1]])[1:].reshape(4, 6),
