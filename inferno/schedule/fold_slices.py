@@ -10,7 +10,7 @@ from inferno.passes.programs import PRECISION, callee, readers
 from inferno.schedule.assign import choose
 from inferno.schedule.contraction import oriented, parse_contraction
 from inferno.schedule.cost import bit_width
-from inferno.schedule.merge_calls import edges_of, free_name, may_change, merge_in, merged_kernel, operations_in, replace_calls
+from inferno.schedule.merge_calls import edges_of, may_change, merge_in, merge_where, operations_in
 from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target, find_target
@@ -59,17 +59,15 @@ def _fold(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation
     mine = list(readers(call.results[0]))
     if len(mine) != 1 or mine[0].name != "func.call" or not may_change(kernels.get(callee(mine[0]))):
         return False
-    before, edges = kernels[callee(mine[0])], edges_of([call, mine[0]], views=True)
-    kernel = merged_kernel(kernels, edges, free_name(module, callee(mine[0]).rstrip("_0123456789")))
-    if PRECISION in before.attributes:
-        kernel.attributes[PRECISION] = before.attributes[PRECISION]
-    _read_in_place(kernel)
-    if not _is_as_good(before, kernel, target):
-        kernel.operation.erase()
-        return False
-    kernels[kernel.name.value] = kernel
-    replace_calls(edges, kernel)
-    return True
+    before = kernels[callee(mine[0])]
+
+    def takes(merged: func.FuncOp) -> bool:
+        if PRECISION in before.attributes:
+            merged.attributes[PRECISION] = before.attributes[PRECISION]
+        _read_in_place(merged)
+        return _is_as_good(before, merged, target)
+
+    return merge_where(module, kernels, edges_of([call, mine[0]], views=True), takes) is not None
 
 
 def _read_in_place(kernel: func.FuncOp) -> None:

@@ -6,7 +6,7 @@
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.library import choose
-from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, may_change, merge_in, merged_kernel, operations_in, replace_calls
+from inferno.schedule.merge_calls import edges_of, inputs_of, may_change, merge_in, merge_where, operations_in
 from inferno.target import Target, find_target
 
 
@@ -40,10 +40,7 @@ def _with_maker(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Ope
         made = owner(root_of(value))
         if made is None or made.name != "func.call" or not may_change(kernels.get(callee(made))) or len(list(readers(root_of(value)))) != 1:
             continue
-        edges = edges_of([made, call], views=True)
-        merged = merged_kernel(kernels, edges, free_name(module, callee(call).rstrip("_0123456789")))
-        if _is_convolution(merged, target):
-            kernels[merged.name.value] = merged
-            return replace_calls(edges, merged)
-        merged.operation.erase()
+        wider = merge_where(module, kernels, edges_of([made, call], views=True), lambda merged: _is_convolution(merged, target))
+        if wider is not None:
+            return wider
     return None

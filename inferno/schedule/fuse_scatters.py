@@ -16,7 +16,7 @@ from inferno.schedule import row_lists, row_sums, scatters
 from inferno.schedule.accesses import argument_index
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.flatten_places import flatten_places
-from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import edges_of, inputs_of, merge_in, merge_where
 from inferno.schedule.universal import Universal
 from inferno.target import find_target
 
@@ -74,14 +74,16 @@ def _fuse(
     begins = {root_of(v): v for v in inputs_of(call) if v.type == call.results[0].type}
     begins = {root: v for root, v in begins.items() if all(t == v for t in taken if root_of(t) == root)}
     edges = replace(edges, captured=tuple(begins.get(v, v) for v in edges.captured))
-    merged = merged_kernel(kernels, edges, free_name(module, callee(call)))
-    if not takes(merged):
-        merged.operation.erase()
-        return False
-    if ATTRIBUTE in kernel.attributes:
-        merged.attributes[ATTRIBUTE] = kernel.attributes[ATTRIBUTE]
-    replace_calls(edges, merged)
-    return True
+    schedule = kernel.attributes[ATTRIBUTE] if ATTRIBUTE in kernel.attributes else None
+
+    def scheduled(merged: func.FuncOp) -> bool:
+        if not takes(merged):
+            return False
+        if schedule is not None:
+            merged.attributes[ATTRIBUTE] = schedule
+        return True
+
+    return merge_where(module, kernels, edges, scheduled) is not None
 
 
 def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool) -> set[ir.Operation]:

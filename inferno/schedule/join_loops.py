@@ -3,7 +3,7 @@
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee, root_of
 from inferno.schedule import recurrence
-from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merged_kernel, operations_in, replace_calls, waits
+from inferno.schedule.merge_calls import edges_of, inputs_of, merge_where, operations_in, waits
 from inferno.target import Target
 
 _MOST = 4
@@ -28,18 +28,16 @@ def join_loops(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.Fun
 
 
 def _join(module: ir.Module, kernels: dict[str, func.FuncOp], group: list[ir.Operation], rolled: set[str], target: Target, always: bool) -> bool:
-    edges = edges_of(group, views=False)
-    merged = merged_kernel(kernels, edges, free_name(module, callee(group[0])))
     before = sum(_time(kernels[callee(c)], target) for c in group)
-    found = recurrence.candidates(recurrence.read(merged, target), target)
-    if not found or not (always or min(time for time, _ in found) < before):
-        merged.operation.erase()
-        return False
-    defer(edges)
-    replace_calls(edges, merged)
-    kernels[merged.name.value] = merged
-    rolled.add(merged.name.value)
-    return True
+
+    def takes(merged: func.FuncOp) -> bool:
+        found = recurrence.candidates(recurrence.read(merged, target), target)
+        return bool(found) and (always or min(time for time, _ in found) < before)
+
+    new = merge_where(module, kernels, edges_of(group, views=False), takes)
+    if new is not None:
+        rolled.add(callee(new))
+    return new is not None
 
 
 def _time(kernel: func.FuncOp, target: Target) -> float:

@@ -165,6 +165,19 @@ def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> f
     return merged
 
 
+def merge_where(
+    module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, takes: Callable[[func.FuncOp], bool],
+) -> ir.Operation | None:
+    """Replace calls by one of a kernel with the operations of all, if that ``takes`` it; the new call.  The kernel has the name of the last call's."""
+    merged = merged_kernel(kernels, edges, free_name(module, callee(edges.calls[-1]).rstrip("_0123456789")))
+    if not takes(merged):
+        merged.operation.erase()
+        return None
+    kernels[merged.name.value] = merged
+    defer(edges)
+    return replace_calls(edges, merged)
+
+
 def _sizes_by_symbols(kernels: dict[str, func.FuncOp], edges: Edges) -> tuple[list[dict[str, ir.Attribute]], list[Renamed], dict[ir.Value, Int]]:
     """As ``size_attributes``, where a symbol of ``@main`` is one of the function's; and sizes of ``@main`` by the function's symbols."""
     owned = {v: s for s, v in symbol_arguments(function_of(edges.calls[0])).items()}
