@@ -2,6 +2,7 @@
 without the cache on disk, which would hand a test what an earlier one compiled.  A test of the cache asks for ``cache_folder``."""
 
 import gc
+import logging
 import os
 import sys
 from collections import Counter, defaultdict
@@ -20,12 +21,14 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "covering(also=None): of all combinations of the test's lists of parameters run so many that each value is in "
-                                       "one, and those for whose parameters ``also`` is true")
+    # pytest listens to every logger that does not propagate, and torch then makes what this one would print: a tenth of a capture.
+    logging.root.manager.loggerDict.pop("torch.__trace", None)
+    config.addinivalue_line("markers", "covering(most=None, also=None): of all combinations of the test's lists of parameters run so many that each "
+                                       "value is in one, of these ``most``, spread over them, and those for whose parameters ``also`` is true")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out combinations that repeat a path, of tests that are marked so; all are run with ``--all-combinations``."""
+    """Leave out cases that repeat most of what others do, of tests that are marked so; all are run with ``--all-combinations``."""
     if config.getoption("--all-combinations"):
         return
     groups = defaultdict(list)
@@ -40,14 +43,16 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """What has been imported stays: the garbage collector need not look at it again, which takes 0.3 s each time."""
+    """What has been imported stays: the garbage collector need not look at it again, which takes 0.3 s each time; nor so often as it does."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
 
 
 def _covering(items: list) -> list:
     """So many that each value of each list is in one, and none much more often than the others; new pairs of values come first."""
-    also = items[0].get_closest_marker("covering").kwargs.get("also", lambda **_: False)
+    mark = items[0].get_closest_marker("covering").kwargs
+    also, most = mark.get("also", lambda **_: False), mark.get("most", len(items))
     lists = [[name.strip() for name in (m.args[0].split(",") if isinstance(m.args[0], str) else m.args[0])] for m in items[0].iter_markers("parametrize")]
     values = {item: [(i, repr([item.callspec.params[n] for n in names])) for i, names in enumerate(lists)] for item in items}
     chosen, counts, pairs = [], Counter(), set()
@@ -63,9 +68,11 @@ def _covering(items: list) -> list:
     for item in items:
         if also(**item.callspec.params):
             take(item)
+    wanted = len(chosen)
     while gain(best := max(items, key=gain))[0]:
         take(best)
-    return chosen
+    rest = chosen[wanted:]
+    return chosen[:wanted] + [item for i, item in enumerate(rest) if i * most // len(rest) != (i - 1) * most // len(rest)]
 
 
 @pytest.fixture(autouse=True)

@@ -48,6 +48,7 @@ def test_a_literal_that_the_host_reads_stays_there():
     assert [n.meta["val"].device.type for n in module.graph.nodes if n.op == "get_attr"] == ["cpu"]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64])
 def test_numbers_keep_their_value_and_type(dtype):
     def f(x):

@@ -53,6 +53,7 @@ def linalg(text):
     return str(module)
 
 
+@pytest.mark.covering(most=7)
 @pytest.mark.parametrize("name", CASES)
 def test_reaches_linalg(name):
     model, args = CASES[name]

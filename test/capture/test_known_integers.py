@@ -25,6 +25,7 @@ CASES = {  # function, what its text has, what it has not
 }
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_what_remains(name):
     function, has, lacks = CASES[name]

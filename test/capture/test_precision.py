@@ -40,12 +40,14 @@ NUMBERS = {
 }
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", COUNTED)
 def test_counts_beyond_float16(name):
     model, x = COUNTED[name]
     assert_right(model, (x.half(),), target="cpu")
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["mean", "layer_norm", "rms_norm", "norms", "avg_pool2d"])
 def test_sums_of_bfloat16(name):
     model, x = COUNTED[name]

@@ -26,6 +26,7 @@ def masked_and_biased(q, k, v, mask, bias):
     return torch.softmax(q @ k.transpose(-1, -2) * 0.3 + mask + bias, -1) @ v
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("schedule, early", [
     (Attention(2, 64, masks="2"), False), (Attention(1, 48, 3, turns=False, masks="2"), True),
 ], ids=["tiles", "blocks"])
@@ -66,6 +67,7 @@ def test_two_and_one_that_is_read():
         assert_close_to_float64(simulate(masked_and_biased, args, Attention(2, 32, masks=masks)), masked_and_biased, args)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("mask, brought", [
     (empty(500, 768), "2"), (empty(2, 4, 500, 768), "2"), (empty(500, 772), ""), (empty(4, 1, 768), ""), (empty(500, 768, dtype=torch.bool), "1"),
     (empty(500, 776, dtype=torch.bool), ""), (empty(768, 500).t(), ""), (empty(500, 768, dtype=torch.float32), "4"),

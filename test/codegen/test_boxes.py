@@ -13,6 +13,7 @@ from inferno.errors import CompileError
 from inferno.schedule.boxes import Boxes
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     torch.manual_seed(0)

@@ -44,6 +44,7 @@ class SimulatedBundles(SimulatedModel):
         return [[p.generator for p in s.parts] for s in self.schedules if isinstance(s, Bundle)]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     torch.manual_seed(0)

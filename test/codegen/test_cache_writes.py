@@ -101,6 +101,7 @@ def test_parts_are_written_where_they_lie(write, places):
     assert len(on_gpu.kernels(True)) == len(on_gpu.kernels(False)) - 1  # the copy
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize(("write", "places", "dtype"), [
     (token, ([3], [11], [0], [12], [-1], [-(2**62)], [2**32 + 3]), torch.float32), (token, ([5], [12]), torch.bfloat16),
     (apart, ([4, 7], [0, 0]), torch.bfloat16), (corner, ([4, 1], [4, 3], [12, 0]), torch.float32), (numbered, ([],), torch.float32),

@@ -25,11 +25,13 @@ def right(name, schedule="chosen", cases=CASES):
     return simulated
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     right(name)
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", ["softmax bf16", "softmax, middle", "variance and mean"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
@@ -41,11 +43,13 @@ def unmeasured(monkeypatch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", TURNED)
 def test_turned(unmeasured, name):
     right(name, cases=TURNED)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["bf16", "float32", "threads of no row", "to float32"])
 @pytest.mark.parametrize("run", [2, 4])
 def test_turned_in_runs(unmeasured, monkeypatch, name, run):
@@ -63,6 +67,7 @@ def test_turned_by_two_blocks(unmeasured):
     assert_assembles(simulated.program.gpu, find_target("sm_90a"))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", GROUPED)
 def test_groups(unmeasured, name):
     right(name, cases=GROUPED)

@@ -28,6 +28,7 @@ def simulated(name, vector):
     return SimulatedModel(model, args, choose=choose, expand=True)
 
 
+@pytest.mark.covering(most=11)
 @pytest.mark.parametrize("name, vector", WIDTHS)
 def test_right(name, vector):
     model, args = CASES[name]

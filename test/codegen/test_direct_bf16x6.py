@@ -41,6 +41,7 @@ def right(function, args, schedule=None):
     return used[0]
 
 
+@pytest.mark.covering(most=5)
 @pytest.mark.parametrize("m, n, k", [(64, 32, 128), (70, 52, 100), (38, 34, 50), (35, 33, 51)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_and_sizes(layout, m, n, k):
@@ -48,6 +49,7 @@ def test_layouts_and_sizes(layout, m, n, k):
     right(LAYOUTS[layout], layout_shapes(m, n, k), DirectBf16x6(32, 16, 4, 1))
 
 
+@pytest.mark.covering(most=5)
 @pytest.mark.parametrize("m, n, warps, ahead", [
     (16, 8, 16, 1), (16, 8, 8, 4), (16, 16, 8, 2), (16, 32, 4, 1), (16, 16, 8, 4), (32, 32, 8, 2), (32, 32, 4, 1), (64, 32, 8, 1), (32, 64, 8, 1),
     (16, 16, 16, 1),
@@ -58,6 +60,7 @@ def test_tiles(m, n, warps, ahead, layout):
     right(LAYOUTS[layout], layout_shapes(m + 12, n + 20, 16 * warps * ahead * 2 + 36), DirectBf16x6(m, n, warps, ahead))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", EPILOGUES)
 def test_epilogues(name):
     right(EPILOGUES[name], epilogue_shapes(44, 36, 80), DirectBf16x6(16, 16, 4, 1))
@@ -89,6 +92,7 @@ def test_infinite_and_large_numbers():
         assert model(x, w).isinf().any() and model(x, w).isnan().any()
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("rhs", ["k,n", "n,k"])
 @pytest.mark.parametrize("lhs", ["m,k", "k,m"])
 def test_no_schedule_spills(lhs, rhs):

@@ -83,7 +83,7 @@ SCHEDULES = [
 ]
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize(
     "schedule", SCHEDULES, ids=lambda s: f"{s.tile_m}x{s.tile_n}{'c' * (s.cluster - 1)}{'p' * s.pingpong}{'s' * (s.split - 1)}{'r' * (s.lhs_rows > 0)}")
@@ -99,6 +99,7 @@ def test_no_schedule_spills(schedule, layout):
     assert built.count(r"ex2\.approx") > 0 and built.gpu.count('"inferno.launch"') == 1
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("m, layout", [(1, "nk"), (4, "kn"), (16, "nk"), (64, "kn"), (256, "nk"), (1024, "kn"), (2048, "nk")])
 def test_what_is_chosen(m, layout):
     built = build(dual(m, 4096, 1408, layout), "dual")

@@ -181,6 +181,7 @@ def test_every_second_tap(monkeypatch):
     assert torch.equal(found, w[:, [2, 0]].permute(2, 1, 0))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("model, shapes, dtype, schedule", [
     (lambda x: x.t().contiguous(), ((72, 136),), torch.bfloat16, Elementwise(256, 8, 1, 64)),
     (lambda x: x.t().contiguous(), ((136, 200),), torch.bfloat16, Elementwise(1024, 8, 2, 64, 2)),

@@ -28,6 +28,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", CASES)
 def test_lists(name, monkeypatch):
     make, schedule = CASES[name]

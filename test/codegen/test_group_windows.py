@@ -25,7 +25,7 @@ def check(case, schedule, early=False):
     assert_close_to_float64(found, case.eager, tuple(inputs))
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.parametrize("seed", range(3))
 def test_right(name, seed):
@@ -35,6 +35,7 @@ def test_right(name, seed):
     check(GROUPS[name], schedule, early=seed == 1)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("schedule", [
     GroupWindows(1, 9, 10, 1, 24, 2), GroupWindows(3, 9, 10, 2, 24, 6), GroupWindows(2, 9, 10, 2, 8, 2), GroupWindows(1, 4, 7, 1, 8, 1),
     GroupWindows(2, 9, 10, 2, 24, 5, 2), GroupWindows(1, 4, 7, 2, 8, 1, 2),
@@ -50,7 +51,7 @@ def test_rows_of_a_window_by_a_loop():
     check(case, schedule)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
 @pytest.mark.parametrize("name, schedule", [
     ("24 of 24", GroupWindows(1, 9, 10, 1, 24, 2)), ("24 of 24", GroupWindows(1, 9, 10, 2, 24, 2)), ("24 of 24", GroupWindows(1, 9, 10, 2, 24, 2, 2)),
@@ -110,6 +111,7 @@ def test_schedules_that_do_not_fit():
         build(GROUPS["24 of 24"].text(main=False), "group_windows", GroupWindows(1, 9, 10, 4, 24, 4))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_layer_is_one_kernel(stride):
     """The image's padding, bias, batch norm and activation are in it; what is made of batch norm's vectors alone is a small one."""

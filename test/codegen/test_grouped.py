@@ -41,6 +41,7 @@ def right(function, args, schedule, chunks=(1,)):
     assert (found := check(simulated, function, args)).right, str(found)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ENDS)
 def test_groups(name):
     right(grouped, operands(ENDS[name], max(ENDS[name][-1], 160) + 3, 64, 64), Grouped(64, 64, 3, 1))
@@ -51,7 +52,7 @@ def test_few_rows(ends, rows):
     right(grouped, operands(ends, rows, 136, 72), Grouped(64, 64, 3, 1))
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("turned", [True, False])
 @pytest.mark.parametrize("schedule", [Grouped(128, 64, 3, 2), Grouped(64, 128, 2, 1), Grouped(64, 32, 4, 1)])
 def test_tiles(schedule, turned):

@@ -44,6 +44,7 @@ def right(function, args, schedule=None, early=False, dynamic_shapes=None, calls
     return used[0]
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("number, dtype", list(enumerate([BF16, F16, F32, F64])))
 @pytest.mark.parametrize("turn, layout", list(enumerate(LAYOUTS)))
 def test_layouts_and_sizes(number, dtype, turn, layout):
@@ -54,6 +55,7 @@ def test_layouts_and_sizes(number, dtype, turn, layout):
     right(LAYOUTS[layout], (x, w), early=turn % 2 == 0)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("dtype, schedule", [
     *((BF16, _CANDIDATES[i][0]) for i in (3, 4, 6, 10, 11)), *((F32, _CANDIDATES[i][0]) for i in (2, 7, 9)), *((F64, _DOUBLE[i][0]) for i in (0, 3, 6)),
 ], ids=str)
@@ -76,6 +78,7 @@ def test_bytes(layout, m, n, k):
     assert "s8.s8" in made.program.gpu and torch.equal(made(x, w), (x.int() @ wide.int()))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("shapes", [
     ((3, 33, 17), (3, 17, 35)), ((2, 3, 20, 24), (2, 3, 24, 40)), ((5, 40, 30), (30, 20)), ((20, 40), (3, 40, 32)),
     ((2, 1, 36, 24), (1, 3, 24, 36)), ((1, 77), (77, 40)), ((40, 77), (77, 1)),
@@ -90,6 +93,7 @@ def test_axes_of_several_loops():
     right(F.conv2d, (randn(1, 8, 7, 7), randn(16, 8, 3, 3)))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("function", [
     lambda x, w, b, r, c: F.gelu(x @ w + b), lambda x, w, b, r, c: torch.relu(x @ w + c) + r, lambda x, w, b, r, c: torch.tril(x @ w),
     lambda x, w, b, r, c: (x @ w, torch.relu(x @ w)), lambda x, w, b, r, c: (x @ w + b).t(), lambda x, w, b, r, c: (x @ w).float() * 2,
@@ -149,7 +153,7 @@ def assembled(built) -> None:
 SHAPES = {"bf16": "m16n8k16.row.col.f32.bf16", "tf32": "m16n8k8.row.col.f32.tf32", "f64": "m8n8k4.row.col.f64", "s8": "m16n8k32.row.col.s32.s8"}
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target(target, kind):
@@ -162,6 +166,7 @@ def test_every_target(target, kind):
         assembled(built)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("kind, lhs, rhs, k", [("bf16", "mk", "kn", 264), ("bf16", "mk", "nk", 51), ("tf32", "km", "nk", 264), ("f64", "mk", "kn", 264)])
 def test_no_schedule_spills(kind, lhs, rhs, k):
     """Those with the most sums of all that are offered, also where rows end inside of a tile, or operands come through registers."""

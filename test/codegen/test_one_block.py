@@ -10,6 +10,7 @@ from universal_program import SimulatedModel, assert_assembles
 from inferno.target import find_target
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     torch.manual_seed(0)

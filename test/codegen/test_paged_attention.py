@@ -12,6 +12,7 @@ from inferno.mlir import idle_context, ir
 from inferno.schedule.attention_schedule import Attention
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name, rows, schedule, early", [
     ("index", 16, Attention(1, 32, turns=False, bounded=True, staged=False), False),
     ("heads", 64, Attention(1, 32, turns=False, parts=2), True),

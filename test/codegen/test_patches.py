@@ -9,6 +9,7 @@ from universal_program import SimulatedModel
 from inferno.schedule.assign import choose
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     model, args = CASES[name]()

@@ -23,6 +23,7 @@ def chosen(form: Form):
         return choose(kernels(module)[0], TARGET)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     check(*CASES[name], early=name.startswith(("3", "d")))

@@ -31,6 +31,7 @@ def right(name, schedule="chosen"):
     return simulated
 
 
+@pytest.mark.covering(most=11)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     right(name)
@@ -177,6 +178,7 @@ def test_a_reduction_of_nothing_but_a_constant_is_none():
         assert reductions.read(module.body.operations[0], find_target("sm_90a")) is None
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", GATHERS)
 def test_terms_from_tables(name):
     torch.manual_seed(0)

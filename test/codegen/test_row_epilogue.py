@@ -66,6 +66,7 @@ def simulate(function, args):
         return [to_torch(memory[n].data, torch_dtype(str(a.element))).view(a.shape) for n, a in written.items()]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", [n for n in CASES if n != "turned"])
 def test_cases(name):
     args = operands(lambda *shape: torch.randn(shape).bfloat16(), 130, 36, 96)

@@ -19,6 +19,7 @@ from inferno.target import find_target
 TARGET = find_target("sm_90a")
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     torch.manual_seed(0)
@@ -53,7 +54,7 @@ def test_groups_of_channels_last_to_channels_first(dtype):
     assert found.right, str(found)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["softmax bf16", "batch_norm, odd sizes", "what neighbours share"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
@@ -64,6 +65,7 @@ def test_schedules(name, schedule):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name, columns, schedule", [
     *(("softmax", n, "held") for n in (57, 1001, 1002, 1007)), *((name, 1003, "held") for name in RAGGED if name != "softmax"),
     ("softmax", 2001, "a loop"), ("layer_norm", 1001, "kept by a cluster"), ("softmax f32", 515, "kept by a cluster"),
@@ -108,7 +110,7 @@ def test_exponentials_below_the_largest(shift):
         torch.testing.assert_close(simulated(x), model(x), equal_nan=True)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy"])
 @pytest.mark.parametrize("approximate", [False, True])
 def test_sums_taken_with_the_largest(name, approximate):
@@ -215,6 +217,7 @@ def picked(function, *shapes, dtype=torch.bfloat16):
         return [rows.choose(k, TARGET) for k in kernels(module)]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("columns, held, clusters, ragged", [
     (64, True, 1, False), (8192, True, 1, False), (32768, False, 1, False), (65536, False, 2, False), (1 << 20, False, 16, False), (50257, False, 4, True),
 ])

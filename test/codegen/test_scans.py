@@ -56,6 +56,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     torch.manual_seed(0)
@@ -79,6 +80,7 @@ SCHEDULES = [
 ]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("shape, dim, dtype, schedule", SCHEDULES, ids=lambda v: str(v).replace("torch.", ""))
 def test_schedules(shape, dim, dtype, schedule):
     torch.manual_seed(0)
@@ -94,6 +96,7 @@ def test_assembles(shape, dim, schedule):
     assert_assembles(simulated(cumsum(dim), (randn(shape),), schedule).program.gpu, TARGET)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", FUSED)
 def test_one_kernel(name):
     torch.manual_seed(0)

@@ -42,6 +42,7 @@ def test_every_layout_is_read_by_vectors(lhs, rhs, schedule):
         assert built.resources.spills == 0
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("m, n, k, batch, element", [
     (333, 111, 77, 0, "f32"), (1, 300, 500, 0, "f32"), (300, 1, 20, 0, "f32"), (1, 2, 1, 0, "f32"), (65, 33, 40, 3, "f32"),
     (70, 62, 100, 0, "bf16"), (70, 62, 100, 0, "f16"),

@@ -48,6 +48,7 @@ def choose(kernel):
     return rows.choose(kernel, TARGET) or elementwise.choose(kernel, TARGET)
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     model, args, most = CASES[name]
@@ -125,6 +126,7 @@ WRITES = {
 }
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", WRITES)
 def test_writes_to_parts_of_new_tensors(name, monkeypatch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")

@@ -21,6 +21,7 @@ def same(found, wanted) -> bool:
     return all(a.dtype == b.dtype and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True) for a, b in pairs)
 
 
+@pytest.mark.covering(most=7)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     torch.manual_seed(0)
@@ -31,12 +32,14 @@ def test_right(name):
     assert same(simulated(x), model(x))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["sort f64 along the middle", "merged", "select by warps", "select many", "select of parts", "kthvalue in the middle"])
 def test_assembles(name):
     model, make, schedule, _ = CASES[name]
     assert_assembles(SimulatedModel(model, (make(),), choose=choose(schedule), passes=PASSES).program.gpu, find_target("sm_90a"))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["sort", "sort bf16 along the first", "sort f64 along the middle", "sort i64", "select many", "kthvalue in the middle"])
 def test_on_the_cpu(name):
     """Where all is compiled, sorts are merged as well."""
@@ -53,6 +56,7 @@ def test_bits_of_numbers_stay():
     assert torch.equal(found.view(torch.int32), x.gather(-1, torch.sort(x, stable=True)[1]).view(torch.int32))
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("count", range(1, 17))
 def test_networks_sort(count):
     """By the principle of zeros and ones: what sorts all rows of these sorts any."""

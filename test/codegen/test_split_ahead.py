@@ -24,6 +24,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(monkeypatch, name):
     lhs, rhs, k, schedule = CASES[name]

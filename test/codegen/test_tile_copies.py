@@ -27,6 +27,7 @@ def boxes(built) -> list[tuple[int, ...]]:
     return [tuple(map(int, x.split(","))) for x in re.findall(r"box = (?:array<i64: )?\[?([\d, ]+)[\]>]", built.gpu)]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("tile_n, panel, lines", [(96, 64, 128), (96, 32, 96), (224, 32, 224), (48, 16, 48), (48, 64, 64)])
 def test_narrow_panels_leave_no_columns_over(tile_n, panel, lines):
     built = build(kernel(64, 520, 1000), "wgmma", Wgmma(64, tile_n, 4, 1, panel=panel))

@@ -58,6 +58,7 @@ def test_relu_is_one_instruction():
     assert built.count(r"max\.NaN\.f32") == sums and built.count(r"setp[.\w]*f32") == built.count(r"selp[.\w]*f32") == 0
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("schedule", [
     Wgmma(128, 256, 4, 2), Wgmma(256, 128, 4, 2), Wgmma(128, 192, 4, 2), Wgmma(128, 128, 6, 2), Wgmma(128, 64, 8, 2),
     Wgmma(64, 128, 8, 1), Wgmma(64, 64, 12, 1), Wgmma(64, 32, 12, 1), Wgmma(128, 256, 4, 2, cluster=2),

@@ -27,6 +27,7 @@ def layer(x, w, bias, added):
     return torch.relu(torch.einsum("...mk,...kn->...mn", x, w) + bias) + added
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("batch, m, n, schedule", [
     ((), 13, 100, by_registers(64, 16, 2)), ((), 40, 136, by_registers(128, 40, 3, split=2)), ((3,), 60, 132, by_registers(128, 64, 2, split=2, spread=True)),
     ((), 75, 260, by_registers(128, 32, 2)),
@@ -46,6 +47,7 @@ def test_numbers(monkeypatch, batch, m, n, schedule):
     assert (result.double() - expected).norm() / expected.norm() < 1e-3
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("m, n, k, schedule", [
     (40, 300, 1100, by_registers(128, 40, 3, stream=True)), (24, 600, 100, by_registers(128, 24, 2, stream=True)),
     (70, 700, 1100, by_registers(128, 40, 3, stream=True)),

@@ -35,6 +35,7 @@ def compiled(function, args, schedule=None):
     return built
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name):
     args = operands(empty, 1000, 36, 256)
@@ -44,6 +45,7 @@ def test_one_kernel(name):
     assert built.count(r"shfl\.sync\.bfly") % 4 == 0 and built.count(r"shfl\.sync\.bfly") >= 4
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name, n", [("softmax", 8), ("layer_norm", 256), ("rms_norm", 256), ("layer_norm", 250)])
 def test_widths(name, n):
     built = compiled(CASES[name], operands(empty, 4096, n, 1024))
@@ -53,6 +55,7 @@ def test_widths(name, n):
     assert built.resources is None or built.resources.spills <= 128
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("place", range(0, 6, 2))
 def test_the_space(place):
     text = scheduled(CASES["several"], operands(empty, 9000, 104, 512))

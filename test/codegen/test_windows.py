@@ -33,6 +33,7 @@ def test_right(name):
     right(NAMED[name])
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", ["3x3", "7x7 f32, channels first, every second", "5x5, dilated by 3, every second", "groups of 4", "one dimension"])
 @pytest.mark.parametrize("seed", range(3))
 def test_schedules(name, seed):

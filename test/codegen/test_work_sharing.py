@@ -21,7 +21,7 @@ def kernel(layout: str = "nk", sizes: dict = SIZES) -> str:
     return contraction(sizes, "mk", layout, "mn", results=("bf16",), body=GELU)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule, share", [
     (spread(128, 256, 4), 64), (spread(128, 256, 3), 32), (spread(128, 160, 5), 32), (spread(128, 96, 7), 32), (spread(256, 128, 2), 64),

@@ -109,6 +109,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(most=9)
 @pytest.mark.parametrize("name", CASES)
 def test_fused_is_right(name):
     function, inputs, kernels = CASES[name]

@@ -69,6 +69,7 @@ def test_what_stays(monkeypatch):
     assert "arith.remui" not in stages(OTHERS, args, monkeypatch)[1]["fused"]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("image, window, stride, taken", [
     ((32, 3, 224, 224), (64, 3, 7, 7), 2, True), ((1, 3, 224, 224), (64, 3, 7, 7), 2, True), ((32, 3, 224, 224), (32, 3, 3, 3), 2, True),
     ((1, 3, 224, 224), (32, 3, 3, 3), 2, False), ((32, 3, 224, 224), (1, 3, 3, 3), 1, False),

@@ -44,6 +44,7 @@ def compiled(function, **options):
     return torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False, **options})
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", cases(1, 2, 8, 8))
 def test_gradients(name, operations):
     function, args, trained = cases(2, 4, 24, 16)[name]
@@ -56,6 +57,7 @@ def test_gradients(name, operations):
         assert mine.dtype == theirs.dtype and mine.stride() == theirs.stride() and (mine.double() - double).norm() <= bound
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", ["llama", "triangle", "mpt"])
 def test_kernels(name, monkeypatch):
     """An attention kernel and one of its gradients on a GPU, beside what makes masks, copies, and sums."""
@@ -200,6 +202,7 @@ def is_left(function, *args, **more) -> bool:
     return left
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("function", [
     weights_too, along_queries, bent, scaled_after, turned_over, by_a_tensor, divided, added_twice, written_meanwhile, added_to_another, narrowed,
     hidden_then_narrowed, as_values, with_autocast_between, with_double, mapped,
@@ -218,6 +221,7 @@ def test_others_are_left_alone(change, monkeypatch):
     assert is_left(whole, *given, dynamic=change == "sizes that vary")
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("change", [
     "none", "autocast", "no gradients", "all dropped", "wide", "a learned bias beside what is hidden", "a learned bias beside infinity",
     "a whole learned bias in float32",

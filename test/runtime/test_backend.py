@@ -46,6 +46,7 @@ class Padded(nn.TransformerEncoderLayer):
         return super().forward(x, src_key_padding_mask=places >= torch.tensor([[4], [9], [9]], device=x.device))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("build, shape", [(Block, (3, 7, 16)), (Convolutions, (5, 3, 12, 12)), (Padded, (3, 7, 16))])
 def test_training_forward_and_backward(build, shape):
     eager = build().train()
@@ -69,6 +70,7 @@ def test_training_forward_and_backward(build, shape):
 LABELS = torch.tensor([[0, 3, -1, -1], [1, 2, 3, 0], [-1, 0, 0, 0]])
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("function, shape", [
     (lambda x: F.multilabel_margin_loss(x, LABELS), (3, 4)), (lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic"), (1, 2, 4, 4)),
     (lambda x: F.interpolate(x, size=7, mode="linear", align_corners=True), (1, 2, 4)),

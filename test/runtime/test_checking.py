@@ -275,6 +275,7 @@ HIGHER_ORDER = {
 }
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", HIGHER_ORDER)
 def test_operations_of_functions(name):
     """Branches and loops run under the check, in float64 and with perturbed roundings too, and what they close over is not written to."""

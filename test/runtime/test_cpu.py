@@ -146,7 +146,7 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize("arguments", CONVOLUTIONS, ids=str)
 def test_convolutions(arguments, images):
@@ -171,6 +171,7 @@ class Last(nn.Module):
         return found.movedim(1, -1).contiguous() if self.turns else found
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("model,shape", [
     (nn.Conv1d(4, 8, 3, groups=2), (2, 4, 4000)), (nn.Conv2d(1, 16, 5, padding=2, bias=False), (1, 1, 40, 40)), (nn.Conv2d(16, 1, 3), (2, 16, 60, 60)),
     (nn.Conv3d(3, 8, 3, padding=1), (1, 3, 9, 20, 21)), (nn.Conv2d(32, 32, 3, padding=1, groups=32), (1, 32, 40, 40)), (nn.Conv1d(8, 8, 5), (8, 3000)),
@@ -186,6 +187,7 @@ def test_other_convolutions(model, shape):
     assert 'function = "convolution"' in made.ir("gpu")
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("model", [
     lambda x, w, b: F.conv2d(F.pad(x, (1, 2, 1, 1)), w, b), lambda x, w, b: F.conv2d(F.pad(x, (1, 1, 1, 1), value=2.0), w, b),
     lambda x, w, b: F.conv2d(F.pad(x, (0, 0, 0, 0, 1, 1)), F.pad(w, (0, 0, 0, 0, 1, 1)), b), lambda x, w, b: F.conv2d(x, w) + x[:, :1, 1:-1, 1:-1],

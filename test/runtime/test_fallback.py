@@ -48,6 +48,7 @@ def fresh():
     torch._dynamo.reset()
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_inferno_compile(name):
     function, reason = CASES[name]
@@ -65,6 +66,7 @@ def test_inferno_compile(name):
             inferno.compile(function, (x,), fallback=False)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["random", "fft", "custom op", "data dependent size", "data dependent branch"])
 def test_torch_compile(name):
     function, x = CASES[name][0], torch.randn(6, 6)

@@ -32,6 +32,7 @@ def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("source", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_casts(dtype, source):

@@ -120,6 +120,7 @@ def through_a_view(model):
     model.scale.detach().view(-1)[3:5] = 7
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("change", [
     load, assign, step, in_place, in_inference_mode, replaced, moved, transposed, inference_tensor, buffer, through_a_view,
 ], ids=lambda f: f.__name__)

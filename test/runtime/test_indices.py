@@ -41,6 +41,7 @@ def outcome(function, *args):
         return error
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", CASES)
 def test_as_in_eager(name):
     function, x = CASES[name], torch.randn(5, 4)

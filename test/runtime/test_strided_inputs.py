@@ -28,6 +28,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     """As the example lies, dense, in a place that is not aligned, and as part of another tensor."""

@@ -102,6 +102,7 @@ def modules():
     return found
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_is_what_eager_makes_of_it(modules, name):
     for model, compiled in modules.items():

@@ -32,6 +32,7 @@ def parsed(shape, dtype, unmeasured=False):
         return [(c.together, c.count, c.width, columns.pick(c, TARGET)) for c in found if c is not None]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("shape, dtype, across, threads", [
     ((8, 4096, 32, 8), torch.bfloat16, 8, 512),
     ((64, 4096, 32, 8), torch.float32, 8, 512),

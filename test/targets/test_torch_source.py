@@ -149,6 +149,7 @@ def test_written(name):
     assert_same(WRITTEN[name], inputs_of(WRITTEN[name]))
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_models(name):
     model, arguments = CASES[name]()

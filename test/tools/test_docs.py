@@ -24,6 +24,7 @@ def lines(text, exactly):
     return found if exactly else [re.sub(r"\d+", "0", line) for line in found]
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("command, shown", STAGES, ids=[command.rpartition(" ")[2] for command, _ in STAGES])
 def test_stages_are_as_shown(command, shown, capsys, monkeypatch):
     stage = command.rpartition(" ")[2]
@@ -57,6 +58,7 @@ def run(text, pipeline):
     return str(module)
 
 
+@pytest.mark.covering(most=25)
 @pytest.mark.parametrize("name, paragraph", PASSES, ids=[name for name, _ in PASSES])
 def test_commands_show_what_the_pass_does(name, paragraph):
     command = re.search(r"^    inferno-opt (.*)$", paragraph, re.M).group(1)

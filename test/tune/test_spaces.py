@@ -78,6 +78,7 @@ def space(text, target=TARGET):
         return space_of(kernel, target, generators(target.kind), choose(kernel, target))
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_space_of_a_kernel(name):
     text, made_by = KERNELS[name]
@@ -93,6 +94,7 @@ def test_the_space_of_a_kernel(name):
             assert read_known(kernel, str(to_attribute(s)), TARGET) == s
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", KERNELS)
 def test_schedules_generate(name):
     """Every so many of them, other ones for each kernel: all of them were tried when this was written."""
