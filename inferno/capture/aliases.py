@@ -13,6 +13,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 from torch.fx import Node
 from torch.utils._pytree import tree_map
 
+from inferno.capture.host_work import written
 from inferno.errors import CaptureError
 
 aten = torch.ops.aten
@@ -72,6 +73,7 @@ def unite_state(program: ExportedProgram) -> None:
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     specs = program.graph_signature.input_specs
     groups: dict[int, list] = {}
+    memory = written(program.graph)
     for spec in specs:
         if spec.kind in _STATE and isinstance(spec.arg, TensorArgument):
             value = nodes[spec.arg.name].meta["val"]
@@ -89,7 +91,7 @@ def unite_state(program: ExportedProgram) -> None:
             other.replace_all_uses_with(node)
             program.graph.erase_node(other)
             specs.remove(spec)
-        if different is not None and any(_is_written(nodes[s.arg.name]) for s in group if s in specs):
+        if different is not None and any(_memory(nodes[s.arg.name].meta["val"]) in memory for s in group if s in specs):
             raise CaptureError(
                 f"the model writes to {first.target} or {different.target}, which share memory; only tensors that are the same "
                 f"or share nothing are understood: register one buffer and make the other of it in forward"
@@ -103,18 +105,3 @@ def _memory(tensor: Tensor) -> int:
 def _same(a: Node, b: Node) -> bool:
     x, y = a.meta["val"], b.meta["val"]
     return x.shape == y.shape and x.stride() == y.stride() and x.storage_offset() == y.storage_offset() and x.dtype == y.dtype
-
-
-def _is_written(node: Node) -> bool:
-    """Whether an operation writes to the memory of a node's value."""
-    memory = _memory(node.meta["val"])
-    for user in node.graph.nodes:
-        schema = getattr(user.target, "_schema", None)
-        if user.op != "call_function" or schema is None or not schema.is_mutable:
-            continue
-        for argument, value in zip(schema.arguments, user.args):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                for n in value if isinstance(value, (list, tuple)) else [value]:
-                    if isinstance(n, Node) and isinstance(n.meta.get("val"), Tensor) and _memory(n.meta["val"]) == memory:
-                        return True
-    return False
