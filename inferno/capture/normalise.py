@@ -200,8 +200,11 @@ def _loses_a_number(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype not in NARROW:
         return False
-    if any(v.meta["val"].dtype != value.dtype for v in node.all_input_nodes):
+    given = [v.meta["val"] for v in node.all_input_nodes]
+    if any(v.dtype != value.dtype for v in given if isinstance(v, torch.Tensor)):
         return False
+    if not all(isinstance(v, torch.Tensor) for v in given):  # a size that varies
+        return True
     numbers = [v for v in (*node.args, *node.kwargs.values()) if isinstance(v, (int, float)) and not isinstance(v, bool)]
     return any(math.isfinite(v) and torch.tensor(v, dtype=torch.float64, device="cpu").to(value.dtype).item() != v for v in numbers)
 
@@ -210,7 +213,7 @@ def _through(graph: torch.fx.Graph, node: torch.fx.Node, wide: torch.dtype) -> N
     """The operation in a wider type.  Of 8 bits, torch-mlir's own conversion ends the process, and the low 8 bits are the same."""
     narrow = node.meta["val"]
     with graph.inserting_before(node):
-        node.args = tuple(_cast(graph, v, wide) if isinstance(v, torch.fx.Node) else v for v in node.args)
+        node.args = tuple(_cast(graph, v, wide) if isinstance(v, torch.fx.Node) and isinstance(v.meta["val"], torch.Tensor) else v for v in node.args)
     node.meta = _meta(node, narrow.to(wide))
     with graph.inserting_after(node):
         back = _cast(graph, node, narrow.dtype)

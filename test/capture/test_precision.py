@@ -5,6 +5,8 @@ import torch
 from checks import assert_right
 from torch.nn import functional as F
 
+import inferno
+
 N = 100_000  # float16 ends at 65504
 
 
@@ -60,6 +62,22 @@ def test_sums_of_bfloat16(name):
 def test_numbers_that_the_type_does_not_have(name, dtype):
     model, x = NUMBERS[name]
     assert_right(model, (x.to(dtype),), target="cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_numbers_that_are_sizes(dtype):
+    """Of a size that varies it is not known whether the type has it."""
+    def model(x):
+        n = x.shape[0]
+        return x * n, x / n, x + n, torch.add(x, x, alpha=n), x.square() / (n - 1), x.clamp(max=n // 100), x % n, torch.full_like(x, n)
+
+    compiled = inferno.compile(model, (data(64, 3).to(dtype),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=10_000)},))
+    assert compiled.explain().fallbacks == ()
+    for n in (64, 300, 5001):
+        x = data(n, 3).to(dtype)
+        for ours, eager, exact in zip(compiled(x), model(x), model(x.double())):
+            assert ours.dtype == dtype
+            assert (ours.double() - exact).norm() <= 1.01 * (eager.double() - exact).norm()
 
 
 @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1, "ignore_index": 2}, {"weight": torch.tensor([0.1, 2.0, 3.0, 0.7])}])

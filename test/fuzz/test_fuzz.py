@@ -3,7 +3,7 @@
 
 import os
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from fuzz.__main__ import compiler
 from fuzz.contractions import contractions
@@ -13,23 +13,25 @@ from fuzz.strategy import programs
 from fuzz.verdict import judge
 
 _TIMES = int(os.environ.get("FUZZ", 1))
+# (Programs have few lines as they are: to cut one down takes minutes.)
+_SAME = {"derandomize": True, "deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "phases": (Phase.explicit, Phase.generate)}
 
 
-@settings(max_examples=30 * _TIMES, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30 * _TIMES, **_SAME)
 @given(programs(most_lines=6))
 def test_random_programs(program: Program):
     verdict = judge(program, compiler("cpu"))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=10 * _TIMES, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10 * _TIMES, **_SAME)
 @given(contractions())
 def test_random_contractions(program: Program):
     verdict = judge(program, compiler("cpu"))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=4 * _TIMES, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4 * _TIMES, **_SAME)
 @given(programs(most_lines=6))
 def test_random_schedules(program: Program):
     verdict = judge(program, simulated(0))
