@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from inferno.attention_limits import is_timed
-from inferno.capture.decompositions.attention import in_order, masked, order_of, repeat_heads
+from inferno.capture.decompositions.attention import factor, in_order, masked, order_of, repeat_heads
 from inferno.capture.draws import SEEDS
 from inferno.settings import settings
 
@@ -69,11 +69,10 @@ def trained_attention(
     varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
     if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
         return NotImplemented
-    factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     biased = attn_mask is not None and attn_mask.dtype != torch.bool
     operation = torch.ops.inferno.biased_attention if biased else torch.ops.inferno.attention
     seed = torch.randint(SEEDS, (), device=q.device) if dropout_p else None
-    return operation(q, k, v, attn_mask, is_causal, factor, seed, dropout_p)[0]
+    return operation(q, k, v, attn_mask, is_causal, factor(q, scale), seed, dropout_p)[0]
 
 
 def takes(q: Tensor, k: Tensor, v: Tensor) -> bool:

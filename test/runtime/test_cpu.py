@@ -4,7 +4,7 @@ import time
 
 import pytest
 import torch
-from checks import in_threads
+from checks import assert_right, in_threads
 import torch.nn.functional as F
 from torch import nn
 
@@ -151,8 +151,6 @@ CONVOLUTIONS = [
 @pytest.mark.parametrize("arguments", CONVOLUTIONS, ids=str)
 def test_convolutions(arguments, images):
     """The library's, where it is worth a call: without batches, windows or results that are one as well."""
-    from checks import assert_right
-
     torch.manual_seed(0)
     arguments = {"kernel_size": 3, **arguments}
     made = assert_right(nn.Conv2d(4, 24, **arguments).eval(), (torch.randn(images, 4, 120, 124),), target="cpu")
@@ -179,8 +177,6 @@ class Last(nn.Module):
     (Last(nn.Conv2d(16, 32, 3, padding=(2, 0), groups=4)), (1, 30, 31, 16)), (Last(nn.Conv2d(16, 24, 3), turns=True), (2, 60, 62, 16)),
 ], ids=str)
 def test_other_convolutions(model, shape):
-    from checks import assert_right
-
     torch.manual_seed(0)
     made = assert_right(model.eval(), (torch.randn(shape),), target="cpu")
     assert isinstance(model, Last) or [r.generator for r in made.explain().rows] == ["library"]
@@ -195,8 +191,6 @@ def test_other_convolutions(model, shape):
     lambda x, w, b: F.conv2d(x[:, :, ::2], w, b), lambda x, w, b: F.conv_transpose2d(x, w.mT.transpose(0, 1)[:4], None, 2),
 ])
 def test_what_surrounds_a_convolution(model):
-    from checks import assert_right
-
     assert_right(model, (torch.randn(2, 4, 60, 64), torch.randn(24, 4, 3, 3), torch.randn(24)), target="cpu")
 
 
@@ -208,8 +202,6 @@ def test_small_convolutions_are_loops():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_products_of_16_bit_numbers_in_float32(dtype):
     """Sums are rounded to 16 bits only where the kernel's results are."""
-    from checks import assert_right
-
     class Wide(nn.Module):
         def forward(self, x, y):
             a, b = x.float(), y.float()
@@ -218,3 +210,17 @@ def test_products_of_16_bit_numbers_in_float32(dtype):
     x, y = torch.randn(31, 33).to(dtype), torch.randn(33, 33).to(dtype)
     made = assert_right(Wide(), (x, y), target="cpu")
     assert 'function = "matmul"' in made.ir("gpu")
+
+
+@pytest.mark.parametrize("features", [0, 3])
+def test_attention_of_queries_without_features(features):
+    """Scores are sums of nothing, whatever the root of their number."""
+    def model(q, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, v, is_causal=True) + 1
+
+    q, v = torch.randn(2, 3, 4, 0), torch.randn(2, 3, 4, features)
+    assert_right(model, (q, v), target="cpu")
+    v.requires_grad_()
+    torch.compile(model, backend="inferno")(q, v).sum().backward()
+    expected = torch.autograd.grad(model(q, v).sum(), v)
+    torch.testing.assert_close((v.grad,), expected)

@@ -25,7 +25,7 @@ def attention(
         k, v = (repeat_heads(t, q.shape[-3] // t.shape[-3]) for t in (k, v))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     # The casts become the multiply-add's extension of its operands: scores are never rounded to 16 bits.
-    scores = torch.matmul(q.to(wide), k.transpose(-2, -1).to(wide)) * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    scores = torch.matmul(q.to(wide), k.transpose(-2, -1).to(wide)) * factor(q, scale)
     scores = masked(scores, attn_mask if attn_mask is not None and attn_mask.dtype == torch.bool else None, is_causal)
     if attn_mask is not None and attn_mask.dtype != torch.bool:
         scores = scores + attn_mask.to(wide)
@@ -37,6 +37,11 @@ def attention(
     if out.dim() != 4:
         return out
     return in_order(out, order_of(q))
+
+
+def factor(q: Tensor, scale: float | None) -> float:
+    """What scores are multiplied by; those of queries without features are 0 whatever it is."""
+    return 1.0 / (math.sqrt(q.shape[-1]) or 1.0) if scale is None else float(scale)
 
 
 def masked(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
