@@ -168,7 +168,7 @@ def _scalar(graph: torch.fx.Graph, function: object, a: object, b: object) -> ob
 
 def _is_empty(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and any(isinstance(s, int) and s == 0 for s in value.shape)
+    return isinstance(value, torch.Tensor) and all(isinstance(s, int) for s in value.shape) and 0 in value.shape
 
 
 def _make_empty(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -245,3 +245,14 @@ def test_unknown_options_and_modes():
     with pytest.raises(Exception, match="mode: expected one of default, reduce-overhead"):
         compiled(lambda x: x + 1, mode="quick")(torch.ones(2))
     assert torch.equal(compiled(lambda x: x + 1, mode="max-autotune")(torch.ones(2)), torch.full((2,), 2.0))
+
+
+@pytest.mark.parametrize("model", [
+    lambda x: x.mT @ x, lambda x: torch.softmax(x, -1), lambda x: torch.cat([x, x]).sum(1), lambda x: x.flatten().sum(), lambda x: F.pad(x, (1, 1)),
+], ids=["product", "softmax", "sums", "sum", "padding"])
+def test_no_elements_beside_sizes_that_vary(model):
+    for shape in ((0, 13, 0), (3, 13, 0), (0, 13, 5)):
+        torch._dynamo.reset()
+        x = torch.randn(shape)
+        ours = torch.compile(model, backend="inferno", dynamic=True)(x)
+        assert torch.equal(ours, model(x))

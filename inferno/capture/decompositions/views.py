@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from inferno.errors import CaptureError
+
 aten = torch.ops.aten
 
 
@@ -15,11 +17,16 @@ def view(x: Tensor, size: list[int]) -> Tensor:
     """A reshape where it is no view; a copy there costs nothing, since no tensor of the compiler's has strides."""
     if _is_view(x, size):
         return NotImplemented
-    return aten.view.default(aten.clone.default(x, memory_format=torch.contiguous_format), size)
+    copy = aten.clone.default(x, memory_format=torch.contiguous_format)
+    if not _is_view(copy, size):
+        raise CaptureError(f"a tensor of sizes {tuple(x.shape)} and strides {x.stride()} is not known to have the sizes {tuple(size)}")
+    return aten.view.default(copy, size)
 
 
 def _is_view(x: Tensor, size: list[int]) -> bool:
     """Whether torch can give the view; of sizes that vary only a dense row-major tensor is sure to have it."""
+    if any(type(n) is int and n == 0 for n in x.shape):
+        return True
     numbers = (*x.shape, *x.stride(), *size)
     if not all(type(n) is int for n in numbers):
         step = 1
