@@ -31,9 +31,9 @@ def strewn_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Strewn]
     """The arguments whose neighbours are not read for neighbours of the result, and had better be."""
     loops = dims(maps(generic)[-1])
     sizes = dict(zip(loops, generic.results[0].type.shape))
-    points, last, found = prod(sizes.values()), loops[-1], []
-    if sizes[last] < SIDE:
+    if not loops or sizes[loops[-1]] < SIDE:
         return []
+    points, last, found = prod(sizes.values()), loops[-1], []
     places: dict[int, list[list[ir.Value]]] = {}
     for op in walk(generic, "tensor.extract"):
         places.setdefault(_argument(op.operands[0]), []).append(list(op.operands)[1:])

@@ -14,7 +14,7 @@ from inferno.mlir import ir, idle_context, walk
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import UNMEASURED
+from inferno.passes.programs import PREPARE, UNMEASURED
 from inferno.runtime.workers import jobs
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
@@ -64,9 +64,13 @@ class Simulated:
                 WarpSimulation(function, launch.grid[0], launch.block[0], parameters, shared=launch.shared, early=early, steps=steps).run()
 
         self._executable = Executable(self.plan, functions, simulate)
+        self._preparation = jobs.preparation_of(self.gpu) if f"@{PREPARE}" in self.gpu else None
+        self._prepare = self._preparation and Executable(self._preparation.plan, functions, simulate)
 
     def __call__(self, *arguments: torch.Tensor) -> list[torch.Tensor]:
-        return self._executable.run(list(arguments))
+        """Of the program's arguments; what is prepared of them is, each time."""
+        prepared = self._prepare.run([arguments[n] for n in self._preparation.arguments]) if self._prepare else []
+        return self._executable.run([*arguments, *prepared])
 
 
 def _name(op: ir.Operation) -> str:
