@@ -20,3 +20,11 @@ SHARED = {
     "greater of two": lambda x, r: (torch.maximum(y := x * r, x + r) == y).sum(0),
     "of a row and of a column": lambda x, r: ((y := x * r) == y.amax(0)) | (y == y.amax(1, keepdim=True)),
 }
+# Of a greatest element that is in memory; the last is what a gradient divides by.
+COMPARED = {
+    "equal": lambda x, r, m: x * r == m,
+    "no less": lambda x, r, m: m <= x * r,
+    "one or the other": lambda x, r, m: torch.where(x * r < m, x, m),
+    "how many": lambda x, r, m: (x * r == m).sum(0),
+    "shares": lambda x, r, m: (x * r == m) / (x * r == m).sum(0),
+}

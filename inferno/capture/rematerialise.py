@@ -10,6 +10,9 @@ so they are marked for it, as torch's checkpoints do:
 - What a few additions and products make of values that the backward has in any case: what a normalisation gives, for one.
 - Masks of attention that follow from numbers of queries and keys, and from little: its kernels need not read them, and skip what a band hides.
 
+What the backward compares with something that the forward made of it, as what ``amax`` reads with its result, is never computed again: another kernel
+may round it otherwise, and no element would be equal to the greatest.
+
 Nothing is computed again of what is computed again itself, so nothing is computed more than twice, and takes memory only where it is used.
 """
 
@@ -44,6 +47,12 @@ _ARITHMETIC = {
     aten._to_copy.default, prims.convert_element_type.default,
 }
 _MOST_STEPS = 8
+# What gives the same bits whatever computes it.
+_EXACT = {
+    aten.abs.default, aten.neg.default, aten.alias.default, aten.clone.default, aten.view.default, aten.expand.default, aten.unsqueeze.default,
+    aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default, aten.permute.default, aten.slice.Tensor, aten.select.int,
+}
+_COMPARISONS = {aten.eq.Tensor, aten.ne.Tensor, aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor}
 MASKED = trained_attention.MASKED | scored_attention.MASKED
 _ROWS = {
     aten._softmax.default, aten._log_softmax.default, aten.amax.default, aten.clone.default, aten._to_copy.default,
@@ -68,6 +77,9 @@ def mark(graph: Graph, count: int) -> None:
     (output,) = (n for n in graph.nodes if n.op == "output")
     results = {n for n in tree_leaves(output.args[0][:count]) if isinstance(n, Node)}
     backward = _not_of(results, graph) - {output}
+    for node in graph.nodes:
+        if node.target in _COMPARISONS and node in backward:
+            _keep_compared(node)
     forward = [n for n in graph.nodes if n not in backward and n.op == "call_function"]
     again: set[Node] = set()  # what is computed again from a contraction on
     for node in [n for n in forward if _repeats(n)] + sorted(filter(_is_short_contraction, forward), key=_bytes, reverse=True):
@@ -91,6 +103,27 @@ def mark(graph: Graph, count: int) -> None:
 def _mark(nodes: Iterable[Node]) -> None:
     for node in nodes:
         node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+
+
+def _keep_compared(comparison: Node) -> None:
+    """Of what it compares, or that was before it was moved, what the other is made of."""
+    for one, other in (comparison.args[:2], comparison.args[1::-1]):
+        while one.op == "call_function" and one is not other and one.meta["val"].is_floating_point():
+            if _is_made_of(other, one):
+                one.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+                break
+            if one.target not in _EXACT:
+                break
+            one = one.args[0]
+
+
+def _is_made_of(node: Node, source: Node) -> bool:
+    seen, todo = {node}, [node]
+    while todo:
+        new = [n for n in todo.pop().all_input_nodes if n not in seen]
+        seen.update(new)
+        todo += new
+    return source in seen
 
 
 def _not_of(results: Iterable[Node], graph: Graph) -> set[Node]:

@@ -4,7 +4,8 @@ PyTorch rounds after every operation because each of its kernels stores to memor
 only add error, and the hardware has no bf16 arithmetic worth the name.  Integers, comparisons and f64 stay as they are.
 
 What says ``inferno.rounds`` is rounded all the same: a cast that the program asks for, and a value that several read, each of which
-would have it with other bits otherwise: no column's greatest number would be equal to any of its elements.
+would have it with other bits otherwise: no column's greatest number would be equal to any of its elements.  So is what a comparison with
+another value reads, which may have come from memory: of a number that was kept and is computed again only the rounded one is equal to it.
 """
 
 from inferno.mlir import arith, ir, owner, users, walk
@@ -14,6 +15,7 @@ ROUNDS = "inferno.rounds"
 _NARROW = ("bf16", "f16")
 # What is computed in f32 instead: everything that takes and gives floats of one type.
 _MOVES = ("arith.constant", "arith.bitcast", "arith.extf", "tensor.extract")
+_EQUALITIES = {arith.CmpFPredicate.OEQ, arith.CmpFPredicate.UEQ, arith.CmpFPredicate.ONE, arith.CmpFPredicate.UNE}
 _SKIP = {"arith.constant", "arith.bitcast", "arith.truncf", "arith.extf", "linalg.yield", "tensor.extract", "arith.select"}
 
 
@@ -31,6 +33,31 @@ def mark_rounding(generic: ir.Operation) -> None:
         made = owner(value)
         if made is not None and _is_narrow(value.type) and made.name not in _MOVES:
             made.attributes[ROUNDS] = ir.UnitAttr.get()
+
+
+def _tells_apart(op: ir.Operation) -> bool:
+    """Whether it compares two values, and not to find the greater of them; with a constant, whether they are equal."""
+    if op.name != "arith.cmpf":
+        return False
+    operands, predicate = [_unrounded(v) for v in op.operands], arith.CmpFPredicate(ir.IntegerAttr(op.attributes["predicate"]).value)
+    body = op.block.owner
+    if operands[0] == operands[1] or (body.name == "linalg.generic" and any(_is_total(v, body) for v in operands)):
+        return False
+    if predicate not in _EQUALITIES and any((made := owner(v)) is not None and made.name == "arith.constant" for v in operands):
+        return False
+    return not all(u.name == "arith.select" and {_unrounded(v) for v in list(u.operands)[1:]} == set(operands) for u in users(op.results[0]))
+
+
+def _unrounded(value: ir.Value) -> ir.Value:
+    while (made := owner(value)) is not None and made.name in ("arith.truncf", "arith.extf"):
+        value = made.operands[0]
+    return value
+
+
+def _is_total(value: ir.Value, generic: ir.Operation) -> bool:
+    """Whether it is what a reduction has so far."""
+    block = generic.regions[0].blocks[0]
+    return value in list(block.arguments)[len(block.arguments) - len(generic.results):]
 
 
 def _is_narrow(type_: ir.Type) -> bool:
@@ -54,7 +81,8 @@ def _compute_wide(op: ir.Operation) -> None:
     """Replace ``op`` by itself on f32, with its result rounded back for readers that want it narrow."""
     wide = ir.F32Type.get(op.context)
     with ir.InsertionPoint(op), op.location:
-        operands = [_extend(v, wide) if _is_narrow(v.type) else v for v in op.operands]
+        extend = arith.extf if _tells_apart(op) else _extend
+        operands = [extend(wide, v) if _is_narrow(v.type) else v for v in op.operands]
         results = [wide if _is_narrow(r.type) else r.type for r in op.results]
         attributes = {name: op.attributes[name] for name in op.attributes if name != ROUNDS}
         new = ir.Operation.create(op.name, results=results, operands=operands, attributes=attributes)
@@ -79,7 +107,7 @@ def _choose_wide(choice: ir.Operation) -> None:
         narrow = result.type
         for end in ends:
             with ir.InsertionPoint(end), choice.location:
-                end.operands[number] = _extend(end.operands[number], wide)
+                end.operands[number] = _extend(wide, end.operands[number])
         readers = list(users(result))
         result.set_type(wide)
         with ir.InsertionPoint.after(choice), choice.location:
@@ -100,7 +128,7 @@ def _is_rounded(value: ir.Value, wide: ir.Type) -> bool:
     return made is not None and made.name == "arith.truncf" and made.operands[0].type == wide
 
 
-def _extend(value: ir.Value, wide: ir.Type) -> ir.Value:
+def _extend(wide: ir.Type, value: ir.Value) -> ir.Value:
     """The value in f32, without going through the narrow type where it was just rounded to it."""
     made = owner(value)
     if made is not None and made.name == "arith.truncf" and made.operands[0].type == wide and ROUNDS not in made.attributes:
@@ -116,7 +144,7 @@ def drop_round_trips(generic: ir.Operation) -> None:
         made = owner(op.operands[0])
         if made is None or made.name != "arith.truncf" or ROUNDS in made.attributes:
             continue
-        if made.operands[0].type == op.results[0].type and _is_narrow(made.results[0].type):
+        if made.operands[0].type == op.results[0].type and _is_narrow(made.results[0].type) and not any(map(_tells_apart, users(op.results[0]))):
             op.results[0].replace_all_uses_with(made.operands[0])
             op.erase()
     for op in reversed(walk(generic)):

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from rounding_cases import CASTS, SHARED
+from torch import nn
+from rounding_cases import CASTS, COMPARED, SHARED
 
 import inferno
 
@@ -30,6 +31,40 @@ def test_values_that_several_read(dtype):
     x, r = torch.randn(40, 70).to(dtype), torch.randn(70).to(dtype)
     for name, f in SHARED.items():
         assert torch.equal(inferno.compile(f, (x, r), fallback=False)(x, r), f(x, r)), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_what_is_compared_with_a_tensor(dtype):
+    x, r = torch.randn(40, 70).to(dtype), torch.randn(70).to(dtype)
+    for name, f in COMPARED.items():
+        tensors = (x, r, (x * r).amax(0))
+        assert torch.equal(inferno.compile(f, tensors, fallback=False)(*tensors), f(*tensors)), name
+
+
+def test_what_is_compared_with_a_number_is_not_rounded():
+    assert "arith.truncf" not in inferno.compile(lambda x: ((x * 3).relu() > 1) & (x * x < 2), (torch.randn(40, 70).bfloat16(),)).ir("fused")
+
+
+GREATEST = {
+    "of products": lambda x: (x.flip(1) * x).amax(0),
+    "of a chain": lambda x: (torch.exp(x) * x.flip(1) - x).amax(1, keepdim=True),
+    "least": lambda x: torch.aminmax(torch.tanh(x) * x.flip(1), dim=0)[0],
+    "of all": lambda x: (nn.functional.gelu(x) * x + x.exp()).max(),
+    "of a layer": lambda x: nn.functional.gelu(nn.functional.layer_norm(x, x.shape[1:])).amax(0),
+    "norm": lambda x: torch.linalg.vector_norm(torch.tanh(x) * x.flip(1) - x, float("inf"), 0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_gradients_of_the_greatest(dtype):
+    """Each is given to the elements that are equal to it, of which there is one: also where these are not in memory any more."""
+    x = torch.randn(64, 10).to(dtype).requires_grad_()
+    for name, f in GREATEST.items():
+        torch._dynamo.reset()
+        fast = torch.compile(f, backend="inferno", options={"fallback": False})
+        (ours,), (eager,) = (torch.autograd.grad(g(x).sum(), x) for g in (fast, f))
+        assert ours.isfinite().all(), name
+        torch.testing.assert_close(ours.sum(), eager.sum(), rtol=0.1, atol=0.1, msg=name)
 
 
 def test_what_is_only_computed_with_is_not_rounded():
