@@ -54,6 +54,7 @@ class Masks:
             for down, j, value in self._matrices(base, brought) if brought.bytes == 2 else self._pairs(base, brought):
                 reader.know(brought.access, down, j, value)
             base = words.add(base, lines * s.queries * ROW)
+        tma.fence_shared()
         nvvm.SyncWarpOp(words.value(-1))
         with only_if(words.equal(self.lane, 0)):
             f.masks.empty.arrive(at.slot)

@@ -15,7 +15,7 @@ def split_contractions(module: ir.Module) -> None:
     """Split every fused contraction whose sizes are known, be it as expressions; plain contractions stay as they are."""
     for op in walk(module.operation, "linalg.generic"):
         fused = parse_fused(op)
-        if fused is not None and not is_contraction(op) and all(s is not None for s in loop_sizes(op)):
+        if fused is not None and not is_contraction(op) and all(s is not None for s in loop_sizes(op)) and _multiplies_along_all(fused):
             split_contraction(fused)
 
 
@@ -32,6 +32,16 @@ def split_contraction(fused: FusedContraction) -> None:
     for old, new in zip(op.results, results):
         old.replace_all_uses_with(new)
     op.erase()
+
+
+def _multiplies_along_all(fused: FusedContraction) -> bool:
+    """Whether the factors and the sum go over all loops: an operand that nothing is computed of may be all that says how long one is."""
+    op, used = fused.op, set()
+    for factor in (fused.lhs, fused.rhs):
+        operations, arguments = _slice(op, factor)
+        used |= {ir.AffineDimExpr(e).position for a in arguments for e in maps(op)[a].results if isinstance(e, ir.AffineDimExpr)}
+        used |= {ir.IntegerAttr(o.attributes["dim"]).value for o in operations if o.name == "linalg.index"}
+    return used | {d for d, kind in enumerate(kinds(op)) if kind != REDUCTION} == set(range(len(kinds(op))))
 
 
 def _slice(op: ir.Operation, value: ir.Value, stop: ir.Value | None = None) -> tuple[list[ir.Operation], list[int]]:

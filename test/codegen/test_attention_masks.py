@@ -4,7 +4,7 @@ import pytest
 import torch
 from attention_program import simulate
 from checks import assert_close_to_float64
-from kernels import TARGET, build
+from kernels import TARGET, build, check_arrivals
 from test_attention import empty, heads, kernel_of
 from test_wgmma import assembled
 
@@ -87,3 +87,9 @@ def test_nothing_is_read_of_memory():
     built = build(kernel_of(masked, (*heads(1024, 1024, 64), empty(1024, 1024))), "attention", Attention(masks="2"))
     assert not built.accesses("global") and built.count("ldmatrix") == 2 * 8  # of the first block, and of the loop
     assembled(built)
+
+
+def test_slots_are_given_back_when_they_were_read():
+    built = build(kernel_of(masked, (*heads(1024, 1024, 64), empty(1024, 1024, dtype=torch.bool))), "attention", Attention(masks="1"))
+    loads, arrivals = check_arrivals(built.ptx)
+    assert loads == 2 * 2 * 128 // 8 and arrivals  # of the first block, and of the loop

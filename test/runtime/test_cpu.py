@@ -224,3 +224,9 @@ def test_attention_of_queries_without_features(features):
     torch.compile(model, backend="inferno")(q, v).sum().backward()
     expected = torch.autograd.grad(model(q, v).sum(), v)
     torch.testing.assert_close((v.grad,), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sums_whose_terms_are_the_same_along_them(dtype):
+    """Of a matrix's part that is all zeros the squares are computed of nothing that goes over the rows."""
+    assert_right(lambda x: (x * 2).tril(-2).var((1, 2), unbiased=False, keepdim=True), (torch.randn(1, 2, 2, 34).to(dtype),), target="cpu")
