@@ -105,3 +105,39 @@ func.func @moved(%x: tensor<8xbf16>, %y: tensor<8xbf16>, %e: tensor<16xbf16>) ->
   } -> tensor<16xbf16>
   return %0 : tensor<16xbf16>
 }
+
+/// What is compared with another value is rounded; neither for a constant nor for the greater of two.
+// CHECK-LABEL: func.func @compared
+// CHECK: %[[P:.*]] = arith.mulf
+// CHECK: %[[R:.*]] = arith.truncf %[[P]] : f32 to bf16
+// CHECK: %[[W:.*]] = arith.extf %[[R]] : bf16 to f32
+// CHECK: arith.cmpf oeq, %[[W]]
+// CHECK-LABEL: func.func @chosen
+// CHECK: %[[P:.*]] = arith.mulf
+// CHECK: arith.cmpf ogt, %[[P]]
+// CHECK: arith.cmpf ogt, %[[P]]
+// CHECK-COUNT-1: truncf
+// CHECK-NOT: truncf
+func.func @compared(%x: tensor<8xbf16>, %m: tensor<8xbf16>, %e: tensor<8xi1>) -> tensor<8xi1> {
+  %0 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%x, %m : tensor<8xbf16>, tensor<8xbf16>) outs(%e : tensor<8xi1>) {
+  ^bb0(%a: bf16, %b: bf16, %o: i1):
+    %p = arith.mulf %a, %a : bf16
+    %c = arith.cmpf oeq, %p, %b : bf16
+    linalg.yield %c : i1
+  } -> tensor<8xi1>
+  return %0 : tensor<8xi1>
+}
+func.func @chosen(%x: tensor<8xbf16>, %m: tensor<8xbf16>, %e: tensor<8xbf16>) -> tensor<8xbf16> {
+  %zero = arith.constant 0.0 : bf16
+  %0 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%x, %m : tensor<8xbf16>, tensor<8xbf16>) outs(%e : tensor<8xbf16>) {
+  ^bb0(%a: bf16, %b: bf16, %o: bf16):
+    %p = arith.mulf %a, %a : bf16
+    %c = arith.cmpf ogt, %p, %zero : bf16
+    %r = arith.select %c, %p, %a : bf16
+    %d = arith.cmpf ogt, %p, %b : bf16
+    %s = arith.select %d, %p, %b : bf16
+    %t = arith.addf %r, %s : bf16
+    linalg.yield %t : bf16
+  } -> tensor<8xbf16>
+  return %0 : tensor<8xbf16>
+}
