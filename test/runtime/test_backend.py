@@ -256,3 +256,12 @@ def test_no_elements_beside_sizes_that_vary(model):
         x = torch.randn(shape)
         ours = torch.compile(model, backend="inferno", dynamic=True)(x)
         assert torch.equal(ours, model(x))
+
+
+@pytest.mark.parametrize("model", [lambda x: (x * 2).unfold(1, 3, 1), lambda x: (x * 2).expand(3, 4, 5), lambda x: (x * 2).as_strided((4, 3, 3), (5, 1, 1))])
+def test_gradients_of_outputs_that_overlap(model):
+    """Each element of an output has a gradient of its own, also where several of them are one in memory."""
+    x = torch.randn(4, 5, requires_grad=True)
+    given = torch.randn(model(x).shape)
+    ours, eager = (torch.autograd.grad(f(x), x, given)[0] for f in (torch.compile(model, backend="inferno"), model))
+    torch.testing.assert_close(ours, eager)

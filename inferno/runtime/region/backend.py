@@ -64,15 +64,32 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
     _replace_functions(graph)
-    compiled = aot_autograd(
+    compiler = aot_autograd(
         fw_compiler=functools.partial(_compile, options, regions, "forward"),
         bw_compiler=functools.partial(_compile, options, regions, "backward"),
         inference_compiler=functools.partial(_compile, options, regions, "inference"),
         decompositions=table(),
         partition_fn=partition_training,
-    )(graph, inputs)
+    )
+    # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
+    (output,) = (n for n in graph.graph.nodes if n.op == "output")
+    apart = not any(_overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
+    with torch._functorch.config.patch(guess_tangent_strides_as_outputs=apart and torch._functorch.config.guess_tangent_strides_as_outputs):
+        compiled = compiler(graph, inputs)
     torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return compiled
+
+
+def _overlaps(value: Any) -> bool:
+    """Whether elements of a tensor may share memory, as those of ``unfold`` do; of sizes that vary AOTAutograd asks for no strides."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or not all(type(n) is int for n in (*value.shape, *value.stride())):
+        return False
+    end = 0
+    for stride, size in sorted((s, n) for s, n in zip(value.stride(), value.shape) if n > 1):
+        if stride <= end:
+            return True
+        end += stride * (size - 1)
+    return False
 
 
 def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
