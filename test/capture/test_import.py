@@ -61,6 +61,7 @@ def test_reaches_linalg(name):
     assert "func.func @main" in text and "torch." not in text and "?" not in text
 
 
+@pytest.mark.covering(most=7)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 def test_dtypes(dtype):
     a = torch.ones(3, 4, dtype=getattr(torch, dtype))

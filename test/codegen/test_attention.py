@@ -54,7 +54,7 @@ def causal(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("size, width", [(8, 8), (40, 40), (72, 72), (80, 48), (96, 96), (128, 128), (192, 128), (256, 256)])
 def test_head_sizes(size, width):
     built = build(kernel_of(causal if size % 64 else F.scaled_dot_product_attention, heads(500, 777, size, width)), "attention")
@@ -105,7 +105,7 @@ def test_windows_skip_blocks():
     assembled(build(text, "attention"))
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("mask, loads", [
     (empty(500, 777), "ld.global.nc.b16"), (empty(2, 4, 500, 768), "ld.global.nc.b32"), (empty(4, 500, 776, dtype=torch.float32), ".b32"),
     (empty(2, 1, 1, 768, dtype=torch.bool), "ld.global.nc.v2.b8"),
@@ -132,7 +132,7 @@ def test_heads_share_keys():
     assembled(built)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("order", ["single", "static", "dynamic"])
 def test_orders(order):
     built = build(kernel_of(causal, heads(2048, 2048, of=16, shared=16)), "attention", Attention(order=order))
@@ -144,7 +144,7 @@ def test_orders(order):
     assembled(built)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule", [
     Attention(3, 128), Attention(1, 128, turns=False), Attention(overlap=False), Attention(turns=False),
     Attention(keys=176, apart=False), Attention(keys=160),
@@ -156,7 +156,7 @@ def test_schedules(schedule):
     assembled(built)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("queries, parts, size", [(1, 4, 128), (16, 8, 128), (100, 3, 64), (4, 4, 256)])
 def test_few_queries(queries, parts, size):
     text = kernel_of(F.scaled_dot_product_attention, heads(queries, 4096, size))
@@ -226,7 +226,7 @@ def test_more_blocks_than_a_cluster_share_a_long_cache():
     assembled(built)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule, early", [
     (Attention(2, 64, order="dynamic"), False), (Attention(1, 48, turns=False, parts=2), True), (Attention(2, 48, apart=False), True),
     (Attention(1, 32, turns=False, splits=5), False), (Attention(1, 16, turns=False, parts=2, splits=2, staged=False), True),
@@ -250,7 +250,7 @@ def test_sinks(parts, scale):
     assert_close_to_float64(simulate(with_sinks, args, Attention(1, 16, turns=False, parts=parts)), with_sinks, args)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("parts, splits, position", [(1, 1, 37), (3, 1, 0), (2, 2, 60), (1, 3, 70)])
 def test_a_cache_is_read_up_to_its_position(parts, splits, position):
     """Two tokens at a position of a cache, whose values after what a block has with them are NaN."""

@@ -65,7 +65,7 @@ FORMS = {
 }
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", FORMS)
 def test_simulated(name, monkeypatch):
     sizes, more, schedule = FORMS[name]

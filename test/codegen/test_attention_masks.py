@@ -26,7 +26,7 @@ def masked_and_biased(q, k, v, mask, bias):
     return torch.softmax(q @ k.transpose(-1, -2) * 0.3 + mask + bias, -1) @ v
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule, early", [
     (Attention(2, 64, masks="2"), False), (Attention(1, 48, 3, turns=False, masks="2"), True),
 ], ids=["tiles", "blocks"])

@@ -29,7 +29,7 @@ def choosing(attention):
     return choose
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("write, batch, queries, attention, early, places", [
     (one, 1, 1, schedule(2, 2), True, ([64], [128])),
     (several, 1, 4, schedule(1, 2, bounded=False), False, ([62, 200, 64, 63],)),

@@ -87,6 +87,7 @@ class OnGpu:
         return [value for value, result in zip(results, self.signature.results) if result.kind != "mutation"]
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize(("write", "places"), [(put, (torch.tensor([3, 9, 4]),)), (narrow, ()), (last, ())])
 def test_parts_are_written_where_they_lie(write, places):
     torch.manual_seed(0)

@@ -67,7 +67,7 @@ def test_turned_by_two_blocks(unmeasured):
     assert_assembles(simulated.program.gpu, find_target("sm_90a"))
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", GROUPED)
 def test_groups(unmeasured, name):
     right(name, cases=GROUPED)

@@ -28,7 +28,7 @@ def simulated(name, vector):
     return SimulatedModel(model, args, choose=choose, expand=True)
 
 
-@pytest.mark.covering(most=11)
+@pytest.mark.covering(most=8)
 @pytest.mark.parametrize("name, vector", WIDTHS)
 def test_right(name, vector):
     model, args = CASES[name]
@@ -37,7 +37,7 @@ def test_right(name, vector):
     assert found.right, str(found)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("rope")] + ["of broadcasts"])
 @pytest.mark.parametrize("vector, across", [(8, 2), (2, 4)])
 def test_reads_what_is_broadcast_once(name, vector, across, monkeypatch):
@@ -69,6 +69,7 @@ VARYING = {
 }
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", VARYING)
 def test_sizes_that_vary(name):
     model, make, sizes = VARYING[name]

@@ -41,7 +41,7 @@ def right(function, args, schedule=None):
     return used[0]
 
 
-@pytest.mark.covering(most=5)
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("m, n, k", [(64, 32, 128), (70, 52, 100), (38, 34, 50), (35, 33, 51)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_and_sizes(layout, m, n, k):
@@ -49,7 +49,7 @@ def test_layouts_and_sizes(layout, m, n, k):
     right(LAYOUTS[layout], layout_shapes(m, n, k), DirectBf16x6(32, 16, 4, 1))
 
 
-@pytest.mark.covering(most=5)
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("m, n, warps, ahead", [
     (16, 8, 16, 1), (16, 8, 8, 4), (16, 16, 8, 2), (16, 32, 4, 1), (16, 16, 8, 4), (32, 32, 8, 2), (32, 32, 4, 1), (64, 32, 8, 1), (32, 64, 8, 1),
     (16, 16, 16, 1),

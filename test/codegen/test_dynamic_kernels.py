@@ -19,7 +19,7 @@ from inferno.target import find_target
 TARGET = find_target("sm_90a")
 
 
-@pytest.mark.covering(most=6)
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", CASES)
 def test_right_for_every_size(name):
     torch.manual_seed(0)
@@ -30,7 +30,7 @@ def test_right_for_every_size(name):
         assert found.right, f"{each}: {found}"
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", ["sums of constants", "argmax", "cumulative sums", "no rows"])
 def test_compiles_for_a_gpu(name):
     """By all passes and generators of choice."""
@@ -127,7 +127,7 @@ def test_kernels_for_ranges_of_sizes():
         assert [s.kernel.split("_size")[1] for s in steps if s.grid[0]] == ["0" if rows <= 8 else "1" if rows <= 64 else "2"]
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize(("name", "choose"), ASSEMBLED)
 def test_assembles(name, choose):
     model, inputs, dynamic_shapes, sizes = CASES[name]()

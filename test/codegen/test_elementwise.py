@@ -239,6 +239,7 @@ def test_numbers_of_groups_of_points(number, dtype):
     assert torch.equal(SimulatedModel(model, (x,), choose=lambda kernel: Elementwise(64, 8))(x), model(x))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("element, vectors", [("f32", [4, 4, 4, 4]), ("bf16", [8, 8, 8, 8]), ("i8", [16, 16, 1, 1])])
 def test_tiles_of_several_inputs_fit(element, vectors):
     add = "arith.addi" if element == "i8" else "arith.addf"

@@ -56,7 +56,7 @@ def test_the_image_comes_in_im2col_mode():
     assert "box = [64, 64, 1, 1]" in built.gpu and "sizes = [64, 64, 3, 3]" in built.gpu  # weights, of which a tap is a position
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule", [
     Im2col(128, 256, 4, 2), Im2col(256, 128, 4, 2, cluster=2, across=True), Im2col(128, 128, 6, 2, stream=True),
     Im2col(128, 128, 6, 2, split=4, persistent=False, spread=True),

@@ -12,7 +12,7 @@ from inferno.mlir import idle_context, ir
 from inferno.schedule.attention_schedule import Attention
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name, rows, schedule, early", [
     ("index", 16, Attention(1, 32, turns=False, bounded=True, staged=False), False),
     ("heads", 64, Attention(1, 32, turns=False, parts=2), True),
@@ -62,6 +62,7 @@ def _of_rows(q, k, v, table, lengths):
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("function, pages", [(CASES["gather"], 2), (CASES["by hand"], 2), (_of_columns, 0), (_of_rows, 0)])
 def test_what_is_in_pages(function, pages):
     args = operands(16, 4, [3, 50])

@@ -13,7 +13,7 @@ from inferno.schedule.assign import choose
 from inferno.target import TARGETS, find_target
 
 
-@pytest.mark.covering(most=6)
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(monkeypatch, name):
     monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=16))

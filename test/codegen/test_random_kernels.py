@@ -28,6 +28,7 @@ def simulated(program):
     return Simulated(program.stages["scheduled"], lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 def test_the_mask_of_a_dropout(dtype):
     x = torch.randn(75, 1024).to(dtype)

@@ -59,7 +59,7 @@ def simulate(name, schedule=None):
         return SimulatedModel(model, args, choose=choose, passes=PASSES), model, args, loops, steps
 
 
-@pytest.mark.covering(most=4)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name, schedule", [
     *((name, "chosen") for name in CASES), ("lstm", "several rows and units"), ("gru", "held"), ("own", "a block"), ("lstm, a row", "several rows and units"),
 ])
@@ -80,7 +80,7 @@ def test_numbers_that_are_none():
         torch.testing.assert_close(simulated(x)[0], model(x)[0], equal_nan=True)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("change", [{"rows": 4}, {"units": 0}, {"units": 25}, {"split": 64}, {"columns": 0}])
 def test_what_does_not_fit(change):
     with pytest.raises(CompileError, match="does not fit 3 rows of 24 units"):

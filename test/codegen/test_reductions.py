@@ -178,7 +178,7 @@ def test_a_reduction_of_nothing_but_a_constant_is_none():
         assert reductions.read(module.body.operations[0], find_target("sm_90a")) is None
 
 
-@pytest.mark.covering(most=6)
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", GATHERS)
 def test_terms_from_tables(name):
     torch.manual_seed(0)

@@ -57,6 +57,7 @@ def test_right(name):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("share", [1.0, 0.8, 0.3])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_many_to_one_place(dim, share):

@@ -47,7 +47,7 @@ def exact(q, k, v, gradient, bias, seen, hidden, kept, learned):
     return [result.detach(), *torch.autograd.grad(result, leaves, gradient.double())]
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", FORMS)
 def test_simulated(name):
     made, learned, seen, hidden, dropout = FORMS[name]

@@ -40,7 +40,7 @@ def normal(*shape, dtype=torch.float32):
     return torch.randn(shape).to(dtype)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("rows, dtype", [(1, torch.float32), (3, bf16), (8, torch.float32)])
 @pytest.mark.parametrize("number", [0, 1])
 def test_projections(rows, dtype, number):
@@ -181,6 +181,7 @@ def attention(x, w, v, u, cosine):
     return q, k, F.linear(x, u) + x[:, :1], q.sum(1)
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("function, shapes", [
     (projections, ((48, 136), (72, 136), (40, 136), (40, 136))),
     (with_epilogues, ((32, 136), (40, 136), (40, 136), (56, 136), (40,), (32, 56))),

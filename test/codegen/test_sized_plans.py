@@ -45,7 +45,7 @@ def described(step: Launch) -> tuple:
     return (step.kernel, step.grid, step.block, step.cluster, step.shared, parameters)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize(("name", "dtype"), [
     *((name, torch.float32) for name in ("rows", "terms, of a table", "a scaled rhs of terms", "all", "a batch of values")),
     *((name, torch.bfloat16) for name in ("rows, turned", "columns", "a batch of scores")),

@@ -11,7 +11,7 @@ from inferno.schedule.assign import choose
 from inferno.target import find_target
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name, dtype):

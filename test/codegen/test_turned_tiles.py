@@ -15,7 +15,7 @@ from inferno.schedule.spaces import wgmma as space
 from inferno.schedule.wgmma_schedule import Wgmma
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("m, tile_n, lines, stores", [(150, 160, 64, 3), (300, 160, 32, 5), (200, 112, 16, 7)])
 def test_results_are_turned_on_their_way(m, tile_n, lines, stores, layout):

@@ -58,7 +58,7 @@ def test_relu_is_one_instruction():
     assert built.count(r"max\.NaN\.f32") == sums and built.count(r"setp[.\w]*f32") == built.count(r"selp[.\w]*f32") == 0
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule", [
     Wgmma(128, 256, 4, 2), Wgmma(256, 128, 4, 2), Wgmma(128, 192, 4, 2), Wgmma(128, 128, 6, 2), Wgmma(128, 64, 8, 2),
     Wgmma(64, 128, 8, 1), Wgmma(64, 64, 12, 1), Wgmma(64, 32, 12, 1), Wgmma(128, 256, 4, 2, cluster=2),
@@ -73,7 +73,7 @@ def test_no_schedule_spills(schedule):
     assert (".multicast" in built.ptx) == (schedule.cluster > 1)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule", [Wgmma(64, 88, 8, 1, lhs_rows=8), Wgmma(64, 24, 12, 1, lhs_rows=16, chunks=2), Wgmma(128, 160, 4, 2)],
                          ids=lambda s: f"{s.tile_m}x{s.tile_n}")
@@ -174,7 +174,7 @@ def test_prologues_are_applied_in_shared_memory(lhs):
     assembled(built)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("k, n, weights", [(4096, 11008, "nk"), (4096, 11008, "kn"), (336, 528, "nk")])
 @pytest.mark.parametrize("convert", ["sitofp", "uitofp"])
 def test_weights_of_bytes_for_few_rows(k, n, weights, convert):
@@ -192,6 +192,7 @@ def test_prologues_of_unaligned_tensors_are_computed_first():
     assembled(built)
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("tile", [(128, 128), (64, 64), (128, 256)])
 def test_rewriting_does_not_spill(tile):
     prologue = ("f32", "%z = math.exp %x : f32\n%y = arith.truncf %z : f32 to bf16")

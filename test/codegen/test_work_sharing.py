@@ -21,7 +21,7 @@ def kernel(layout: str = "nk", sizes: dict = SIZES) -> str:
     return contraction(sizes, "mk", layout, "mn", results=("bf16",), body=GELU)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule, share", [
     (spread(128, 256, 4), 64), (spread(128, 256, 3), 32), (spread(128, 160, 5), 32), (spread(128, 96, 7), 32), (spread(256, 128, 2), 64),
@@ -46,7 +46,7 @@ def test_columns_that_cannot_be_shared_are_refused():
         build(kernel(), "wgmma", spread(256, 128, 2, stages=2))
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule", [
     Wgmma(128, 128, 6, 2, stream=True), Wgmma(64, 64, 12, 1, stream=True), Wgmma(64, 64, 8, 1, lhs_rows=16, chunks=2, stream=True),
@@ -73,7 +73,7 @@ def test_the_large_ones_do_not_spill():
     assembled(build(matmul(2048, 11008, 4096, "bf16", rhs="n,k"), "wgmma", Wgmma(128, 256, 4, 2, stream=True)))
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layout", ["mk", "km"])
 @pytest.mark.parametrize("tile_n, cluster", [(96, 2), (64, 4), (256, 2)])
 def test_blocks_share_tiles_of_the_lhs(tile_n, cluster, layout):

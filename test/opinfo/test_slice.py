@@ -30,7 +30,7 @@ def sample_of(name, dtype, number=-1, gradients=False):
     return samples(operators()[name], getattr(torch, dtype), count=2, gradients=gradients)[number][1]
 
 
-@pytest.mark.covering(most=9)
+@pytest.mark.covering(most=5)
 @pytest.mark.parametrize("name,dtype", [(n, d) for n, all_ in WHOLE.items() for d in all_.split()])
 def test_whole(name, dtype):
     outcome = judge(name, sample_of(name, dtype), "cpu", "inferno.compile")
@@ -48,7 +48,7 @@ TRAINED = [
 ]
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", TRAINED)
 def test_gradients(name):
     outcome = judge(name, sample_of(name, "float32", gradients=True), "cpu")

@@ -44,7 +44,7 @@ def compiled(function, **options):
     return torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False, **options})
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", cases(1, 2, 8, 8))
 def test_gradients(name, operations):
     function, args, trained = cases(2, 4, 24, 16)[name]
@@ -221,7 +221,7 @@ def test_others_are_left_alone(change, monkeypatch):
     assert is_left(whole, *given, dynamic=change == "sizes that vary")
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("change", [
     "none", "autocast", "no gradients", "all dropped", "wide", "a learned bias beside what is hidden", "a learned bias beside infinity",
     "a whole learned bias in float32",

@@ -131,6 +131,7 @@ def test_explain_needs_something_compiled():
     assert len(notes) == 2 and "forward" in notes[0] and "backward" in notes[1]
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("f", [
     lambda x, y: (torch.softmax(x @ y, -1), x.shape[0] * 2),
     lambda x, y: ((x.t() * y + 1).flatten().view(y.shape[1], -1).sum(-1), x.shape[0] * 2),

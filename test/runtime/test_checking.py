@@ -235,6 +235,7 @@ class lambda_of:
         return tuple(r * self._factor for r in self._compiled(*args))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layer", [nn.Conv2d(3, 4, 3), nn.LSTM(6, 5), nn.GRU(6, 5, batch_first=True)], ids=lambda layer: type(layer).__name__)
 def test_layers_that_look_at_types_themselves(layer):
     x = torch.randn(2, 3, 6, 6) if isinstance(layer, nn.Conv2d) else torch.randn(4, 2, 6)
@@ -275,7 +276,7 @@ HIGHER_ORDER = {
 }
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", HIGHER_ORDER)
 def test_operations_of_functions(name):
     """Branches and loops run under the check, in float64 and with perturbed roundings too, and what they close over is not written to."""

@@ -223,6 +223,7 @@ def test_scalars_and_results_that_are_inputs():
     assert torch.equal(out[1], y) and torch.equal(out[2], y.view(6))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_dtypes(dtype):
     net = Net().eval().to(dtype)

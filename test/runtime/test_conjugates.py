@@ -27,7 +27,7 @@ def step(function, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     return y.detach().double(), z.grad.to(torch.complex128)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_training(name):
     torch._dynamo.reset()

@@ -20,7 +20,7 @@ def compiled(name):
     return inferno.compile(model, inputs(*sizes[0]), dynamic_shapes=dynamic_shapes, target="cpu", fallback=False), model, inputs, sizes
 
 
-@pytest.mark.covering(most=6)
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", CASES)
 def test_right_for_every_size(name):
     torch.manual_seed(0)

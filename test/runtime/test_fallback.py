@@ -48,7 +48,7 @@ def fresh():
     torch._dynamo.reset()
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", CASES)
 def test_inferno_compile(name):
     function, reason = CASES[name]

@@ -144,6 +144,7 @@ def test_overlapping_inputs_are_refused_before_anything_is_written():
     assert torch.equal(row, torch.ones(3)) and torch.equal(both, torch.ones(5, 3))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("make", [
     lambda: (Cached(), (torch.randn(2, 1, 8), torch.tensor([3]))), lambda: (nn.BatchNorm1d(6).train(), (torch.randn(5, 6),)),
     lambda: (lambda x, y: {"sum": x.add_(y).sum(), "all": [y * 2, y + x.mean()]}, (torch.randn(8, 4), torch.randn(8, 4))),

@@ -500,6 +500,7 @@ def _paths(node, path=()):
         yield from _paths(value, (*path, key))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_changes_are_refused_or_do_no_harm(compiled, tmp_path, seed):
     """Whatever is changed, with the checksums made right: PackageError, or a module that can be looked at."""

@@ -20,7 +20,7 @@ def operands(name: str, dtype: torch.dtype) -> tuple:
     return tuple(x.to(dtype) if x.is_floating_point() else x for x in CASES[name][1]())
 
 
-@pytest.mark.covering(most=6)
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name, dtype", [*((name, torch.bfloat16) for name in CASES), ("grouped", torch.float32), ("bias", torch.float16)])
 def test_what_is_said_of_it(name, dtype):
     function, _, band = CASES[name]
@@ -37,7 +37,7 @@ def test_what_is_said_of_it(name, dtype):
     torch.testing.assert_close(found.reshape(wanted.shape), wanted, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", ["causal", "grouped", "bools", "window", "added to a bias", "further"])
 def test_the_function_on_the_cpu(tmp_path, name):
     args = operands(name, torch.bfloat16)
@@ -93,7 +93,7 @@ APART = {
 }
 
 
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", APART)
 def test_what_is_none(name):
     with idle_context(), ir.Location.unknown():

@@ -78,7 +78,7 @@ def space(text, target=TARGET):
         return space_of(kernel, target, generators(target.kind), choose(kernel, target))
 
 
-@pytest.mark.covering(most=4)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_space_of_a_kernel(name):
     text, made_by = KERNELS[name]
@@ -94,7 +94,7 @@ def test_the_space_of_a_kernel(name):
             assert read_known(kernel, str(to_attribute(s)), TARGET) == s
 
 
-@pytest.mark.covering(most=4)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_schedules_generate(name):
     """Every so many of them, other ones for each kernel: all of them were tried when this was written."""
@@ -107,6 +107,7 @@ def test_schedules_generate(name):
             generate_kernels(module, TARGET.name)  # which verifies
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name, generator, place", [
     ("rounds", "wgmma", 150), ("f32", "bf16x6", 200), ("elementwise", "elementwise", 20),
 ])

@@ -97,6 +97,7 @@ def test_the_best_is_kept(folder):
     assert "threads = 256" in entry.model and entry.schedule == entry.model and entry.time == entry.model_time
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("kind, starts", [("wrong", 1), ("die", 2), ("break", 2)])
 def test_candidates_that_fail_do_not_count(folder, kind, starts, caplog):
     caplog.set_level("INFO", "inferno")
