@@ -21,7 +21,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # pytest listens to every logger that does not propagate, and torch then makes what this one would print: a tenth of a capture.
+    # pytest listens to every logger that does not propagate, and torch then makes what this one would print: a fifth of a capture.
     logging.root.manager.loggerDict.pop("torch.__trace", None)
     config.addinivalue_line("markers", "covering(most=None, also=None): of all combinations of the test's lists of parameters run so many that each "
                                        "value is in one, of these ``most``, spread over them, and those for whose parameters ``also`` is true")

@@ -108,8 +108,9 @@ def _mark(nodes: Iterable[Node]) -> None:
 def _keep_compared(comparison: Node) -> None:
     """Of what it compares, or that was before it was moved, what the other is made of."""
     for one, other in (comparison.args[:2], comparison.args[1::-1]):
+        sources = _made_of([other])
         while one.op == "call_function" and one is not other and one.meta["val"].is_floating_point():
-            if _is_made_of(other, one):
+            if one in sources:
                 one.meta["recompute"] = CheckpointPolicy.MUST_SAVE
                 break
             if one.target not in _EXACT:
@@ -117,24 +118,21 @@ def _keep_compared(comparison: Node) -> None:
             one = one.args[0]
 
 
-def _is_made_of(node: Node, source: Node) -> bool:
-    seen, todo = {node}, [node]
-    while todo:
-        new = [n for n in todo.pop().all_input_nodes if n not in seen]
-        seen.update(new)
-        todo += new
-    return source in seen
-
-
 def _not_of(results: Iterable[Node], graph: Graph) -> set[Node]:
     """The nodes that none of ``results`` depends on."""
+    found = _made_of(results)
+    return {n for n in graph.nodes if n not in found}
+
+
+def _made_of(results: Iterable[Node]) -> set[Node]:
+    """The nodes that ``results`` depend on, and they themselves."""
     found, todo = set(), list(results)
     while todo:
         node = todo.pop()
         if node not in found:
             found.add(node)
             todo += node.all_input_nodes
-    return {n for n in graph.nodes if n not in found}
+    return found
 
 
 def _is_short_contraction(node: Node) -> bool:

@@ -39,11 +39,12 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
         return signature  # of another maker than torch.export: all that is known is that the outputs are right
     arguments = _arguments(program)
     mutations = [(n, r) for n, r in results if r.kind != "output"]
-    rest = _Results([(n, r) for n, r in results if r.kind == "output"], eager)
-    placed: dict[Node, int | View] = {}  # a number of ``rest.kept`` or a View; an output that is given twice is one tensor
-    for i, node in enumerate(eager):
-        if node in placed:
-            continue
+    given: dict[Node, tuple[Node, Result]] = {}  # an output that is given twice is one tensor
+    for node, one in zip(eager, [(n, r) for n, r in results if r.kind == "output"]):
+        given.setdefault(node, one)
+    rest = _Results(list(given.values()), list(given))
+    placed: dict[Node, int | View] = {}  # a number of ``rest.kept`` or a View
+    for i, node in enumerate(given):
         origin = _origin(node)
         if origin.name in arguments and not _is_lazy(node.meta["val"]) and (_is_plain(node) or _is_same(node.meta["val"], origin.meta["val"])):
             placed[node] = _view(node.meta["val"], origin.meta["val"], argument=arguments[origin.name])
@@ -71,7 +72,7 @@ class _Results:
         self._known = [None if _is_plain(n) else r for n, (_, r) in zip(eager, outputs)]
         self._groups: dict[int, list[int]] = {}
         for i, node in enumerate(eager):
-            if node not in eager[:i] and _origin(node).op != "placeholder" and _is_plain(node) and not _is_lazy(node.meta["val"]):
+            if _origin(node).op != "placeholder" and _is_plain(node) and not _is_lazy(node.meta["val"]):
                 self._groups.setdefault(_storage(self._values[i]), []).append(i)
         self._owners: dict[int, tuple[int, Tensor] | None] = {}  # by storage: a number of ``kept``, and how it lies in memory
 

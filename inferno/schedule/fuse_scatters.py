@@ -74,13 +74,12 @@ def _fuse(
     begins = {root_of(v): v for v in inputs_of(call) if v.type == call.results[0].type}
     begins = {root: v for root, v in begins.items() if all(t == v for t in taken if root_of(t) == root)}
     edges = replace(edges, captured=tuple(begins.get(v, v) for v in edges.captured))
-    schedule = kernel.attributes[ATTRIBUTE] if ATTRIBUTE in kernel.attributes else None
 
     def scheduled(merged: func.FuncOp) -> bool:
         if not takes(merged):
             return False
-        if schedule is not None:
-            merged.attributes[ATTRIBUTE] = schedule
+        if ATTRIBUTE in kernel.attributes:
+            merged.attributes[ATTRIBUTE] = kernel.attributes[ATTRIBUTE]
         return True
 
     return merge_where(module, kernels, edges, scheduled) is not None
