@@ -25,6 +25,7 @@ _CLASSES = {
     "sorts": "inferno.schedule.sorts:Sorts",
     "row_sums": "inferno.schedule.row_sums:RowSums",
     "row_lists": "inferno.schedule.row_lists:RowLists",
+    "sorted_rows": "inferno.schedule.sorted_rows:SortedRows",
     "scatters": "inferno.schedule.scatters:Scatters",
     "select": "inferno.schedule.select:Select",
     "simt": "inferno.schedule.simt:Simt",

@@ -122,7 +122,13 @@ def _bitcast(source: ir.Type, result: ir.Type, x: np.ndarray, dtype: type) -> np
     return from_bf16(x.view(np.uint16)) if bf16[1] else x.view(dtype)
 
 
+def _ones(x: np.ndarray) -> np.ndarray:
+    """How many bits are set."""
+    return sum(_unsigned(x) >> i & 1 for i in range(8 * x.dtype.itemsize))
+
+
 _SPECIAL = {
+    "ctpop": lambda op, x, dtype: _ones(x[0]).astype(dtype), "cttz": lambda op, x, dtype: _ones(~x[0] & (x[0] - 1)).astype(dtype),
     "select": lambda op, x, dtype: np.where(*x),
     "bitcast": lambda op, x, dtype: _bitcast(op.operands[0].type, op.results[0].type, np.ascontiguousarray(x[0]), dtype),
     "extui": lambda op, x, dtype: _unsigned(x[0]).astype(dtype),

@@ -42,6 +42,13 @@ class Threads:
         warps = np.ascontiguousarray(np.broadcast_to(operands[0], mask.shape)).reshape(-1, 32).view(np.uint32)
         return [np.repeat(combine.reduce(warps, 1, dtype=np.uint32), 32).view(np.int32)]
 
+    def nvvm_match_sync(self, op, operands, mask):
+        """Which lanes of the warp have the same number, a bit for each."""
+        assert self.is_whole(mask, 32) and "any" in str(op.attributes["kind"])
+        warps = np.broadcast_to(operands[1], mask.shape).reshape(-1, 32)
+        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        return [((warps[:, :, None] == warps[:, None]) * bits).sum(-1, dtype=np.uint32).reshape(-1).view(np.int32)]
+
     def nvvm_barrier_reduction(self, op, operands, mask):
         assert self.is_whole(mask, self.threads)
         return [np.repeat(np.count_nonzero(np.broadcast_to(operands[0], mask.shape).reshape(self.blocks, -1), 1), self.threads).astype(np.int32)]

@@ -1,0 +1,83 @@
+"""The schedule of rows that are added to others of which any may get any number: updates are put in order by the row that they go to, and what one row gets
+more than a few of is added up by several groups of threads, whose sums are added in the end.  So it takes no longer where all go to one row.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.added_rows import AddedRows, parse_added_rows
+from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_order
+from inferno.target import Target
+
+# Threads of a block, and of a row at most; rows that a thread has on their way at a time; and how many a group adds one after the other at least, and at most.
+_THREADS, _WIDTH, _AHEAD, _STEPS, _MOST = 256, 64, 8, 32, 1 << 16
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """A thread adds up ``lanes`` neighbours; ``width`` threads are a group, that has a row or a part of one, and ``groups`` a block.  What goes to a row of at
+    most ``steps`` updates one group adds up, ``unroll`` at a time; of another row a block has ``steps`` for each group, that adds ``ahead`` at a time."""
+
+    generator: ClassVar[str] = "sorted_rows"
+
+    lanes: int
+    width: int
+    groups: int
+    steps: int
+    unroll: int
+    ahead: int
+
+    @property
+    def threads(self) -> int:
+        return self.width * self.groups
+
+    @property
+    def piece(self) -> int:
+        """The most updates of a block."""
+        return self.steps * self.groups
+
+    def slices(self, c: AddedRows) -> int:
+        """The parts of a row, each of a group."""
+        return -(-c.columns // (self.lanes * self.width))
+
+    def pieces(self, c: AddedRows) -> int:
+        """How many blocks can be needed by rows of more than ``steps`` updates."""
+        return c.count // self.piece + min(c.rows, c.count // (self.steps + 1))
+
+    def shared(self, c: AddedRows) -> int:
+        """How many rows can have several of these."""
+        return min(c.rows, c.count // (self.piece + 1))
+
+
+def choose(kernel: func.FuncOp, target: Target) -> SortedRows | None:
+    """A schedule if ``kernel`` adds so many rows to others that putting them in order is estimated to be the faster way; None otherwise.  Not by default: no
+    GPU has run it yet."""
+    found = fit(kernel, target) if target.kind == "nvptx" and takes_unmeasured(kernel.operation) else None
+    if found is None:
+        return None
+    c, schedule = found
+    return schedule if worthwhile_order(c.rows, c.columns, c.count, c.element.width // 8, schedule.lanes) else None
+
+
+def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, SortedRows] | None:
+    """What ``kernel`` computes, and its schedule, if it adds rows to others."""
+    if not any(o.operation.name == "tm_tensor.scatter" for o in kernel.entry_block.operations):
+        return None
+    c = parse_added_rows(kernel)
+    lanes = gcd(c.columns, 16 // (c.element.width // 8)) if c is not None else 1
+    return (c, pick(c, lanes, target.multiprocessors if target is not None else MULTIPROCESSORS)) if lanes > 1 else None
+
+
+def pick(c: AddedRows, lanes: int, multiprocessors: int) -> SortedRows:
+    """The schedule: a block can have what goes to a row twice as often as on average, if there are blocks for all multiprocessors then where all goes to
+    one; and a row has no more blocks than each of their groups adds updates."""
+    parts = c.columns // lanes
+    slices = -(-parts // _WIDTH)
+    width = -(-parts // slices)
+    groups, each = max(1, _THREADS // width), -(-c.count // c.rows)
+    usual, spread = 2 * each // groups, c.count * slices // (multiprocessors * groups)
+    steps = max(_STEPS, min(usual, spread), int(c.count ** 0.5) // groups)
+    return SortedRows(lanes, width, groups, min(_MOST, 1 << (steps - 1).bit_length()), min(_AHEAD, 1 << (each - 1).bit_length()), _AHEAD)

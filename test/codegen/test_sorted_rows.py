@@ -1,0 +1,119 @@
+"""Rows that are added to others in order, long ones in pieces: their numbers on a simulated GPU, whichever rows get how much."""
+
+from functools import partial
+
+import pytest
+import torch
+from added_row_cases import add, put, simulated_with
+from checks import check
+from universal_program import assert_assembles
+
+from inferno.schedule import sorted_rows
+from inferno.schedule.sorted_rows import SortedRows
+from inferno.target import find_target
+
+simulated = partial(simulated_with, sorted_rows)
+BF16, F16 = torch.bfloat16, torch.float16
+
+
+def of(shape, type_=torch.float32):
+    return torch.randn(shape).mul(4).to(type_)
+
+
+def uniform(rows, count):
+    return torch.randint(0, rows, (count,))
+
+
+def zipf(rows, count):
+    """The k-th of all rows as often as 1 / k."""
+    return torch.multinomial(1 / torch.arange(1, rows + 1), count, replacement=True)[torch.randperm(count)]
+
+
+def equal(rows, count):
+    return torch.full((count,), rows // 2)
+
+
+def half_equal(rows, count):
+    return torch.where(torch.rand(count) < 0.5, equal(rows, count), uniform(rows, count))
+
+
+def scattered(rows, count):
+    """Each row once at most, and negative ones from the end."""
+    return torch.randperm(rows)[:count] - rows // 2
+
+
+# Rows, columns, how many are added, of which type; the schedule, if not the chosen one.
+SIZES = {
+    "few long rows": (4, 320, 700, torch.float32, None), "bf16": (20, 48, 900, BF16, None), "f16, parts of rows": (5, 1040, 300, F16, None),
+    "float64": (20, 6, 300, torch.float64, None), "whole numbers": (20, 4, 900, torch.int32, None), "more rows": (900, 8, 500, torch.float32, None),
+    "short pieces": (30, 20, 900, torch.float32, SortedRows(4, 5, 3, 2, 2, 2)), "one group": (30, 20, 400, BF16, SortedRows(4, 5, 1, 8, 1, 4)),
+    "a part that is narrower": (9, 28, 400, torch.float32, SortedRows(4, 4, 7, 4, 8, 1)), "pairs": (9, 6, 300, BF16, SortedRows(2, 2, 16, 4, 2, 8)),
+}
+
+
+@pytest.mark.covering(most=20)
+@pytest.mark.parametrize("where", [uniform, zipf, equal, half_equal, scattered], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", SIZES)
+def test_right(name, where):
+    torch.manual_seed(0)
+    rows, columns, count, type_, schedule = SIZES[name]
+    x, i = of((rows, columns), type_), where(rows, count)
+    args = x, i, of((len(i), columns), type_)
+    found = check(simulated(put, args, schedule), put, args)
+    assert found.right, str(found)
+
+
+MODELS = {
+    "of several dimensions": (add, (30, 4, 6), (200, 4, 6)), "to zeros": (lambda x, i, y: torch.zeros_like(x).index_add(0, i, y), (20, 32), (300, 32)),
+    "rows of a table": (lambda x, i, y: x.index_add(0, i, x[i.flip(0)] * y), (20, 8), (300, 1)),
+    "of what is computed": (lambda x, i, y: x.index_put(((i * 3) % 20,), y * y - 1, accumulate=True), (20, 8), (300, 8)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name):
+    torch.manual_seed(0)
+    model, shape, added = MODELS[name]
+    args = of(shape), half_equal(shape[0], added[0]), of(added)
+    made = simulated(model, args, SortedRows(4, 2, 8, 4, 2, 4))
+    assert len(made.program.plan.steps) == 6, made.program.gpu
+    found = check(made, model, args)
+    assert found.right, str(found)
+
+
+def test_kernels_that_nothing_needs():
+    """Rows of which none can get many have no pieces, and where one block takes all of a row there is nothing to add behind."""
+    for count, steps in ((8, 5), (100, 5), (300, 6)):
+        args = of((20, 32)), equal(20, count), of((count, 32))
+        made = simulated(add, args, SortedRows(4, 8, 8, 16, 4, 4))
+        assert len(made.program.plan.steps) == steps and ("gpu.barrier" in made.program.gpu) == (count > 16)
+        found = check(made, add, args)
+        assert found.right, str(found)
+
+
+@pytest.mark.parametrize("far, there", [(-1, True), (-20, True), (-21, False), (20, False), (1 << 40, False), ((1 << 32) + 1, False)])
+def test_places(far, there):
+    """Negative ones count from the end; those outside are left alone."""
+    x, i, y = of((20, 8)), uniform(20, 60), of((60, 8))
+    made = simulated(put, (x, i, y), SortedRows(4, 2, 4, 2, 2, 2))
+    i[2:50] = far
+    kept = torch.ones(60, dtype=bool)
+    kept[2:50] = there
+    torch.testing.assert_close(made(x, i, y), put(x, i[kept], y[kept]))
+
+
+@pytest.mark.parametrize("rows, columns, count, type_", [(512, 256, 64966, torch.float32), (50257, 1024, 65536, BF16), (8, 4, 1 << 20, BF16), (3, 1004, 5000, BF16)])
+def test_no_thread_adds_much(rows, columns, count, type_):
+    """Wherever all is added to, by the chosen schedule."""
+    c = sorted_rows.AddedRows(None, None, 0, 0, None, None, rows, columns, count, False)
+    s = sorted_rows.pick(c, 16 // type_.itemsize if columns % 8 == 0 else 4, 132)
+    pieces = -(-count // s.piece)
+    assert pieces <= s.pieces(c) and s.threads <= 256 and s.slices(c) * s.width * s.lanes >= columns
+    assert s.steps + -(-pieces // s.groups) <= 128
+
+
+def test_sixteen_bytes_at_a_time():
+    args = of((600, 64), BF16), uniform(600, 3000), of((3000, 64), BF16)
+    gpu = simulated(add, args).program.gpu
+    assert gpu.count("nvvm.match.sync") == 1 and "vector<8xbf16>" in gpu
+    assert_assembles(gpu, find_target("sm_90a"))
