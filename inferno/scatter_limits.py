@@ -18,9 +18,9 @@ _SHORT, _IN_ORDER, _TOTALS = 4, 64, 1 << 28
 MULTIPROCESSORS = 132  # where it is not known yet
 # Microseconds: of five launches that put updates in order, of an update, and of a byte that is read or written.  An estimate, no GPU has run it yet.
 _ORDER_CALL, _ORDERED, _BYTE = 10.0, 3e-5, 1 / 4e6
-# And of atomic additions: of a call, an element, one of 32 bits or more that they are added to, and a narrower one.  On an H200: 67M to 8.4M elements took
-# 198 us in float32 and 179 in bf16.
-_ATOMIC_CALL, _ADDED, _RECEIVING, _NARROW_RECEIVING = 7.0, 2.5e-6, 1.9e-6, 3.8e-6
+# And of atomic additions: of a call, an element, one of 32 bits or more that they are added to, and a narrower one.  (On an H200 of bf16 16.8M added to 5M took
+# 46 us, 32M to 320000 52, 67M to 8.4M 140, and in float32 198; but 16.6M in float32 to 131072 103.)
+_ATOMIC_CALL, _ADDED, _RECEIVING, _NARROW_RECEIVING = 7.0, 1.5e-6, 1.9e-6, 3.8e-6
 
 
 def side_by_side(outer: int, places: int, inner: int, held: int, size: int, multiprocessors: int = MULTIPROCESSORS) -> int | None:
@@ -54,7 +54,7 @@ def worthwhile_order(rows: int, columns: int, count: int, width: int, lanes: int
     added in memory one by one."""
     ordered = _ORDER_CALL + count * _ORDERED + (count + 2 * rows) * columns * width * _BYTE
     atomic = _ATOMIC_CALL + (count * _ADDED + rows * (_RECEIVING if width >= 4 else _NARROW_RECEIVING)) * columns
-    return lanes > 1 and count > _IN_ORDER and (ordered < atomic or not worthwhile_sums(rows, columns, count, width))
+    return lanes > 1 and ordered < atomic
 
 
 def is_of_rows(sizes: Sequence[int], strides: Sequence[int], given: Sequence[int], dim: int) -> bool:

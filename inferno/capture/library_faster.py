@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from inferno.capture import library_grouped, library_sorts
 from inferno.capture.orders import example
-from inferno.scatter_limits import worthwhile_lists
+from inferno.scatter_limits import worthwhile_lists, worthwhile_order
 from inferno.settings import settings
 
 aten = torch.ops.aten
@@ -74,9 +74,11 @@ def _many_meet(node: Node) -> bool:
         places = prod(_sizes(_value(next(i for i in node.args[1] if i is not None))))
         elements = max(elements, places * _together(node, receiving))
     together = _together(node, receiving)
-    if settings().unmeasured and value.dtype.is_floating_point and worthwhile_lists(
-            prod(_sizes(receiving)) // together, together, elements // together, gcd(together, 16 // value.dtype.itemsize)) and _is_known(node):
-        return False
+    if settings().unmeasured and value.dtype.is_floating_point and _is_known(node):
+        rows, count, width = prod(_sizes(receiving)) // together, elements // together, value.dtype.itemsize
+        vector = gcd(together, 16 // width)
+        if worthwhile_lists(rows, together, count, vector) or worthwhile_order(rows, together, count, width, vector):
+            return False
     lanes = gcd(4, together) if value.dtype.is_floating_point and value.dtype.itemsize <= 4 else 1
     received = prod(_sizes(receiving))
     narrow = value.dtype.itemsize < 4

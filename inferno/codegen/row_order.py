@@ -87,7 +87,8 @@ class RowOrder:
         for distance in (1, 2, 4, 8, 16):
             far = arith.cmpi(arith.CmpIPredicate.uge, lane, word(distance))
             total = arith.addi(total, arith.select(far, from_before(total, distance), word(0)))
-        last = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, lane, word(_WARP - 1)), [i32], has_else=True)
+        some = arith.andi(arith.cmpi(arith.CmpIPredicate.eq, lane, word(_WARP - 1)), is_more(total, 0))
+        last = scf.IfOp(some, [i32], has_else=True)
         with ir.InsertionPoint(last.then_block):
             scf.yield_([self.add("counts", word(self.c.rows + counter), total)])
         with ir.InsertionPoint(last.else_block):

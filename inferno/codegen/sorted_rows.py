@@ -29,7 +29,7 @@ _THREADS = 256  # of the kernels that put in order
 def generate(kernel: func.FuncOp, schedule: SortedRows, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that adds rows to others, and make ``kernel`` its launcher."""
     c, s, name = parse_added_rows(kernel), schedule, kernel.name.value
-    if c is None or s.lanes < 2 or c.columns % s.lanes or not 0 < s.threads <= 1024 or min(s.steps, s.unroll, s.ahead) < 1:
+    if c is None or s.lanes < 2 or c.columns % s.lanes or not 0 < s.threads <= 1024 or min(s.steps, s.unroll, s.ahead, s.blocks) < 1:
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     expand_math(c.updates.generic)
     round_by_instruction(c.updates.generic, target)
@@ -43,17 +43,18 @@ def generate(kernel: func.FuncOp, schedule: SortedRows, target: Target) -> None:
             thread, block = _place(ints, _THREADS)
             mine = ints.add(ints.mul(block, _THREADS), thread)
             body(RowOrder(c, s, ints, function.buffers, len(own)), mine, ints.less(mine, count))
-    blocks = [(_Adder.add, pieces + -(-c.rows // s.groups), True)] + [(_Adder.join, shared, False)] * (shared > 0)
+    adding = [(_Adder.add, min(pieces, s.blocks) + -(-c.rows // s.groups), True)] + [(_Adder.join, min(shared, s.blocks), False)] * (shared > 0)
     array = [(s.threads * s.lanes, sums)] if s.groups > 1 and pieces else []
-    for number, (body, _, written) in enumerate(blocks, len(ordering)):
+    for number, (body, _, written) in enumerate(adding, len(ordering)):
         buffers = [*own, *list_buffers(c, s, set()), Buffer(sums, apart, not written)]
-        with gpu_function(kernel, buffers, s.threads, array, suffix=f"_{number}") as function:
+        with gpu_function(kernel, buffers, s.threads, array, minimum_blocks=s.resident, suffix=f"_{number}") as function:
             thread, block = _place(ints, s.threads)
-            body(_Adder(c, s, ints, function.buffers, RowOrder(c, s, ints, function.buffers, len(own)), function.shared, thread), *ints.split(block, [0, slices]))
+            order = RowOrder(c, s, ints, function.buffers, len(own))
+            body(_Adder(c, s, ints, function.buffers, order, function.shared, thread), *ints.split(block, [0, slices]))
     with launcher(kernel) as arguments:
         lists = [temporary([n], ir.IntegerType.get_signless(32)) for n in lists_of(c, s).values()]
         parameters = [*(parameter(a) for a in arguments), *map(pointer, lists)]
-        grids = [(-(-count // _THREADS), _THREADS) for _, count, _ in ordering] + [(count * slices, s.threads) for _, count, _ in blocks]
+        grids = [(-(-count // _THREADS), _THREADS) for _, count, _ in ordering] + [(count * slices, s.threads) for _, count, _ in adding]
         last = pointer(temporary([apart], sums))
         for number, (grid, threads) in enumerate(grids):
             given = parameters if number < len(ordering) else [*parameters, last]
@@ -80,18 +81,25 @@ class _Adder:
     thread: Integer
 
     def add(self, number: Integer, part: Integer) -> None:
-        """The ``number``-th piece of all, or behind these as many rows as there are groups, of which a block has a part."""
-        ints, s, pieces = self.ints, self.schedule, self.schedule.pieces(self.c)
-        if not pieces:
+        """Pieces, by turns, or behind the blocks of these as many rows as there are groups, of which a block has a part."""
+        ints, s = self.ints, self.schedule
+        blocks = min(s.blocks, s.pieces(self.c))
+        if not blocks:
             self.few(ints.mul(number, s.groups), part)
             return
-        is_piece = scf.IfOp(ints.less(number, pieces), has_else=True)
+        is_piece = scf.IfOp(ints.less(number, blocks), has_else=True)
         with ir.InsertionPoint(is_piece.then_block):
-            with only_if(ints.less(number, self.order.number(self.order.many(PIECES)))):
-                self.piece(number, part)
+            self.by_turns(PIECES, number, blocks, lambda n: self.piece(n, part))
             scf.yield_([])
         with ir.InsertionPoint(is_piece.else_block):
-            self.few(ints.mul(ints.sub(number, pieces), s.groups), part)
+            self.few(ints.mul(ints.sub(number, blocks), s.groups), part)
+            scf.yield_([])
+
+    def by_turns(self, counter: int, number: Integer, blocks: int, body: Callable[[Integer], None]) -> None:
+        """What so many blocks do, of the ``number``-th on, of what was counted."""
+        loop = scf.ForOp(self.ints.value(number), self.order.number(self.order.many(counter)), self.ints.value(blocks), [])
+        with ir.InsertionPoint(loop.body):
+            body(loop.induction_variable)
             scf.yield_([])
 
     def few(self, first: Integer, part: Integer) -> None:
@@ -106,8 +114,9 @@ class _Adder:
             little = scf.IfOp(arith.xori(is_more(count, s.steps), arith.constant(ir.IntegerType.get_signless(1), 1)))
             with ir.InsertionPoint(little.then_block):
                 with only_if(self.changes(count)):
+                    start = self.begin(row, column)  # on its way with the rest
                     total = self.total(order.number(count), s.unroll, lambda k: self.update(ints.add(begin, k), column))
-                    self.end(total, row, column)
+                    self.end(total, start, row, column)
                 scf.yield_([])
 
     def changes(self, count: ir.Value) -> ir.Value:
@@ -131,21 +140,22 @@ class _Adder:
         total = self.of_block(total, group)
         with only_if(_all(ints.equal(group, 0), is_column)):
             if not s.shared(c):
-                self.end(total, row, column)
+                self.end(total, self.begin(row, column), row, column)
                 return
             whole = scf.IfOp(ints.less(s.piece, count), has_else=True)
             with ir.InsertionPoint(whole.then_block):
                 store_vector(ints, join(total), self.buffers[-1], ints.add(ints.mul(number, c.columns), column), s.lanes)
                 scf.yield_([])
             with ir.InsertionPoint(whole.else_block):
-                self.end(total, row, column)
+                self.end(total, self.begin(row, column), row, column)
                 scf.yield_([])
 
     def join(self, number: Integer, part: Integer) -> None:
-        """Add up the sums of the pieces of the ``number``-th row that has several."""
+        """Add up the sums of the pieces of rows that have several, from the ``number``-th on by turns."""
         c, s, ints, order = self.c, self.schedule, self.ints, self.order
-        with only_if(ints.less(number, order.number(order.many(SHARED)))):
-            group, column, is_column = self.place(part)
+        group, column, is_column = self.place(part)
+
+        def one(number: Integer) -> None:
             row = order.number(order.read("shared", number))
             first, count = order.number(order.read("firsts", row)), order.number(order.read("counts", row))
             pieces = ints.div(ints.add(count, s.piece - 1), s.piece)
@@ -157,7 +167,9 @@ class _Adder:
 
             total = self.of_block(self.total(turns, s.ahead, sums), group)
             with only_if(_all(ints.equal(group, 0), is_column)):
-                self.end(total, row, column)
+                self.end(total, self.begin(row, column), row, column)
+
+        self.by_turns(SHARED, number, min(s.blocks, s.shared(c)), one)
 
     # Sums.
 
@@ -203,18 +215,22 @@ class _Adder:
             found = lanes_of(load_vector(ints, array, ints.mul(other, s.lanes), self.c.combiner.type, s.lanes, s.lanes))
             sums = [arith.select(adds, self.c.combiner.combine(a, b), a) for a, b in zip(sums, found)]
             left = half
+        if s.groups > 1:
+            gpu.barrier()  # before the next piece
         return sums
 
-    def end(self, sums: list[ir.Value], row: Integer, column: Integer) -> None:
-        """Write the elements of a row from ``column`` on, of what is added to them."""
+    def begin(self, row: Integer, column: Integer) -> list[ir.Value]:
+        """What the elements of a row from ``column`` on begin as."""
         c, ints, lanes = self.c, self.ints, self.schedule.lanes
-        at = ints.add(ints.mul(row, c.columns), column)
-        if isinstance(c.start, int):
-            start = lanes_of(load_vector(ints, self.buffers[c.start], at, c.element, lanes, lanes))
-        else:
-            start = [splat(c.element, c.start.value)] * lanes
+        if not isinstance(c.start, int):
+            return [splat(c.element, c.start.value)] * lanes
+        return lanes_of(load_vector(ints, self.buffers[c.start], ints.add(ints.mul(row, c.columns), column), c.element, lanes, lanes))
+
+    def end(self, sums: list[ir.Value], start: list[ir.Value], row: Integer, column: Integer) -> None:
+        """Write these elements, of what is added to them."""
+        c, ints = self.c, self.ints
         result = [c.combiner.round(c.combiner.combine(c.combiner.widen(a), b)) for a, b in zip(start, sums)]
-        store_vector(ints, join(result), self.buffers[c.target], at, lanes)
+        store_vector(ints, join(result), self.buffers[c.target], ints.add(ints.mul(row, c.columns), column), self.schedule.lanes)
 
 
 def _all(*conditions: ir.Value | None) -> ir.Value:

@@ -12,14 +12,20 @@ from inferno.schedule.added_rows import AddedRows, parse_added_rows
 from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_order
 from inferno.target import Target
 
-# Threads of a block, and of a row at most; rows that a thread has on their way at a time; and how many a group adds one after the other at least, and at most.
-_THREADS, _WIDTH, _AHEAD, _STEPS, _MOST = 256, 64, 8, 32, 1 << 16
+# Threads of a block, and of a row at most, and how many updates a group adds one after the other at least, and at most.
+_THREADS, _WIDTH, _STEPS, _MOST = 256, 64, 32, 1 << 16
+# Updates that a thread has on their way at a time, and blocks of a multiprocessor, which bound its registers: in words of 32 bits and in others.  Where rows
+# get few, many threads wait for one each.  (ptxas, left to itself, makes 40 registers do, and reads one after the other.)
+_MANY, _FEW = (8, 4, 3), (4, 6, 5)
+_OFTEN = 8  # updates of a row on average, from which on they are many
+_ROUNDS = 2  # as many blocks for pieces as run at a time, at most: most of these may have nothing to do
 
 
 @dataclass(frozen=True)
 class SortedRows:
     """A thread adds up ``lanes`` neighbours; ``width`` threads are a group, that has a row or a part of one, and ``groups`` a block.  What goes to a row of at
-    most ``steps`` updates one group adds up, ``unroll`` at a time; of another row a block has ``steps`` for each group, that adds ``ahead`` at a time."""
+    most ``steps`` updates one group adds up, ``unroll`` at a time; what goes to another is cut into pieces of ``steps`` for each group of a block, that adds
+    ``ahead`` at a time.  As many as ``blocks`` take the pieces by turns, of each part of rows, and ``resident`` run on a multiprocessor."""
 
     generator: ClassVar[str] = "sorted_rows"
 
@@ -29,6 +35,8 @@ class SortedRows:
     steps: int
     unroll: int
     ahead: int
+    blocks: int
+    resident: int
 
     @property
     def threads(self) -> int:
@@ -44,7 +52,7 @@ class SortedRows:
         return -(-c.columns // (self.lanes * self.width))
 
     def pieces(self, c: AddedRows) -> int:
-        """How many blocks can be needed by rows of more than ``steps`` updates."""
+        """How many pieces rows of more than ``steps`` updates can have."""
         return c.count // self.piece + min(c.rows, c.count // (self.steps + 1))
 
     def shared(self, c: AddedRows) -> int:
@@ -80,4 +88,12 @@ def pick(c: AddedRows, lanes: int, multiprocessors: int) -> SortedRows:
     groups, each = max(1, _THREADS // width), -(-c.count // c.rows)
     usual, spread = 2 * each // groups, c.count * slices // (multiprocessors * groups)
     steps = max(_STEPS, min(usual, spread), int(c.count ** 0.5) // groups)
-    return SortedRows(lanes, width, groups, min(_MOST, 1 << (steps - 1).bit_length()), min(_AHEAD, 1 << (each - 1).bit_length()), _AHEAD)
+    ahead, *resident = _MANY if each >= _OFTEN else _FEW
+    resident = resident[lanes > 4]
+    blocks = -(-_ROUNDS * resident * multiprocessors // slices)
+    return SortedRows(lanes, width, groups, min(_MOST, _power(steps)), min(ahead, _power(each)), ahead, blocks, resident)
+
+
+def _power(number: int) -> int:
+    """The least power of two that is not less."""
+    return 1 << (number - 1).bit_length()

@@ -8,7 +8,9 @@ from added_row_cases import add, put, simulated_with
 from checks import check
 from universal_program import assert_assembles
 
+import inferno
 from inferno.schedule import sorted_rows
+from inferno.schedule.added_rows import AddedRows
 from inferno.schedule.sorted_rows import SortedRows
 from inferno.target import find_target
 
@@ -46,8 +48,8 @@ def scattered(rows, count):
 SIZES = {
     "few long rows": (4, 320, 700, torch.float32, None), "bf16": (20, 48, 900, BF16, None), "f16, parts of rows": (5, 1040, 300, F16, None),
     "float64": (20, 6, 300, torch.float64, None), "whole numbers": (20, 4, 900, torch.int32, None), "more rows": (900, 8, 500, torch.float32, None),
-    "short pieces": (30, 20, 900, torch.float32, SortedRows(4, 5, 3, 2, 2, 2)), "one group": (30, 20, 400, BF16, SortedRows(4, 5, 1, 8, 1, 4)),
-    "a part that is narrower": (9, 28, 400, torch.float32, SortedRows(4, 4, 7, 4, 8, 1)), "pairs": (9, 6, 300, BF16, SortedRows(2, 2, 16, 4, 2, 8)),
+    "short pieces": (30, 20, 900, torch.float32, SortedRows(4, 5, 3, 2, 2, 2, 7, 4)), "one group": (30, 20, 400, BF16, SortedRows(4, 5, 1, 8, 1, 4, 100, 1)),
+    "a part that is narrower": (9, 28, 400, torch.float32, SortedRows(4, 4, 7, 4, 8, 1, 2, 8)), "pairs": (9, 6, 300, BF16, SortedRows(2, 2, 16, 4, 2, 8, 1, 2)),
 }
 
 
@@ -75,7 +77,7 @@ def test_models(name):
     torch.manual_seed(0)
     model, shape, added = MODELS[name]
     args = of(shape), half_equal(shape[0], added[0]), of(added)
-    made = simulated(model, args, SortedRows(4, 2, 8, 4, 2, 4))
+    made = simulated(model, args, SortedRows(4, 2, 8, 4, 2, 4, 50, 4))
     assert len(made.program.plan.steps) == 6, made.program.gpu
     found = check(made, model, args)
     assert found.right, str(found)
@@ -85,7 +87,7 @@ def test_kernels_that_nothing_needs():
     """Rows of which none can get many have no pieces, and where one block takes all of a row there is nothing to add behind."""
     for count, steps in ((8, 5), (100, 5), (300, 6)):
         args = of((20, 32)), equal(20, count), of((count, 32))
-        made = simulated(add, args, SortedRows(4, 8, 8, 16, 4, 4))
+        made = simulated(add, args, SortedRows(4, 8, 8, 16, 4, 4, 10, 4))
         assert len(made.program.plan.steps) == steps and ("gpu.barrier" in made.program.gpu) == (count > 16)
         found = check(made, add, args)
         assert found.right, str(found)
@@ -95,18 +97,18 @@ def test_kernels_that_nothing_needs():
 def test_places(far, there):
     """Negative ones count from the end; those outside are left alone."""
     x, i, y = of((20, 8)), uniform(20, 60), of((60, 8))
-    made = simulated(put, (x, i, y), SortedRows(4, 2, 4, 2, 2, 2))
+    made = simulated(put, (x, i, y), SortedRows(4, 2, 4, 2, 2, 2, 30, 4))
     i[2:50] = far
     kept = torch.ones(60, dtype=bool)
     kept[2:50] = there
     torch.testing.assert_close(made(x, i, y), put(x, i[kept], y[kept]))
 
 
-@pytest.mark.parametrize("rows, columns, count, type_", [(512, 256, 64966, torch.float32), (50257, 1024, 65536, BF16), (8, 4, 1 << 20, BF16), (3, 1004, 5000, BF16)])
-def test_no_thread_adds_much(rows, columns, count, type_):
+@pytest.mark.parametrize("rows, columns, count, lanes", [(512, 256, 64966, 4), (50257, 1024, 65536, 8), (8, 4, 1 << 20, 4), (3, 1004, 5000, 4)])
+def test_no_thread_adds_much(rows, columns, count, lanes):
     """Wherever all is added to, by the chosen schedule."""
-    c = sorted_rows.AddedRows(None, None, 0, 0, None, None, rows, columns, count, False)
-    s = sorted_rows.pick(c, 16 // type_.itemsize if columns % 8 == 0 else 4, 132)
+    c = AddedRows(None, None, 0, 0, None, None, rows, columns, count, False)
+    s = sorted_rows.pick(c, lanes, 132)
     pieces = -(-count // s.piece)
     assert pieces <= s.pieces(c) and s.threads <= 256 and s.slices(c) * s.width * s.lanes >= columns
     assert s.steps + -(-pieces // s.groups) <= 128
@@ -117,3 +119,16 @@ def test_sixteen_bytes_at_a_time():
     gpu = simulated(add, args).program.gpu
     assert gpu.count("nvvm.match.sync") == 1 and "vector<8xbf16>" in gpu
     assert_assembles(gpu, find_target("sm_90a"))
+
+
+def chosen(rows, columns, count, type_):
+    args = of((rows, columns), type_), uniform(rows, count), of((count, columns), type_)
+    return [r.generator for r in inferno.compile(add, args, target="sm_90a").explain().rows]
+
+
+def test_chosen_where_that_is_estimated_to_be_faster(monkeypatch):
+    """Once a GPU has timed it."""
+    assert chosen(512, 256, 65000, torch.float32) == ["row_sums"]
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    assert chosen(512, 256, 65000, torch.float32) == chosen(5000, 64, 65000, BF16) == ["sorted_rows"]
+    assert chosen(512, 256, 1000, torch.float32) == ["row_sums"]

@@ -6,7 +6,7 @@ from checks import assert_close_to_float64, check, poison_memory
 from universal_program import compile_universal
 
 import inferno
-from inferno.schedule import assign, row_lists, row_sums
+from inferno.schedule import assign, row_lists, row_sums, sorted_rows
 from inferno.schedule.row_sums import RowSums
 from inferno.target import find_target
 
@@ -55,15 +55,15 @@ def test_right(monkeypatch, name, dtype, columns):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="adds 16 bytes at a time")
-@pytest.mark.parametrize("schedule", [RowSums(64, 4, 1), RowSums(256, 2, 4), RowSums(256, 1, 8), RowSums(512, 4, 8), None], ids=str)
+@pytest.mark.parametrize("schedule", [RowSums(64, 4, 1), RowSums(256, 2, 4), RowSums(256, 1, 8), RowSums(512, 4, 8), row_lists, sorted_rows], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_schedules(schedule, dtype):
-    """And lists of the same."""
+    """And what other generators choose."""
     x, i, y = of(900, 128, dtype=dtype), numbers(900, 20001), torch.empty(0, device="cuda")
 
     def choose(kernel):
-        found = (row_sums if schedule else row_lists).fit(kernel)
-        return (schedule or found[1]) if found else assign.choose(kernel, find_target("sm_90a"))
+        found = (row_sums if isinstance(schedule, RowSums) else schedule).fit(kernel)
+        return (schedule if isinstance(schedule, RowSums) else found[1]) if found else assign.choose(kernel, find_target("sm_90a"))
 
     compiled = compile_universal(edges, (x, i, y), x.device, "sm_90a", choose, passes="fuse-scatters{target=sm_90a always=1}")
     poison_memory()
@@ -111,3 +111,25 @@ def test_numbers_at_random(monkeypatch, dtype):
     y = torch.randn(20001, 128, device="cuda").to(dtype)
     compiled = inferno.compile(MODELS["weighted"], (x, i, y), fallback=False)
     assert_close_to_float64(compiled(x, i, y), MODELS["weighted"], (x, i, y))
+
+
+@pytest.mark.parametrize("columns", [4, 6, 136, 1024])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", ["uniform", "half are equal", "all are equal", "in place", "more rows"])
+def test_in_order(name, dtype, columns):
+    """Whichever rows get how much; whole numbers, whose sums are the same in any order."""
+    rows, count = (5000, 3000) if name == "more rows" else (50, 20001)
+    x, i, y = of(rows, columns, dtype=dtype).clamp(-1, 1), numbers(rows, count), of(count, columns, dtype=dtype).clamp(-1, 1)
+    if name.endswith("equal"):
+        i[:: 1 if name.startswith("all") else 2] = rows // 2
+    model = MODELS["in place" if name == "in place" else "put"]
+
+    def choose(kernel):
+        found = sorted_rows.fit(kernel)
+        return found[1] if found else assign.choose(kernel, find_target("sm_90a"))
+
+    compiled = compile_universal(model, (x, i, y), x.device, "sm_90a", choose, passes="fuse-scatters{target=sm_90a always=1}")
+    exact = model(x.double() if dtype.is_floating_point else x.clone(), i, y.double() if dtype.is_floating_point else y)
+    poison_memory()
+    found = compiled(x, i, y)
+    torch.testing.assert_close(found, exact.to(dtype), rtol=torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0)

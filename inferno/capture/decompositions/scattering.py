@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.scatter_limits import is_of_rows, side_by_side, worthwhile, worthwhile_lists, worthwhile_sums
+from inferno.scatter_limits import is_of_rows, side_by_side, worthwhile, worthwhile_lists, worthwhile_order, worthwhile_sums
 from inferno.settings import settings
 
 aten = torch.ops.aten
@@ -153,9 +153,10 @@ def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, pa
     known = all(isinstance(n, int) for n in (*grad.shape, *indices.shape, num_weights))
     if not settings().unmeasured or grad.device.type != "cuda" or scale_grad_by_freq or not known or not grad.is_floating_point() or not columns:
         return NotImplemented
-    if not worthwhile_lists(num_weights, columns, count, math.gcd(columns, 16 // grad.dtype.itemsize)):
-        if not worthwhile_sums(num_weights, columns, count, grad.dtype.itemsize):
-            return NotImplemented
+    width, lanes = grad.dtype.itemsize, math.gcd(columns, 16 // grad.dtype.itemsize)
+    if not (worthwhile_lists(num_weights, columns, count, lanes) or worthwhile_order(num_weights, columns, count, width, lanes)
+            or worthwhile_sums(num_weights, columns, count, width)):
+        return NotImplemented
     places, rows = indices.reshape(-1), grad.reshape(count, columns)
     rows = rows if padding_idx < 0 else torch.where((places == padding_idx).unsqueeze(1), 0, rows)
     return aten.index_put.default(rows.new_zeros(num_weights, columns), [places], rows, True)
