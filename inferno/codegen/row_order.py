@@ -17,15 +17,17 @@ from inferno.schedule.added_rows import AddedRows
 from inferno.schedule.sorted_rows import SortedRows
 
 _ADD, _WARP = 1, 32  # MLIR's number of the atomic operation
-LISTED, PIECES, SHARED = 0, 1, 2  # what is counted for all rows together, behind the counts of each
+# What is counted for all rows together, behind the counts of each: updates, pieces of rows that have several, rows that have one, and those that have several.
+LISTED, PIECES, WHOLE, SHARED = range(4)
 
 
 def lists_of(c: AddedRows, schedule: SortedRows) -> dict[str, int]:
     """The lists and how long they are: how many go to each row, and to all; where those of a row begin in ``order``, and its pieces; the place of each update
-    among its row's; the updates in order; the row of each piece and the first of that row's updates it has; and rows of several pieces."""
-    pieces = max(1, schedule.pieces(c))
+    among its row's; the updates in order; the row of each piece and the first of that row's updates it has, those that are a row's only ones at the end; and
+    the rows of several."""
+    pieces = max(1, schedule.pieces(c) + schedule.whole(c))
     return {
-        "counts": c.rows + 3, "begins": c.rows, "firsts": c.rows, "ranks": c.count, "order": c.count, "piece_rows": pieces, "piece_begins": pieces,
+        "counts": c.rows + 4, "begins": c.rows, "firsts": c.rows, "ranks": c.count, "order": c.count, "piece_rows": pieces, "piece_begins": pieces,
         "shared": max(1, schedule.shared(c)),
     }
 
@@ -70,14 +72,16 @@ class RowOrder:
         ints, s = self.ints, self.schedule
         held = ints.min(row, self.c.rows - 1)
         count = arith.select(inside, self.read("counts", held), word(0))
-        pieces = arith.select(is_more(count, s.steps), arith.divui(arith.addi(count, word(s.piece - 1)), word(s.piece)), word(0))
-        several = is_more(pieces, 1)
-        shared = arith.extui(ir.IntegerType.get_signless(32), several)
+        pieces = arith.select(is_more(count, s.few), arith.divui(arith.addi(count, word(s.piece - 1)), word(s.piece)), word(0))
+        several, one = is_more(pieces, 1), arith.cmpi(arith.CmpIPredicate.eq, pieces, word(1))
         lane = _lane(ints, row)
-        begin, first, place = (self.take(lane, counter, n) for counter, n in ((LISTED, count), (PIECES, pieces), (SHARED, shared)))
+        begin, first, whole, place = (
+            self.take(lane, counter, n) for counter, n in
+            ((LISTED, count), (PIECES, arith.select(several, pieces, word(0))), (WHOLE, _as_number(one)), (SHARED, _as_number(several)))
+        )
         with only_if(inside):
             self.write("begins", row, begin)
-            self.write("firsts", row, first)
+            self.write("firsts", row, arith.select(one, arith.addi(whole, word(s.pieces(self.c))), first))
         with only_if(several):
             self.write("shared", self.number(place), _narrow(ints, row))
 
@@ -103,10 +107,10 @@ class RowOrder:
             with only_if(there):
                 row, rank = self.number(row), self.read("ranks", update)
                 self.write("order", self.number(arith.addi(self.read("begins", row), rank)), _narrow(ints, update))
-                if not s.pieces(self.c):
+                if not s.pieces(self.c) + s.whole(self.c):
                     return
                 begins = arith.cmpi(arith.CmpIPredicate.eq, arith.remui(rank, word(s.piece)), word(0))
-                with only_if(arith.andi(begins, is_more(self.read("counts", row), s.steps))):
+                with only_if(arith.andi(begins, is_more(self.read("counts", row), s.few))):
                     piece = self.number(arith.addi(self.read("firsts", row), arith.divui(rank, word(s.piece))))
                     self.write("piece_rows", piece, _narrow(ints, row))
                     self.write("piece_begins", piece, rank)
@@ -148,7 +152,7 @@ Body = Callable[[RowOrder, Integer, ir.Value], None]
 def steps_of(c: AddedRows) -> list[tuple[Body, int, set[str]]]:
     """The kernels in order: what a thread does, how many there are, and which lists are written."""
     return [
-        (RowOrder.empty, c.rows + 3, {"counts"}), (RowOrder.count, c.count, {"counts", "ranks"}),
+        (RowOrder.empty, c.rows + 4, {"counts"}), (RowOrder.count, c.count, {"counts", "ranks"}),
         (RowOrder.divide, c.rows, {"counts", "begins", "firsts", "shared"}), (RowOrder.place, c.count, {"order", "piece_rows", "piece_begins"}),
     ]
 
@@ -163,6 +167,10 @@ def word(number: int) -> ir.Value:
 
 def is_more(value: ir.Value, number: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.ugt, value, word(number))
+
+
+def _as_number(condition: ir.Value) -> ir.Value:
+    return arith.extui(ir.IntegerType.get_signless(32), condition)
 
 
 def _lane(ints: Integers, thread: Integer) -> ir.Value:

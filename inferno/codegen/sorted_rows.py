@@ -15,7 +15,7 @@ from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.nvvm_builder import only_if
-from inferno.codegen.row_order import PIECES, SHARED, RowOrder, is_more, list_buffers, lists_of, steps_of
+from inferno.codegen.row_order import PIECES, SHARED, WHOLE, RowOrder, is_more, list_buffers, lists_of, steps_of
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.added_rows import AddedRows, parse_added_rows
@@ -29,13 +29,13 @@ _THREADS = 256  # of the kernels that put in order
 def generate(kernel: func.FuncOp, schedule: SortedRows, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that adds rows to others, and make ``kernel`` its launcher."""
     c, s, name = parse_added_rows(kernel), schedule, kernel.name.value
-    if c is None or s.lanes < 2 or c.columns % s.lanes or not 0 < s.threads <= 1024 or min(s.steps, s.unroll, s.ahead, s.blocks) < 1:
+    if c is None or s.lanes < 2 or c.columns % s.lanes or not 0 < s.threads <= 1024 or min(s.few, s.steps, s.unroll, s.ahead, s.blocks) < 1:
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     expand_math(c.updates.generic)
     round_by_instruction(c.updates.generic, target)
     own, sums = parameters_of(kernel, {c.target}), c.combiner.type
-    slices, pieces, shared = s.slices(c), s.pieces(c), s.shared(c)
-    apart = pieces * c.columns if shared else 1  # elements of sums of pieces
+    slices, pieces, shared = s.slices(c), s.pieces(c) + s.whole(c), s.shared(c)
+    apart = max(1, s.pieces(c) * c.columns)  # elements of sums of pieces
     ints = Integers(32 if max(c.count * c.columns, apart, *(b.count for b in own)) < 2**31 else 64)
     ordering = steps_of(c)
     for number, (body, count, written) in enumerate(ordering):
@@ -83,26 +83,32 @@ class _Adder:
     def add(self, number: Integer, part: Integer) -> None:
         """Pieces, by turns, or behind the blocks of these as many rows as there are groups, of which a block has a part."""
         ints, s = self.ints, self.schedule
-        blocks = min(s.blocks, s.pieces(self.c))
+        blocks = min(s.blocks, s.pieces(self.c) + s.whole(self.c))
         if not blocks:
-            self.few(ints.mul(number, s.groups), part)
+            self.rows(ints.mul(number, s.groups), part)
             return
         is_piece = scf.IfOp(ints.less(number, blocks), has_else=True)
         with ir.InsertionPoint(is_piece.then_block):
-            self.by_turns(PIECES, number, blocks, lambda n: self.piece(n, part))
+            several, whole = (self.order.number(self.order.many(n)) for n in (PIECES, WHOLE))
+
+            def turn(turn: Integer) -> None:
+                behind = arith.select(ints.less(turn, several), ints.value(0), ints.sub(ints.value(s.pieces(self.c)), several))
+                self.piece(ints.add(turn, behind), part)
+
+            self.by_turns(ints.add(several, whole), number, blocks, turn)
             scf.yield_([])
         with ir.InsertionPoint(is_piece.else_block):
-            self.few(ints.mul(ints.sub(number, blocks), s.groups), part)
+            self.rows(ints.mul(ints.sub(number, blocks), s.groups), part)
             scf.yield_([])
 
-    def by_turns(self, counter: int, number: Integer, blocks: int, body: Callable[[Integer], None]) -> None:
-        """What so many blocks do, of the ``number``-th on, of what was counted."""
-        loop = scf.ForOp(self.ints.value(number), self.order.number(self.order.many(counter)), self.ints.value(blocks), [])
+    def by_turns(self, count: Integer, number: Integer, blocks: int, body: Callable[[Integer], None]) -> None:
+        """What the ``number``-th of so many blocks does of ``count`` pieces, or rows."""
+        loop = scf.ForOp(self.ints.value(number), self.ints.value(count), self.ints.value(blocks), [])
         with ir.InsertionPoint(loop.body):
             body(loop.induction_variable)
             scf.yield_([])
 
-    def few(self, first: Integer, part: Integer) -> None:
+    def rows(self, first: Integer, part: Integer) -> None:
         """Each group adds what goes to its row, if that is little."""
         c, s, ints, order = self.c, self.schedule, self.ints, self.order
         group, column, is_column = self.place(part)
@@ -111,7 +117,7 @@ class _Adder:
         with only_if(_all(inside, is_column)):
             count = order.read("counts", row)
             begin = order.number(order.read("begins", row))
-            little = scf.IfOp(arith.xori(is_more(count, s.steps), arith.constant(ir.IntegerType.get_signless(1), 1)))
+            little = scf.IfOp(arith.xori(is_more(count, s.few), arith.constant(ir.IntegerType.get_signless(1), 1)))
             with ir.InsertionPoint(little.then_block):
                 with only_if(self.changes(count)):
                     start = self.begin(row, column)  # on its way with the rest
@@ -169,7 +175,7 @@ class _Adder:
             with only_if(_all(ints.equal(group, 0), is_column)):
                 self.end(total, self.begin(row, column), row, column)
 
-        self.by_turns(SHARED, number, min(s.blocks, s.shared(c)), one)
+        self.by_turns(order.number(order.many(SHARED)), number, min(s.blocks, s.shared(c)), one)
 
     # Sums.
 

@@ -18,13 +18,14 @@ _THREADS, _WIDTH, _STEPS, _MOST = 256, 64, 32, 1 << 16
 # get few, many threads wait for one each.  (ptxas, left to itself, makes 40 registers do, and reads one after the other.)
 _MANY, _FEW = (8, 4, 3), (4, 6, 5)
 _OFTEN = 8  # updates of a row on average, from which on they are many
+_TIMES = 4  # that a group reads what is on its way, for a row of few
 _ROUNDS = 2  # as many blocks for pieces as run at a time, at most: most of these may have nothing to do
 
 
 @dataclass(frozen=True)
 class SortedRows:
     """A thread adds up ``lanes`` neighbours; ``width`` threads are a group, that has a row or a part of one, and ``groups`` a block.  What goes to a row of at
-    most ``steps`` updates one group adds up, ``unroll`` at a time; what goes to another is cut into pieces of ``steps`` for each group of a block, that adds
+    most ``few`` updates one group adds up, ``unroll`` at a time; what goes to another is cut into pieces of ``steps`` for each group of a block, that adds
     ``ahead`` at a time.  As many as ``blocks`` take the pieces by turns, of each part of rows, and ``resident`` run on a multiprocessor."""
 
     generator: ClassVar[str] = "sorted_rows"
@@ -32,6 +33,7 @@ class SortedRows:
     lanes: int
     width: int
     groups: int
+    few: int
     steps: int
     unroll: int
     ahead: int
@@ -52,12 +54,16 @@ class SortedRows:
         return -(-c.columns // (self.lanes * self.width))
 
     def pieces(self, c: AddedRows) -> int:
-        """How many pieces rows of more than ``steps`` updates can have."""
-        return c.count // self.piece + min(c.rows, c.count // (self.steps + 1))
+        """How many pieces there can be of rows that have several."""
+        return c.count // self.piece + self.shared(c) if self.shared(c) else 0
 
     def shared(self, c: AddedRows) -> int:
-        """How many rows can have several of these."""
+        """How many rows can have several."""
         return min(c.rows, c.count // (self.piece + 1))
+
+    def whole(self, c: AddedRows) -> int:
+        """How many rows can have one."""
+        return min(c.rows, c.count // (self.few + 1)) if self.few < self.piece else 0
 
 
 def choose(kernel: func.FuncOp, target: Target) -> SortedRows | None:
@@ -91,7 +97,8 @@ def pick(c: AddedRows, lanes: int, multiprocessors: int) -> SortedRows:
     ahead, *resident = _MANY if each >= _OFTEN else _FEW
     resident = resident[lanes > 4]
     blocks = -(-_ROUNDS * resident * multiprocessors // slices)
-    return SortedRows(lanes, width, groups, min(_MOST, _power(steps)), min(ahead, _power(each)), ahead, blocks, resident)
+    steps, unroll = min(_MOST, _power(steps)), min(ahead, _power(each))
+    return SortedRows(lanes, width, groups, min(_TIMES * unroll, steps), steps, unroll, ahead, blocks, resident)
 
 
 def _power(number: int) -> int:

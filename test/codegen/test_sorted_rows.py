@@ -48,8 +48,10 @@ def scattered(rows, count):
 SIZES = {
     "few long rows": (4, 320, 700, torch.float32, None), "bf16": (20, 48, 900, BF16, None), "f16, parts of rows": (5, 1040, 300, F16, None),
     "float64": (20, 6, 300, torch.float64, None), "whole numbers": (20, 4, 900, torch.int32, None), "more rows": (900, 8, 500, torch.float32, None),
-    "short pieces": (30, 20, 900, torch.float32, SortedRows(4, 5, 3, 2, 2, 2, 7, 4)), "one group": (30, 20, 400, BF16, SortedRows(4, 5, 1, 8, 1, 4, 100, 1)),
-    "a part that is narrower": (9, 28, 400, torch.float32, SortedRows(4, 4, 7, 4, 8, 1, 2, 8)), "pairs": (9, 6, 300, BF16, SortedRows(2, 2, 16, 4, 2, 8, 1, 2)),
+    "short pieces": (30, 20, 900, torch.float32, SortedRows(4, 5, 3, 4, 2, 2, 2, 7, 4)),
+    "one group": (30, 20, 400, BF16, SortedRows(4, 5, 1, 8, 8, 1, 4, 100, 1)),
+    "a part that is narrower": (9, 28, 400, torch.float32, SortedRows(4, 4, 7, 2, 4, 8, 1, 2, 8)),
+    "pairs": (9, 6, 300, BF16, SortedRows(2, 2, 16, 1, 4, 2, 8, 1, 2)),
 }
 
 
@@ -77,7 +79,7 @@ def test_models(name):
     torch.manual_seed(0)
     model, shape, added = MODELS[name]
     args = of(shape), half_equal(shape[0], added[0]), of(added)
-    made = simulated(model, args, SortedRows(4, 2, 8, 4, 2, 4, 50, 4))
+    made = simulated(model, args, SortedRows(4, 2, 8, 3, 4, 2, 4, 50, 4))
     assert len(made.program.plan.steps) == 6, made.program.gpu
     found = check(made, model, args)
     assert found.right, str(found)
@@ -87,7 +89,7 @@ def test_kernels_that_nothing_needs():
     """Rows of which none can get many have no pieces, and where one block takes all of a row there is nothing to add behind."""
     for count, steps in ((8, 5), (100, 5), (300, 6)):
         args = of((20, 32)), equal(20, count), of((count, 32))
-        made = simulated(add, args, SortedRows(4, 8, 8, 16, 4, 4, 10, 4))
+        made = simulated(add, args, SortedRows(4, 8, 8, 16, 16, 4, 4, 10, 4))
         assert len(made.program.plan.steps) == steps and ("gpu.barrier" in made.program.gpu) == (count > 16)
         found = check(made, add, args)
         assert found.right, str(found)
@@ -97,7 +99,7 @@ def test_kernels_that_nothing_needs():
 def test_places(far, there):
     """Negative ones count from the end; those outside are left alone."""
     x, i, y = of((20, 8)), uniform(20, 60), of((60, 8))
-    made = simulated(put, (x, i, y), SortedRows(4, 2, 4, 2, 2, 2, 30, 4))
+    made = simulated(put, (x, i, y), SortedRows(4, 2, 4, 2, 2, 2, 2, 30, 4))
     i[2:50] = far
     kept = torch.ones(60, dtype=bool)
     kept[2:50] = there
@@ -110,8 +112,8 @@ def test_no_thread_adds_much(rows, columns, count, lanes):
     c = AddedRows(None, None, 0, 0, None, None, rows, columns, count, False)
     s = sorted_rows.pick(c, lanes, 132)
     pieces = -(-count // s.piece)
-    assert pieces <= s.pieces(c) and s.threads <= 256 and s.slices(c) * s.width * s.lanes >= columns
-    assert s.steps + -(-pieces // s.groups) <= 128
+    assert pieces <= s.pieces(c) + s.whole(c) and s.threads <= 256 and s.slices(c) * s.width * s.lanes >= columns
+    assert s.few <= s.steps and s.steps + -(-pieces // s.groups) <= 128
 
 
 def test_sixteen_bytes_at_a_time():
