@@ -116,6 +116,16 @@ def test_no_thread_adds_much(rows, columns, count, lanes):
     assert s.few <= s.steps and s.steps + -(-pieces // s.groups) <= 128
 
 
+def test_in_place():
+    """Rows that get nothing are there already."""
+    x, i, y = of((20, 32)), half_equal(20, 300), of((300, 32))
+    i[i == 7] = 6
+    expected = add(x.double(), i, y.double())
+    made = simulated(lambda x, i, y: x.index_add_(0, i, y), (x, i, y))
+    assert made(x, i, y).equal(x)
+    torch.testing.assert_close(x.double(), expected, rtol=1e-6, atol=1e-4)
+
+
 def test_sixteen_bytes_at_a_time():
     args = of((600, 64), BF16), uniform(600, 3000), of((3000, 64), BF16)
     gpu = simulated(add, args).program.gpu
