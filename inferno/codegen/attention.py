@@ -119,7 +119,7 @@ class Emitter:
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * size for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
-        maps += [mask_map(arguments[b.access.argument], b, s) for b in self.brought]
+        maps += [mask_map(arguments[b.access.argument], b, s.mask_slot) for b in self.brought]
         scratch = []
         if self.lists is not None:
             scratch = self.lists.launch(self.name, arguments[a.blocks.table.argument])

@@ -64,7 +64,7 @@ class Consumer:
         self.member = words.mask(f.thread, 127)
         warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
         self.lane = lane
-        self.masks = None if f.masks is None else Masks(f, self.number, warp, lane)
+        self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.products = Products(f, self.number)
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         halves = HALVES if f.schedule.shares == 1 else [half for half in HALVES if 8 * half < f.tiling.rows]

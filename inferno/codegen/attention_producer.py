@@ -5,7 +5,6 @@ from math import prod
 
 from inferno.codegen import tma
 from inferno.codegen.attention_frame import Frame
-from inferno.codegen.attention_masks import copy_masks
 from inferno.codegen.attention_pages import PageNumbers
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
@@ -64,7 +63,7 @@ class Producer:
         target = f.place(f.layout.keys, f.k_bytes, at.slot)
         self.fill(f.keys, at, f.k_bytes, target, self.k, place, block, self.pages.of_keys(pages))
         if f.masks is not None:
-            copy_masks(f, place, block, at)
+            f.masks.copy(dict(zip(f.tiling.grid, place.grid)), place.first, f.words.mul(block, f.schedule.keys), at)
 
     def copy_values(self, place: Place, block: Integer, at: Position, pages: Sequence[ir.Value]) -> None:
         f = self.frame

@@ -56,9 +56,9 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     multiply = s.queries * s.keys * (depth + width) / 2048 * _PRODUCTS[s.pieces]
     copy = s.pieces * s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
     own = sum(any(x.strides[d] for d in a.queries.dims) and any(x.strides[d] for d in a.keys.dims) for x in a.score_extras)
-    brought = len(s.mask_lines)
+    brought = len(s.mask_slot.panels)
     each_key += s.queries * (_READ * max(0, own - brought) + _BROUGHT * brought)
-    copy += s.mask_bytes / _COPY_RATE
+    copy += s.mask_slot.bytes / _COPY_RATE
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
     block, seen, rows = max(each_product * multiply + each_key * s.keys + each_block, copy), _seen(s, a, at), min(64, at(a.queries.size))

@@ -7,12 +7,13 @@ so 759, without it 601.)
 
 from collections.abc import Sequence
 
+from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_support import negative
 from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.cost import bit_width
 from inferno.schedule.result_parts import Brought
-from inferno.schedule.tiling import direct
+from inferno.schedule.tiling import Axis, direct
 
 _ELEMENTS = ("bf16", "f16", "f32", "i1")
 
@@ -21,10 +22,15 @@ def brought_masks(a: AttentionKernel, t: AttentionTiling) -> list[Brought]:
     """Of what is read for scores those tensors that have an element for each, with their maps: keys innermost, then queries."""
     if a.varies or a.pages or a.blocks is not None or a.q.element.width != 16 or t.rows < 64:
         return []
+    return with_maps(a.score_extras, t.keys, t.queries, t.grid)
+
+
+def with_maps(read: Sequence[Access], keys: Axis, queries: Axis, grid: tuple[Axis, ...]) -> list[Brought]:
+    """Those of the tensors that are ``read`` for scores."""
     found = []
-    for access in a.score_extras:
-        size = bit_width(access.element) // 8
-        if str(access.element) in _ELEMENTS and not negative(access) and (map_ := direct(access, (t.keys, t.queries), t.grid, size)) is not None:
+    for access in read:
+        size, own = bit_width(access.element) // 8, keys.stride(access) != 0 and queries.stride(access) != 0
+        if own and str(access.element) in _ELEMENTS and not negative(access) and (map_ := direct(access, (keys, queries), grid, size)) is not None:
             found.append(Brought(access, *map_))
     return found
 

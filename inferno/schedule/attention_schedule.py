@@ -88,23 +88,36 @@ class Attention(Consumers):
         values = keys + self.pieces * self.stages * self.keys * lines(depth) * 128
         results = values + self.pieces * self.stages * self.keys * lines(width) * 128
         masks = results + (self.consumers * min(2, lines(width)) * 64 * 128 if self.apart else 0)
-        barriers = masks + self.stages * self.mask_bytes
+        barriers = masks + self.stages * self.mask_slot.bytes
         total = self.mask_barriers(barriers) + 16 * self.stages if self.masks else barriers + 32 * self.stages + 20 * self.consumers
         return Shared(keys, values, results, masks, barriers, total)
 
     @property
-    def mask_lines(self) -> list[int]:
-        """Lines of shared memory that a query's numbers for a block of keys take, of each tensor."""
-        return [ceil(self.keys * int(size) / 128) for size in self.masks.split()]
-
-    @property
-    def mask_bytes(self) -> int:
-        """Of a slot."""
-        return sum(self.mask_lines) * self.queries * 128
+    def mask_slot(self) -> "MaskSlot":
+        return MaskSlot(self.masks, self.keys, self.queries)
 
     def mask_barriers(self, barriers: int) -> int:
         """Where those of masks are: behind the others, and the numbers of tiles."""
         return barriers + 32 * self.stages + 16 * self.consumers + 16
+
+
+@dataclass(frozen=True)
+class MaskSlot:
+    """What comes to shared memory for the scores of a tile's block, of tensors whose elements have the bytes that a schedule's ``masks`` says: panels
+    of 128 bytes of each of ``lines`` lines, which have ``inner`` numbers."""
+
+    masks: str
+    inner: int
+    lines: int
+
+    @property
+    def panels(self) -> list[int]:
+        """Of each tensor."""
+        return [ceil(self.inner * int(size) / 128) for size in self.masks.split()]
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.panels) * self.lines * 128
 
 
 def lines(size: int) -> int:
