@@ -16,6 +16,7 @@ from inferno.codegen.attention_gradients_consumer import Consumer, result_of, st
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_producer import Producer
 from inferno.codegen.attention_gradients_queries import Queries
+from inferno.codegen.attention_masks import mask_map
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
@@ -28,7 +29,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, fits, read
+from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, brought_masks, fits, read
 from inferno.schedule.attention_schedule import LINE
 from inferno.schedule.attention_tiling import Copied
 from inferno.schedule.kept_scores import QuerySums, heads_together, kept_line, lies_in_blocks, query_sums
@@ -91,8 +92,9 @@ class Emitter:
         self.layout = s.shared(g)
         blocks = min(self.target.multiprocessors, self.heads * ceil(t.rows.size / s.rows))
         self.lists = None if g.blocks is None else BlockLists(self.words, g.blocks, t.grid, t.columns.size, s.columns, g.turned)
-        self.keys = _Kernel(
-            self.name, 4 + (g.queries is not None), *_tensors(g, t, s, g.extras), blocks, s.order == "dynamic", s.consumers, self.layout.total)
+        self.brought = brought_masks(g, t) if s.masks else []
+        copied, extras = 4 + (g.queries is not None) + len(self.brought), [x for x in g.extras if x not in [b.access for b in self.brought]]
+        self.keys = _Kernel(self.name, copied, *_tensors(g, t, s, extras), blocks, s.order == "dynamic", s.consumers, self.layout.total)
         if g.queries is not None:
             sums, group = query_sums(g.queries, self.target), t.queries.heads // t.heads
             tiles = self.heads * group * ceil(t.queries.rows.size / sums.rows)
@@ -109,9 +111,10 @@ class Emitter:
             self.operand_map(arguments[o.access.argument], copied, rows)
             for pair, axes, rows in ((g.stationary, t.stationary, 64), (g.streamed, t.streamed, s.columns)) for o, copied in zip(pair, axes)
         ]
+        masks = [mask_map(arguments[b.access.argument], b, s.mask_slot(g.turned)) for b in self.brought]
         results = self.store_maps(self.keys.stores, g, t, s, arguments)
         if g.queries is None:
-            self.launch_one(self.keys, [*maps, *results], arguments, [])
+            self.launch_one(self.keys, [*maps, *masks, *results], arguments, [])
             return
         q, of_q, sums = g.queries, t.queries, self.sums
         if g.of_scores is None:
@@ -122,7 +125,7 @@ class Emitter:
         of_queries = [
             self.kept_map(kept, sums.rows, of_q.rows.size, self.queries.group), keys, *self.store_maps(self.queries.stores, q, of_q, sums, arguments),
         ]
-        of_keys = [*maps, self.kept_map(kept, s.columns, g.columns.size, g.outer.size), *results]
+        of_keys = [*maps, self.kept_map(kept, s.columns, g.columns.size, g.outer.size), *masks, *results]
         for begin in range(0, t.heads, self.heads):
             first = [scalar(size(begin))] if self.heads < t.heads else []
             self.launch_one(self.keys, of_keys, arguments, first)
@@ -175,8 +178,8 @@ class Emitter:
             emit_counter(self.words, module, self.name)
 
         def of_keys(block: Block) -> Roles:
-            frame = Frame(block, g, t, s, self.layout)
-            return lambda: block.initialize(frame.columns, frame.rows), Producer(frame).emit, lambda: Consumer(frame).emit()
+            frame = Frame(block, g, t, s, self.layout, self.brought)
+            return lambda: block.initialize(*frame.rings), Producer(frame).emit, lambda: Consumer(frame).emit()
 
         def of_queries(block: Block) -> Roles:
             queries = Queries(block, g.queries, g, s.rows, t.queries, self.sums)

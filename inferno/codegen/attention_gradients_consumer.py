@@ -9,6 +9,7 @@ from inferno.codegen import tma
 from inferno.codegen.attention_dropout import Drops, magnitude
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_kept import Kept
+from inferno.codegen.attention_masks import Masks
 from inferno.codegen.attention_products import awaited, fence, undefined
 from inferno.codegen.attention_results import Results
 from inferno.codegen.attention_scores import Scores
@@ -93,6 +94,7 @@ class Consumer:
         self.drops = None if g.dropout is None else Drops(words, g.dropout, f.tiling.grid, f.tensors, g.turned)
         points = _Points(g.sizes, g.gradient, _sources(g.gradient), (Destination(0, g.results[0].destination.access),))
         self.points = PairEpilogue(words, points, Axes(f.tiling.grid, t.rows, t.columns, t.depth, ()), Wgmma(s.rows, s.columns), f.tensors)
+        self.masks = None if f.masks is None else Masks(f.masks, self.number, group.warp, group.lane)
         self.rows = [matrix_address(words, f.rows_at(i, self.number)) for i in (0, 1)]
         self.columns = [matrix_address(words, f.columns_at(i, 0)) for i in (0, 1)]
         self.kind = str(g.streamed[0].element)
@@ -191,8 +193,7 @@ class Consumer:
         nvvm.WgmmaFenceAlignedOp()
         products, others = self.product(0, at), self.product(1, at)
         self.turns.pass_on()
-        self.scores.begin(place.grid, place.first, block, first=first, inside=not edge, whole=whole)
-        self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
+        self.place(place, block, at, edge, first, whole)
         self.place_kept(place, block, at)
         bases, early = self.bases(), reads_early(f.form, f.gradient)
         if early:  # in front of a wait for what is there: ptxas leaves the loads in their block
@@ -223,7 +224,7 @@ class Consumer:
         f.columns.await_full(running.at)
         nvvm.WgmmaFenceAlignedOp()
         products = self.product(0, running.at)
-        self.scores.begin(place.grid, place.first, words.sub(place.end, 1))
+        self.scores.place(place.first, words.sub(place.end, 1))
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
         return running._replace(product=awaited(0, products), bases=self.distinct())
 
@@ -233,8 +234,7 @@ class Consumer:
         block = words.sub(words.sub(place.end, 1), i)
         nvvm.WgmmaFenceAlignedOp()
         others = self.product(1, at)
-        self.scores.begin(place.grid, place.first, block, inside=not edge)
-        self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
+        self.place(place, block, at, edge)
         self.place_kept(place, block, at)
         bases = [old.bases[n] for n in self.which]
         weights = self.weights(self.scores.finish(old.product, above, below, edge), bases, place)
@@ -262,6 +262,13 @@ class Consumer:
             scf.yield_([*awaited(0, flat), *[number(0.0)] * (len(old.product) + len(old.bases))])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*following.values, *more.results])
+
+    def place(self, place: _Position, block: Integer, at: Position, edge: bool, first: bool = False, whole: bool = False) -> None:
+        """Begin with a block of columns: what is read for scores, or is there in shared memory, which the gradients of scores may be made of, too."""
+        self.scores.place(place.first, block)
+        self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
+        brought = None if self.masks is None else lambda pairs: self.masks.take(at, pairs, self.points)
+        self.scores.begin(place.grid, place.first, block, first=first, inside=not edge, whole=whole, brought=brought)
 
     def place_kept(self, place: _Position, block: Integer, at: Position) -> None:
         if self.kept is not None:

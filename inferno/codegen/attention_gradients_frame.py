@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.codegen.attention_gradients_block import Block
+from inferno.codegen.attention_masks import MaskSlots
 from inferno.codegen.attention_tiles import Place, TileOrder
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Ring
@@ -20,6 +21,7 @@ from inferno.schedule.bands import Band
 from inferno.schedule.kept_scores import QuerySums, lies_in_blocks
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.listed_blocks import Blocks
+from inferno.schedule.result_parts import Brought
 from inferno.schedule.tiling import Axis
 
 
@@ -81,7 +83,7 @@ class Order(TileOrder):
 
 @dataclass
 class Frame:
-    """Maps of ``block`` are of both operands of rows, both of columns, and of what is kept, if anything is.
+    """Maps of ``block`` are of both operands of rows, both of columns, of what is kept, if anything is, and of tensors that are ``brought`` for scores.
 
     ``kernel``, ``tiling``, ``schedule`` are as ``Scores`` and ``TileOrder`` of attention take them; ``gradient``, ``axes``, ``form`` our own.
     A position of ``outer`` counts as one of the grid.
@@ -92,6 +94,7 @@ class Frame:
     axes: GradientTiling
     form: AttentionGradients
     layout: Shared
+    brought: Sequence[Brought]
 
     def __post_init__(self) -> None:
         block, g, t, s = self.block, self.gradient, self.axes, self.form
@@ -111,8 +114,15 @@ class Frame:
         barriers = words.add(self.shared, self.layout.barriers)
         self.columns = Ring(words, barriers, s.stages, s.consumers)
         self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
-        numbers = words.add(barriers, 16 * (s.stages + s.consumers))
+        slot, ring = s.mask_slot(g.turned), Ring(words, words.add(barriers, 16 * (s.stages + s.consumers)), s.stages, 4 * s.consumers)
+        base = words.add(self.shared, self.layout.masks)
+        self.masks = MaskSlots(words, self.brought, block.maps[-len(self.brought):], slot, base, ring, g.turned) if self.brought else None
+        numbers = words.add(self.shared, s.numbers(self.layout.barriers))
         self.numbers = block.numbers(self.rows, numbers, self.order.count)
+
+    @property
+    def rings(self) -> list[Ring]:
+        return [self.columns, self.rows, *([] if self.masks is None else [self.masks.ring])]
 
     @property
     def positions(self) -> int:

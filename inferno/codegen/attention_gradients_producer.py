@@ -32,7 +32,7 @@ class Producer:
             where = {**grid, **dict(zip(f.axes.outer, f.outer(position)))}
 
             def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
-                return self.copy_columns(where, f.order.block(place, i), Position(*at)).values
+                return self.copy_columns(where, place.first, f.order.block(place, i), Position(*at)).values
 
             return step(words.value(0), *at) if end == 1 else loop(words, begin, end, 1, at, step)
 
@@ -50,13 +50,16 @@ class Producer:
             return at
         return f.each_position(at, lambda n, *at: blocks(n, int(ahead), count, at))
 
-    def copy_columns(self, where: dict[Axis, Integer], block: Integer, at: Position) -> Position:
-        """A block of columns to a slot; the next one."""
+    def copy_columns(self, where: dict[Axis, Integer], row: Integer, block: Integer, at: Position) -> Position:
+        """A block of columns to a slot, and masks of their scores with the rows from ``row`` on; the next one."""
         f, words = self.frame, self.words
         f.columns.acquire(at)
         f.columns.full.expect(at.slot, sum(f.column_bytes))
+        column = words.mul(block, f.form.columns)
         for n, operand in enumerate(self.columns):
-            self.copy(operand, where, words.mul(block, f.form.columns), f.form.columns, f.columns_at(n, at.slot), f.columns.full.at(at.slot))
+            self.copy(operand, where, column, f.form.columns, f.columns_at(n, at.slot), f.columns.full.at(at.slot))
+        if f.masks is not None:
+            f.masks.copy(where, row, column, at)
         return f.columns.next(at)
 
     def copy(self, operand: tuple, where: dict[Axis, Integer], row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:

@@ -63,16 +63,19 @@ class Scores:
     def factor(self) -> float:
         return log2(e) * (self.frame.kernel.scale if self.folded else 1.0)
 
+    def place(self, query: Integer, block: Integer) -> None:
+        """Of the tile that begins at a query and of a block of keys."""
+        self.query = self.words.add(query, self.row)
+        self.key = self.words.add(self.words.mul(block, self.frame.schedule.keys), self.column)
+
     def begin(
         self, grid: Sequence[Integer], query: Integer, block: Integer, first: bool = False, inside: bool = False, whole: bool = False,
         brought: Callable[[PairEpilogue], None] | None = None,
     ) -> None:
-        """Of the tile that begins at a query and of a block of keys, of which none is behind the tensor's last one if it is ``inside``: what is read
-        for them.  Its latency passes under the product.  Of ``whole`` blocks another function counts; the ``first`` one may be of any kind.
-        ``brought`` tells the function what is in shared memory."""
-        words, s = self.words, self.frame.schedule
-        self.query = words.add(query, self.row)
-        self.key = words.add(words.mul(block, s.keys), self.column)
+        """There, where none of the keys is behind the tensor's last one if it is ``inside``: what is read for them.  Its latency passes under the
+        product.  Of ``whole`` blocks another function counts; the ``first`` one may be of any kind.  ``brought`` tells the function what is in shared
+        memory."""
+        self.place(query, block)
         several = [self.pairs, self.whole][:1 if self.whole is self.pairs else 2]
         for pairs in several if first else [self.whole if whole else self.pairs]:
             if pairs is not None:
@@ -80,7 +83,7 @@ class Scores:
                 if brought is not None:
                     brought(pairs)
                 if pairs is self.whole or self.frame.kernel.blocks is None:  # masked blocks are few
-                    pairs.load([8 * half for half in HALVES], range(s.keys // 8))
+                    pairs.load([8 * half for half in HALVES], range(self.frame.schedule.keys // 8))
 
     def finish(
         self, products: Sequence[ir.Value], above: bool, below: bool, edge: bool, whole: bool = False, kind: ir.Value | None = None,

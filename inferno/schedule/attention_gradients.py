@@ -11,12 +11,14 @@ from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.attention_kernel import sources
-from inferno.schedule.attention_schedule import LINE, Consumers, lines
+from inferno.schedule.attention_masks import widths, with_maps
+from inferno.schedule.attention_schedule import LINE, Consumers, MaskSlot, lines
 from inferno.schedule.attention_support import inlined, negative
 from inferno.schedule.attention_tiling import Copied, one_axis
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
 from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, kept_line, query_sums
+from inferno.schedule.result_parts import Brought
 from inferno.schedule.tiling import Axis, axes, direct
 from inferno.target import Target
 
@@ -24,13 +26,14 @@ from inferno.target import Target
 @dataclass(frozen=True)
 class Shared:
     """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, results where they lie apart,
-    what is ``kept`` of two blocks, barriers, and the numbers of tiles."""
+    what is ``kept`` of two blocks, slots for ``masks``, barriers, and the numbers of tiles."""
 
     second: int
     slots: int
     slot: int
     results: int
     kept: int
+    masks: int
     barriers: int
     total: int
 
@@ -41,7 +44,8 @@ class AttentionGradients(Consumers):
     to ``stages`` slots.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
     has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
     exponentials lie under another's products.  ``apart``: results have shared memory of their own; otherwise they lie where the rows were, which the
-    next ones wait for.  ``ahead``: the first product of a block is multiplied behind the last one of the block before."""
+    next ones wait for.  ``ahead``: the first product of a block is multiplied behind the last one of the block before.  ``masks``: the bytes of an element
+    of each of the tensors that are read for scores and come to shared memory, as many slots of them as of columns."""
 
     generator: ClassVar[str] = "attention_gradients"
     consumers: int = 2
@@ -51,11 +55,16 @@ class AttentionGradients(Consumers):
     turns: bool = False
     apart: bool = False
     ahead: bool = False
+    masks: str = ""
 
     @property
     def kept_bytes(self) -> int:
         """Of what a consumer keeps of a block: a line of 64 rows for each column."""
         return self.columns * LINE * 2
+
+    def mask_slot(self, turned: bool) -> MaskSlot:
+        """Keys are rows if ``turned``."""
+        return MaskSlot(self.masks, self.rows, self.columns) if turned else MaskSlot(self.masks, self.columns, self.rows)
 
     def shared(self, g: AttentionGradient) -> Shared:
         depth, width = g.depth.size, g.width.size
@@ -64,8 +73,13 @@ class AttentionGradients(Consumers):
         slot = self.columns * (lines(depth) + lines(width)) * LINE * 2
         apart = slots + self.stages * slot
         kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
-        barriers = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
-        return Shared(second, slots, slot, apart, kept, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
+        masks = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
+        barriers = masks + self.stages * self.mask_slot(g.turned).bytes
+        return Shared(second, slots, slot, apart, kept, masks, barriers, self.numbers(barriers) + 4 * self.consumers)
+
+    def numbers(self, barriers: int) -> int:
+        """Where those of tiles are, behind barriers of columns, rows and masks."""
+        return barriers + 16 * (self.stages + self.consumers) + (16 * self.stages if self.masks else 0)
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,12 @@ def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
     if g.queries is not None and queries is None:
         return None
     return GradientTiling(grid, rows, columns, outer, depth, width, results, tuple(copied[:2]), tuple(copied[2:]), queries)
+
+
+def brought_masks(g: AttentionGradient, t: GradientTiling) -> list[Brought]:
+    """Of what is read for scores those tensors that can come to shared memory, keys innermost, then queries."""
+    keys, queries = (t.rows, t.columns) if g.turned else (t.columns, t.rows)
+    return [] if g.blocks is not None else with_maps(sources(g.score), keys, queries, (*t.grid, *t.outer))
 
 
 def supported(g: AttentionGradient) -> bool:
@@ -185,6 +205,8 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
             return False
     if s.order not in ("static", "dynamic") or (s.turns and (s.consumers == 1 or s.ahead)):
         return False
+    if s.masks and ((tiling := tile_gradient(g)) is None or s.masks != widths(brought_masks(g, tiling))):
+        return False
     if g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
         return False
     return held(s, g) <= _HELD[s.consumers] and s.shared(g).total <= target.shared
@@ -196,11 +218,12 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     found = read(kernel, target)
     if found is not None and not (takes_unmeasured(kernel.operation) or _timed(found[0])):
         return None
-    best = _best(*found, target) if found is not None else None
+    unmeasured = takes_unmeasured(kernel.operation)
+    best = _best(*found, target, unmeasured) if found is not None else None
     if best is None or found[0].queries is None or found[0].of_scores is not None:
         return best and best[1]
     g, tiling = found
-    apart = [_best(*each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
+    apart = [_best(*each, target, unmeasured) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
     return None if None not in apart and sum(time for time, _ in apart) < best[0] else best[1]
 
 
@@ -210,20 +233,20 @@ def _timed(g: AttentionGradient) -> bool:
     return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
 
 
-def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
-    times = [(estimate(s, g, tiling, target), s) for s in candidates(g, tiling, target)]
+def _best(g: AttentionGradient, tiling: GradientTiling, target: Target, unmeasured: bool) -> tuple[float, AttentionGradients] | None:
+    times = [(estimate(s, g, tiling, target), s) for s in candidates(g, tiling, target, unmeasured)]
     return min(times, key=lambda item: item[0], default=None)
 
 
-def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:
-    """Schedules that may be the best.
+def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target, unmeasured: bool = False) -> list[AttentionGradients]:
+    """Schedules that may be the best; ``unmeasured``: masks come to shared memory.
 
     On an H200 at 4x16x2048x128, in microseconds with 20 of the sums beside: gradients of keys 516, apart 520, with turns 473, ahead 469; of queries 321,
     apart 327, with turns 331, ahead 336; at 64 columns of queries 193, apart 188; of keys apart 347 and ahead 319 with 96 columns, 307 and 358 with 64.
     """
-    found = []
+    found, masks = [], widths(brought_masks(g, tiling)) if unmeasured else ""
     for form in itertools.product((2, 1), (128, 96, 64, 48, 32), (3, 2)):
-        s = AttentionGradients(*form)
+        s = AttentionGradients(*form, masks=masks)
         both = len(g.results) > 1
         apart = tiling.tiles(s) > target.multiprocessors and (both or s.stages > 2)
         s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and g.blocks is None and not reads_early(s, g))
@@ -244,7 +267,7 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     depth, width = g.depth.size, g.width.size
     queries = 0.0 if g.queries is None else estimate_queries(g)
     multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results)) / 2048
-    copy = s.columns * (lines(depth) + lines(width)) * 128 / _COPY_RATE
+    copy = (s.columns * (lines(depth) + lines(width)) * 128 + s.mask_slot(g.turned).bytes) / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
     if g.queries is not None:
         block += _KEEP
