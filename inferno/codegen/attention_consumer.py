@@ -133,7 +133,7 @@ class Consumer:
 
     def brought(self, at: Position) -> Callable[[PairEpilogue], None] | None:
         """What gives a score function that which came with the keys."""
-        return None if self.masks is None else partial(self.masks.take, at)
+        return None if self.masks is None else partial(self.masks.take, self.frame.mask_ring, at)
 
     def sink(self, place: Place) -> State | None:
         """The state of rows that have a score without a value, which one of the threads that share a row adds, of the first part."""

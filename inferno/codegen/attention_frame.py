@@ -68,8 +68,8 @@ class Frame:
         self.keys = Ring(words, barriers, s.stages, s.consumers)
         self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, s.consumers)
         self.queries = Ring(words, words.add(barriers, 32 * s.stages), s.consumers, 4 if self.early else 1)
-        ring = Ring(words, words.add(self.shared, s.mask_barriers(self.layout.barriers)), s.stages, 4 * s.consumers)
-        self.masks = MaskSlots(words, self.brought, self.mask_maps, s.mask_slot, words.add(self.shared, self.layout.masks), ring) if s.masks else None
+        self.masks = MaskSlots(words, self.brought, self.mask_maps, s.mask_slot, words.add(self.shared, self.layout.masks)) if s.masks else None
+        self.mask_ring = Ring(words, words.add(self.shared, s.mask_barriers(self.layout.barriers)), s.stages, 4 * s.consumers)
         numbers = words.add(barriers, 32 * s.stages + 16 * s.consumers)
         self.numbers = TileNumbers(words, self.queries, numbers, self.counter, self.worker, self.workers, self.order.count)
 
@@ -90,7 +90,7 @@ class Frame:
         """By one thread."""
         for m in maps:
             tma.prefetch(m)
-        for ring in (self.keys, self.values, self.queries, *([] if self.masks is None else [self.masks.ring])):
+        for ring in (self.keys, self.values, self.queries, *([] if self.masks is None else [self.mask_ring])):
             ring.initialize()
         nvvm.FenceMbarrierInitOp()
 

@@ -179,7 +179,7 @@ class Emitter:
 
         def of_keys(block: Block) -> Roles:
             frame = Frame(block, g, t, s, self.layout, self.brought)
-            return lambda: block.initialize(*frame.rings), Producer(frame).emit, lambda: Consumer(frame).emit()
+            return lambda: block.initialize(frame.columns, frame.rows), Producer(frame).emit, lambda: Consumer(frame).emit()
 
         def of_queries(block: Block) -> Roles:
             queries = Queries(block, g.queries, g, s.rows, t.queries, self.sums)

@@ -114,15 +114,10 @@ class Frame:
         barriers = words.add(self.shared, self.layout.barriers)
         self.columns = Ring(words, barriers, s.stages, s.consumers)
         self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
-        slot, ring = s.mask_slot(g.turned), Ring(words, words.add(barriers, 16 * (s.stages + s.consumers)), s.stages, 4 * s.consumers)
-        base = words.add(self.shared, self.layout.masks)
-        self.masks = MaskSlots(words, self.brought, block.maps[-len(self.brought):], slot, base, ring, g.turned) if self.brought else None
-        numbers = words.add(self.shared, s.numbers(self.layout.barriers))
+        maps, base = block.maps[len(block.maps) - len(self.brought):], words.add(self.shared, self.layout.masks)
+        self.masks = MaskSlots(words, self.brought, maps, s.mask_slot(g.turned), base, g.turned) if s.masks else None
+        numbers = words.add(barriers, 16 * (s.stages + s.consumers))
         self.numbers = block.numbers(self.rows, numbers, self.order.count)
-
-    @property
-    def rings(self) -> list[Ring]:
-        return [self.columns, self.rows, *([] if self.masks is None else [self.masks.ring])]
 
     @property
     def positions(self) -> int:

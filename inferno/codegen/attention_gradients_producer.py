@@ -51,15 +51,15 @@ class Producer:
         return f.each_position(at, lambda n, *at: blocks(n, int(ahead), count, at))
 
     def copy_columns(self, where: dict[Axis, Integer], row: Integer, block: Integer, at: Position) -> Position:
-        """A block of columns to a slot, and masks of their scores with the rows from ``row`` on; the next one."""
+        """A block of columns to a slot, with masks of their scores and those of rows from ``row`` on; the next one."""
         f, words = self.frame, self.words
         f.columns.acquire(at)
-        f.columns.full.expect(at.slot, sum(f.column_bytes))
-        column = words.mul(block, f.form.columns)
+        f.columns.full.expect(at.slot, sum(f.column_bytes) + (0 if f.masks is None else f.masks.form.bytes))
+        column, full = words.mul(block, f.form.columns), f.columns.full.at(at.slot)
         for n, operand in enumerate(self.columns):
-            self.copy(operand, where, column, f.form.columns, f.columns_at(n, at.slot), f.columns.full.at(at.slot))
+            self.copy(operand, where, column, f.form.columns, f.columns_at(n, at.slot), full)
         if f.masks is not None:
-            f.masks.copy(where, row, column, at)
+            f.masks.copy(where, row, column, at.slot, full)
         return f.columns.next(at)
 
     def copy(self, operand: tuple, where: dict[Axis, Integer], row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:

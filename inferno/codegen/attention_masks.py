@@ -35,19 +35,16 @@ class MaskSlots:
     maps: Sequence[ir.Value]
     form: MaskSlot
     base: Integer
-    ring: Ring
     turned: bool = False
 
-    def copy(self, where: Mapping[Axis, Integer], row: Integer, column: Integer, at: Position) -> None:
-        """The producer's part, for a tile's and a block's first row and column."""
-        words, target = self.words, self.at(at)
-        self.ring.acquire(at)
-        self.ring.full.expect(at.slot, self.form.bytes)
+    def copy(self, where: Mapping[Axis, Integer], row: Integer, column: Integer, slot: Integer, full: ir.Value) -> None:
+        """The producer's part, for a tile's and a block's first row and column, to a slot whose barrier ``full`` expects them."""
+        words, target = self.words, self.at(slot)
         inner, outer = (row, column) if self.turned else (column, row)
         for map_, brought, panels in zip(self.maps, self.brought, self.form.panels):
             for panel in range(panels):
                 begin = words.add(inner, panel * ROW // brought.bytes)
-                tma.load_box(words, map_, [begin, outer, *(where[axis] for axis in brought.axes[2:])], target, self.ring.full.at(at.slot))
+                tma.load_box(words, map_, [begin, outer, *(where[axis] for axis in brought.axes[2:])], target, full)
                 target = words.add(target, self.panel)
 
     @property
@@ -55,9 +52,9 @@ class MaskSlots:
         """Bytes of a panel."""
         return self.form.lines * ROW
 
-    def at(self, position: Position) -> Integer:
+    def at(self, slot: Integer) -> Integer:
         """The shared address of a slot."""
-        return self.words.add(self.base, self.words.mul(position.slot, self.form.bytes))
+        return self.words.add(self.base, self.words.mul(slot, self.form.bytes))
 
 
 class Masks:
@@ -67,20 +64,26 @@ class Masks:
         self.slots, self.words, self.lane = slots, slots.words, lane
         self.first = self.words.add(self.words.mul(consumer, 64), self.words.shl(warp, 4))
 
-    def take(self, at: Position, *readers: PairEpilogue) -> None:
-        """Give functions of scores what the thread has of a slot, which is free when each warp has read it."""
+    def take(self, ring: Ring, at: Position, reader: PairEpilogue) -> None:
+        """Give the score function what the thread has of a slot with barriers of its own, which is free when each warp has read it."""
+        words = self.words
+        ring.await_full(at)
+        self.read(at.slot, reader)
+        tma.fence_shared()
+        nvvm.SyncWarpOp(words.value(-1))
+        with only_if(words.equal(self.lane, 0)):
+            ring.empty.arrive(at.slot)
+
+    def read(self, slot: Integer, *readers: PairEpilogue) -> None:
+        """Give functions of scores what the thread has of a slot."""
         slots, words = self.slots, self.words
-        slots.ring.await_full(at)
-        base = slots.at(at)
+        base = slots.at(slot)
         for brought, panels in zip(slots.brought, slots.form.panels):
             read = {False: (self._pairs, self._matrices), True: (self._turned_pairs, self._turned_matrices)}[slots.turned][brought.bytes == 2]
             for down, j, value in read(base, brought):
                 for reader in readers:
                     reader.know(brought.access, down, j, value)
             base = words.add(base, panels * slots.panel)
-        nvvm.SyncWarpOp(words.value(-1))
-        with only_if(words.equal(self.lane, 0)):
-            slots.ring.empty.arrive(at.slot)
 
     # Where lines are rows.
 

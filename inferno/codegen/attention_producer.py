@@ -63,7 +63,10 @@ class Producer:
         target = f.place(f.layout.keys, f.k_bytes, at.slot)
         self.fill(f.keys, at, f.k_bytes, target, self.k, place, block, self.pages.of_keys(pages))
         if f.masks is not None:
-            f.masks.copy(dict(zip(f.tiling.grid, place.grid)), place.first, f.words.mul(block, f.schedule.keys), at)
+            f.mask_ring.acquire(at)
+            f.mask_ring.full.expect(at.slot, f.masks.form.bytes)
+            key, full = f.words.mul(block, f.schedule.keys), f.mask_ring.full.at(at.slot)
+            f.masks.copy(dict(zip(f.tiling.grid, place.grid)), place.first, key, at.slot, full)
 
     def copy_values(self, place: Place, block: Integer, at: Position, pages: Sequence[ir.Value]) -> None:
         f = self.frame

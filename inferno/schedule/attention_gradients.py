@@ -75,11 +75,7 @@ class AttentionGradients(Consumers):
         kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
         masks = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
         barriers = masks + self.stages * self.mask_slot(g.turned).bytes
-        return Shared(second, slots, slot, apart, kept, masks, barriers, self.numbers(barriers) + 4 * self.consumers)
-
-    def numbers(self, barriers: int) -> int:
-        """Where those of tiles are, behind barriers of columns, rows and masks."""
-        return barriers + 16 * (self.stages + self.consumers) + (16 * self.stages if self.masks else 0)
+        return Shared(second, slots, slot, apart, kept, masks, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
 
 
 @dataclass(frozen=True)
