@@ -181,6 +181,7 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
     # At 208 ptxas spills 96 columns of keys beside float32, and 64 of queries beside a mask of keys that heads share.
     more = 8 if (read >= 4 and not g.turned) or (g.score is not None and g.outer.size > 1) else 0
     more += 24 if g.dropout is not None and not g.turned else 0  # 128 columns of 128 each are spilt
+    more += 12 if "1" in s.masks.split() and not g.turned else 0  # addresses of bytes: 112 columns of 128 each are spilt
     return s.columns * (4 + (len(g.results) > 1) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
 
 
