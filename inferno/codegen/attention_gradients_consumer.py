@@ -267,6 +267,7 @@ class Consumer:
         """Begin with a block of columns: what is read for scores, or is there in shared memory, which the gradients of scores may be made of, too."""
         self.scores.place(place.first, block)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
+        # Each warp reads its own before products of what it made of them, and behind these the slot is given back.
         brought = None if self.masks is None else lambda pairs: self.masks.read(at.slot, pairs, self.points)
         self.scores.begin(place.grid, place.first, block, first=first, inside=not edge, whole=whole, brought=brought)
 

@@ -236,7 +236,7 @@ def _best(g: AttentionGradient, tiling: GradientTiling, target: Target, unmeasur
 
 
 def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target, unmeasured: bool = False) -> list[AttentionGradients]:
-    """Schedules that may be the best; ``unmeasured``: masks come to shared memory.
+    """Schedules that may be the best; ``unmeasured``: masks come to shared memory, where there is room.
 
     On an H200 at 4x16x2048x128, in microseconds with 20 of the sums beside: gradients of keys 516, apart 520, with turns 473, ahead 469; of queries 321,
     apart 327, with turns 331, ahead 336; at 64 columns of queries 193, apart 188; of keys apart 347 and ahead 319 with 96 columns, 307 and 358 with 64.
@@ -248,6 +248,8 @@ def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target, unm
         apart = tiling.tiles(s) > target.multiprocessors and (both or s.stages > 2)
         s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and g.blocks is None and not reads_early(s, g))
         found += [x for x in (s, replace(s, apart=False)) if s.consumers <= ceil(tiling.rows.size / 64) and fits(x, g, target)][:1]
+    if masks and not found:
+        return candidates(g, tiling, target)
     return sorted(found, key=lambda s: not s.apart) if g.queries is not None else found
 
 

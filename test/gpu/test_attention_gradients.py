@@ -102,6 +102,16 @@ def test_masks_of_numbers(size, of, shared, dtype, generators):
         right(grouped_with_mask, (*heads(300, 400, size, of=of, shared=shared, dtype=dtype), given.to(dtype)), generators)
 
 
+@pytest.mark.parametrize("size, of, shared", [(64, 4, 4), (128, 8, 2), (80, 4, 2)])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.bool])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 0), (2, 0)], ids=["all", "batch", "heads", "each"])
+def test_masks_in_shared_memory(shape, kind, size, of, shared, generators):
+    """Of numbers of queries and keys that tiles do not divide; 0 stands for the heads."""
+    mask = torch.randn(shape[0], shape[1] or of, 1000, 752, device="cuda")
+    right(grouped_with_mask, (*heads(1000, 752, size, of=of, shared=shared), mask > -0.5 if kind == torch.bool else mask.to(kind)), generators)
+    assert any('"attention_gradients"' in s and f'masks = "{kind.itemsize}"' in s for s in generators)
+
+
 @pytest.mark.parametrize("shape, size, of, shared, dtype", [
     ((1, 4, 304, 400), 64, 4, 4, torch.bfloat16), ((304, 400), 128, 8, 2, torch.bfloat16), ((2, 1, 1, 400), 64, 4, 4, torch.float16),
     ((2, 4, 304, 400), 64, 4, 4, torch.bfloat16),
