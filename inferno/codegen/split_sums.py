@@ -13,6 +13,10 @@ from inferno.symbolic import ceildiv
 class SplitSums:
     """What an emitter of ``wgmma`` does with the sums of a tile, of whose terms this block has had its part."""
 
+    def rank_of(self, part: Integer) -> Integer:
+        """The block that has another part of the terms of this block's tile."""
+        return self.words.add(self.words.mul(part, self.schedule.cluster), self.sharer if self.schedule.cluster > 1 else 0)
+
     def add_up(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """Split sums: all but the cluster's first block leave theirs in the slots, which nobody needs any more; it adds them,
         in order, and goes on.  Of few rows' sums those of warps that have none of the rows stay where they are."""
@@ -20,7 +24,7 @@ class SplitSums:
         flat = [x for block in sums for x in block]
         member = words.sub(self.thread, 128 * self.helpers)
         places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
-        sends = words.less(0, self.rank)
+        sends = words.less(0, self.part)
         rows = self.schedule.lhs_rows
         needed = words.less(member, 32 * ceildiv(rows, 16)) if 0 < rows <= 48 else None
         if self.readers > 1:  # the other one may still multiply
@@ -32,12 +36,12 @@ class SplitSums:
 
         def total() -> list[ir.Value]:
             found = flat
-            for rank in range(1, self.schedule.split):
-                parts = [load_remote(words, places[0], rank, 4, 16 * threads * i) for i in range(len(places))]
+            for part in range(1, self.schedule.split):
+                parts = [load_remote(words, places[0], self.rank_of(part), 4, 16 * threads * i) for i in range(len(places))]
                 found = [arith.addf(x, y) for x, y in zip(found, [y for p in parts for y in lanes_of(p)])]
             return found
 
-        with only_if(words.equal(self.rank, 0)):
+        with only_if(words.equal(self.part, 0)):
             self.epilogue.begin(grid, m0, n0)
             if needed is None:
                 found = total()
@@ -67,14 +71,14 @@ class SplitSums:
             self.meet_consumers()
         kept: list[ir.Value] = []
         for number in range(shares):
-            with nullcontext() if shares != split else only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(number))):
+            with nullcontext() if shares != split else only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.part), words.value(number))):
                 for block, j in places:
                     at = number * width + j
                     store(join(sums[block][4 * at:4 * at + 4]), shared_pointer(words, place(own, block, at)), 16)
             if shares != split:
                 continue
             mine = [sums[block][4 * (number * width + j) + i] for block, j in places for i in range(4)]
-            kept = [arith.select(words.equal(self.rank, number), x, y) for x, y in zip(mine, kept)] if kept else mine
+            kept = [arith.select(words.equal(self.part, number), x, y) for x, y in zip(mine, kept)] if kept else mine
         self.meet(aligned=False)
 
         def finish(number: Integer) -> Sequence[ir.Value]:
@@ -83,13 +87,13 @@ class SplitSums:
                 self.epilogue.begin(grid, m0, first)
                 totals = kept if shares == split else []
                 for distance in range(len(totals) > 0, split):
-                    rank = words.rem(words.add(self.rank, distance), split)
+                    rank = self.rank_of(words.rem(words.add(self.part, distance), split))
                     parts = [x for at in places for x in lanes_of(load_remote(words, place(base, *at), rank, 4))]
                     totals = [arith.addf(x, y) for x, y in zip(totals, parts)] if totals else parts
                 self.epilogue.emit([totals[i:i + 4 * width] for i in range(0, len(totals), 4 * width)])
             return []
 
         if shares == split:
-            finish(self.rank)
+            finish(self.part)
         else:
-            loop(words, self.rank, shares, split, [], finish)
+            loop(words, self.part, shares, split, [], finish)

@@ -153,7 +153,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
     def check(self) -> None:
         """CompileError for what the schedule asks of sizes that they do not have."""
         c, t, s, known = self.contraction, self.tiling, self.schedule, isinstance(self.steps, int)
-        if s.split > 1 and (s.cluster > 1 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
+        if s.split > 1 and (s.blocks > 8 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
         shared = self.lhs if s.across else self.rhs
         if s.cluster > 1 and (shared.rows // 8 if shared.along_k else shared.panels) % s.cluster:
@@ -223,12 +223,15 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         self.warpgroup = words.shr(self.warp, 2)
         self.rank = special_register("cluster.ctarank") if s.blocks > 1 else 0
         self.worker = special_register("clusterid.x" if s.blocks > 1 else "ctaid.x")
+        # Which part of the terms this block has, which one of those it is that share tiles, and the rank of their first.
+        self.part, self.sharer = (words.div(self.rank, s.cluster), words.rem(self.rank, s.cluster)) if s.split > 1 else (0, self.rank)
+        self.first_sharer = words.mul(self.part, s.cluster) if s.cluster > 1 else 0
         # This block's steps along k.
         each = ceildiv(self.steps, s.split)
-        self.first = words.mul(self.rank, each) if s.split > 1 else 0
+        self.first = words.mul(self.part, each)
         self.end = words.min(words.add(self.first, each), self.steps)
         barriers = words.add(device.shared, self.layout.barriers)
-        self.ring = Ring(words, barriers, s.stages, self.releases, s.cluster, self.fillers)
+        self.ring = Ring(words, barriers, s.stages, self.releases, s.cluster, self.fillers, self.first_sharer)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
         self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, self.raw_readers)
         self.kept = Barriers(words, words.add(device.shared, self.layout.total - 8))
@@ -304,9 +307,9 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         s, words = self.schedule, self.words
         outer, row, column = tile_position(words, number, [a.size for a in self.tiling.grid], self.rows, self.columns, s.group)
         if s.cluster > 1 and s.across:
-            column = words.add(words.mul(column, s.cluster), self.rank)
+            column = words.add(words.mul(column, s.cluster), self.sharer)
         elif s.cluster > 1:
-            row = words.add(words.mul(row, s.cluster), self.rank)
+            row = words.add(words.mul(row, s.cluster), self.sharer)
         m0, n0 = words.mul(row, s.tile_m), words.mul(column, s.tile_n)
         if s.inside:
             m0 = words.min(m0, self.tiling.m.size - s.tile_m)
