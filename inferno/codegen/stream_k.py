@@ -7,6 +7,9 @@ row, are cut into equal runs, one for each block, a tile long at least and less 
 beginning of another.  The block with a tile's end leaves its sums in the workspace and raises a flag; that is the first thing it does, so
 the one with the beginning, which comes to it last, finds them there, adds them and finishes the tile: always the same two sums.
 Where there are fewer tiles than blocks runs are shorter than a tile, and those of its middle leave their sums like that of its end.
+With ``parts`` each tile is dealt out to as many blocks, evenly, all of which run at once.
+
+Blocks of a cluster, which share what they copy, have the same runs, of tiles side by side, and each has its place in the workspace.
 
 A block waits only for one with a lower number, which is on the GPU already, and which waits for none before it raises its flag: blocks
 cannot wait for each other in a circle, however many of them are there (blocks start in the order of their numbers, as they do on every
@@ -29,8 +32,9 @@ from inferno.codegen.wgmma import Emitter
 from inferno.codegen.wgmma_registers import RegisterEmitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm, scf
-from inferno.schedule.wgmma_schedule import Wgmma, deals
-from inferno.symbolic import Int
+from inferno.schedule.cost import clusters_at_once
+from inferno.schedule.wgmma_schedule import Wgmma, deals, parts_run_at_once
+from inferno.symbolic import Int, ceildiv
 
 
 class StreamEmitter(Emitter):
@@ -41,10 +45,12 @@ class StreamEmitter(Emitter):
     def prepare(self) -> None:
         super().prepare()
         s = self.schedule
-        if self.contraction.varies or s.blocks > 1 or s.pingpong or not s.persistent or not deals(self.tiles, self.steps, self.target):
+        at_once = clusters_at_once(s.cluster, self.target.multiprocessors)
+        dealt = parts_run_at_once(s.parts, self.tiles, self.steps, at_once) if s.parts else deals(self.tiles, self.steps, at_once)
+        if self.contraction.varies or s.split > 1 or s.pingpong or not s.persistent or not dealt:
             raise CompileError(f"@{self.name}: {s} cannot deal out {self.steps} steps of {self.tiles} tiles")
-        self.workers = self.target.multiprocessors
-        rounds = max(0, self.tiles // self.workers - 1)
+        self.workers = s.parts * self.tiles or at_once
+        rounds = 0 if s.parts else max(0, self.tiles // self.workers - 1)
         self.whole = rounds, rounds * self.workers  # rounds of whole tiles, and tiles
         self.floats = s.tile_m * s.tile_n // (128 * s.consumers)  # of a thread
 
@@ -59,13 +65,18 @@ class StreamEmitter(Emitter):
         return self.workers
 
     def launch_scratch(self) -> list[ir.Value]:
-        sums = temporary((self.workers * self.schedule.tile_m * self.schedule.tile_n,), ir.F32Type.get())
-        flags = temporary((self.workers * self.schedule.consumers,), integer_type(32))
-        launch(f"{self.name}_gpu", self.clearing, [pointer(flags)], (1, 1, 1), (self.workers * self.schedule.consumers, 1, 1))
+        s = self.schedule
+        sums = temporary((self.workers * s.cluster * s.tile_m * s.tile_n,), ir.F32Type.get())
+        flags = temporary((self.flag_count,), integer_type(32))
+        launch(f"{self.name}_gpu", self.clearing, [pointer(flags)], (1, 1, 1), (self.flag_count, 1, 1))
         return [pointer(sums), pointer(flags)]
 
+    @property
+    def flag_count(self) -> int:
+        return self.workers * self.schedule.cluster * self.schedule.consumers
+
     def emit(self, module: ir.Block) -> None:
-        with device_kernel(module, self.clearing, ["!llvm.ptr<1> {llvm.noalias}"], self.workers * self.schedule.consumers) as device:
+        with device_kernel(module, self.clearing, ["!llvm.ptr<1> {llvm.noalias}"], self.flag_count) as device:
             words = Words({})
             store(words.value(0), widen_pointer(words, device.parameters[0], special_register("tid.x"), 0, words.type), 4)
         super().emit(module)
@@ -77,6 +88,8 @@ class StreamEmitter(Emitter):
         words = self.words
         self.partial, self.flags = device.parameters[-2:]
         self.worker = words.sub(self.workers - 1, self.worker)
+        if self.schedule.parts:
+            return
         # This block's run of steps of the last tiles.
         rest = (self.tiles - self.whole[1]) * self.steps
         each, more = divmod(rest, self.workers)
@@ -88,7 +101,14 @@ class StreamEmitter(Emitter):
 
     def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
         """Whole tiles, and then those that this block has steps of, ``self.first`` to ``self.end``."""
-        words, (rounds, whole), (begin, end) = self.words, self.whole, self.run
+        words, parts = self.words, self.schedule.parts
+        if parts:
+            each = ceildiv(self.steps, parts)
+            self.first = words.mul(words.rem(self.worker, parts), each)
+            self.end = words.min(words.add(self.first, each), self.steps)
+            body(words.div(self.worker, parts), *carried)
+            return
+        (rounds, whole), (begin, end) = self.whole, self.run
         from_, to = words.div(begin, self.steps), words.div(words.sub(end, 1), self.steps)
 
         def part(number: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
@@ -116,28 +136,37 @@ class StreamEmitter(Emitter):
         with ir.InsertionPoint(beginning.then_block):
             self.epilogue.begin(grid, m0, n0)
             count, flat = len(values[0]), [x for block in values for x in block]
-            whole = scf.IfOp(words.equal(self.end, self.steps), [x.type for x in flat], has_else=True)
-            with ir.InsertionPoint(whole.then_block):
-                scf.yield_(flat)
-            with ir.InsertionPoint(whole.else_block):
-                scf.yield_(self.add_other(flat))
-            flat = list(whole.results)
+            flat = self.add_others(flat) if self.schedule.parts else self.add_end(flat)
             self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
             scf.yield_([])
         with ir.InsertionPoint(beginning.else_block):
             self.leave([x for block in values for x in block])
             scf.yield_([])
 
+    def add_end(self, sums: list[ir.Value]) -> list[ir.Value]:
+        """``sums``, of a tile's first steps, plus those of its other steps, if there are any."""
+        whole = scf.IfOp(self.words.equal(self.end, self.steps), [x.type for x in sums], has_else=True)
+        with ir.InsertionPoint(whole.then_block):
+            scf.yield_(sums)
+        with ir.InsertionPoint(whole.else_block):
+            scf.yield_(self.add_others(sums))
+        return list(whole.results)
+
     # Sums on their way through the workspace: a consumer's threads lie side by side, 16 bytes of each.
 
     def sums_at(self, worker: Integer, number: int) -> ir.Value:
-        words, s = self.words, self.schedule
-        at = words.add(words.mul(words.add(words.mul(worker, s.consumers), self.number), 128 * self.floats), words.shl(self.member, 2))
+        words = self.words
+        at = words.add(words.mul(self.place_of(worker), 128 * self.floats), words.shl(self.member, 2))
         return widen_pointer(words, self.partial, at, number * 128 * 16, ir.F32Type.get())
 
     def flag(self, worker: Integer) -> ir.Value:
-        words = self.words
-        return widen_pointer(words, self.flags, words.add(words.mul(worker, self.schedule.consumers), self.number), 0, words.type)
+        return widen_pointer(self.words, self.flags, self.place_of(worker), 0, self.words.type)
+
+    def place_of(self, worker: Integer) -> Integer:
+        """Of a consumer like this one, in a block like this one of its cluster."""
+        words, s = self.words, self.schedule
+        block = words.add(words.mul(worker, s.cluster), self.sharer)
+        return words.add(words.mul(block, s.consumers), self.number)
 
     def leave(self, sums: Sequence[ir.Value]) -> None:
         """Write a tile's sums, and say so when all threads of the consumer have."""
@@ -148,10 +177,16 @@ class StreamEmitter(Emitter):
         with only_if(words.equal(self.member, 0)):
             _assembly("fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], 1;", [self.flag(self.worker)])
 
-    def add_other(self, sums: Sequence[ir.Value]) -> list[ir.Value]:
+    def add_others(self, sums: Sequence[ir.Value]) -> list[ir.Value]:
         """``sums``, of a tile's first steps, plus those of its other steps, which the next worker has left, or the next ones where runs are shorter
         than tiles."""
-        words, (each, more) = self.words, self.runs
+        words, parts = self.words, self.schedule.parts
+        if parts:
+            following = words.add(self.worker, 1)
+            if parts == 2:
+                return self.add_worker(following, sums)
+            return loop(words, following, words.add(self.worker, parts), 1, list(sums), lambda other, *sums: self.add_worker(other, sums))
+        each, more = self.runs
         if each >= self.steps:
             return self.add_worker(words.add(self.worker, 1), sums)
         # The worker that has the tile's last step: of the first ones each has a step more.

@@ -66,7 +66,7 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
 def _deals_less(s: Wgmma, tiling: Tiling, target: Target) -> bool:
     """Whether fewer tiles than there are multiprocessors can be dealt out to all of them."""
     tiles = tiling.tiles(s.tile_m, s.tile_n)
-    return s.consumers > 1 and isinstance(tiles, int) and tiles < target.multiprocessors and deals(tiles, tiling.k_steps(32), target)
+    return s.consumers > 1 and isinstance(tiles, int) and tiles < target.multiprocessors and deals(tiles, tiling.k_steps(32), target.multiprocessors)
 
 
 def _widths(tiling: Tiling, target: Target, at: At, consumers: int) -> list[int]:

@@ -44,7 +44,7 @@ class Wgmma:
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which
-    come through the workspace.
+    come through the workspace.  With ``parts`` all tiles are dealt out, each to so many blocks, or clusters that share tiles.
     ``panel``: columns that a box of the rhs has where n is innermost.  ``inside``: the last tile's rows begin where they all lie in
     the tensor; some are computed twice, and written twice alike.
     ``swapped``: the sides of the contraction have each other's place: rows of the results are a tile's columns, of which there may be any
@@ -90,6 +90,7 @@ class Wgmma:
     line: int = 0
     by_threads: bool = False
     kept: int = 0
+    parts: int = 0
 
     @property
     def rows(self) -> int:
@@ -233,9 +234,15 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
 _RUNS = 3  # of a tile at most, beside the ones that lie in two tiles
 
 
-def deals(tiles: Int, steps: Int, target: Target) -> bool:
-    """Whether the steps of so many tiles can be dealt out: each block has a tile's at least, or a third of one's."""
-    return isinstance(tiles, int) and isinstance(steps, int) and (tiles >= target.multiprocessors or (_RUNS * tiles >= target.multiprocessors and steps >= 32))
+def deals(tiles: Int, steps: Int, blocks: int) -> bool:
+    """Whether the steps of so many tiles can be dealt out to so many blocks, or clusters: each has a tile's at least, or a third of one's."""
+    return isinstance(tiles, int) and isinstance(steps, int) and (tiles >= blocks or (_RUNS * tiles >= blocks and steps >= 32))
+
+
+def parts_run_at_once(parts: int, tiles: Int, steps: Int, blocks: int) -> bool:
+    """Whether so many blocks, or clusters, are enough for all parts of all tiles, of which each has steps."""
+    known = parts > 1 and isinstance(tiles, int) and isinstance(steps, int)
+    return known and parts * tiles <= blocks and (parts - 1) * ceil(steps / parts) < steps
 
 
 def streams(s: Wgmma, tiling: Tiling, target: Target) -> bool:
