@@ -9,6 +9,7 @@ from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together, may_be_lines
+from inferno.schedule.shared_terms import sharing_terms
 from inferno.schedule.shared_tiles import begins_inside_of_sectors, shares
 from inferno.schedule.short_sums import SHARE, short_schedules, with_few_terms
 from inferno.schedule.thin import beside_each_other, thin_schedules
@@ -84,9 +85,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
 
 
 def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Wgmma]]:
-    """Schedules of a kernel by itself, with their estimates: ``candidates``, and those with which something is brought."""
+    """Schedules of a kernel by itself, with their estimates: ``candidates``, and those that no GPU has run yet: something is brought, or
+    blocks share tiles as well as terms."""
     found = candidates(kernel, c, target)
-    return [*found, *bringing(c, target)] if found and settings().unmeasured else found
+    return [*found, *bringing(c, target), *sharing_terms(c, target, CANDIDATES)] if found and settings().unmeasured else found
 
 
 def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Wgmma]]:

@@ -55,6 +55,7 @@ _MANY = 300  # for each block behind the fourth (128x3072x768 with a residual: t
 FEW_EXCHANGE, FEW_EXCHANGE_RATE = 1700, 10
 _BOTH = {True: 0.1, False: 0.19}  # of the shorter one of clocks and memory's time that the longer one does not hide: of few rows, of others
 _HOT = 0.19  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
+_LEAVE, _FIND_RATE = 2000, 24  # clocks until others' sums, which come through the workspace, are known to be there, and bytes a clock to read them (estimates)
 _CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
 _APART = 1.3  # times longer a step takes where blocks are at different terms, and find less in L2 (89 times of 35 matmuls: the middle 80% 1.0 to 1.5)
 # Clocks of a step whose tile is made of bytes, and of each of its elements, where k is innermost or not, by scaling it; and with two
@@ -145,7 +146,7 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, at: At, rounds
     if s.swapped:
         column_tiles = ceil(at(tiling.n.size) / s.tile_n)
         step += max(0, _OUTSIDE * (column_tiles * s.tile_n - at(tiling.n.size)) - step) / (1 if rounds <= 1 else column_tiles)
-    return step * (_APART if s.stream else 1)
+    return step * (_APART if s.stream and not s.parts else 1)
 
 
 def estimate(
@@ -156,9 +157,9 @@ def estimate(
     columns are among the ``tiling``'s, and of two sums comes one result."""
     width = bit_width(c.lhs.element) // 8
     lhs, rhs = s.sharing
-    rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) / clusters_at_once(s.blocks, target.multiprocessors)
+    rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) * max(1, s.parts) / clusters_at_once(s.blocks, target.multiprocessors)
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (Of two rhs 5.2, 1024x4096x11008, take as long as 6.)
-    rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
+    rounds = rounds if s.stream and not s.parts else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
     few, depth = at(tiling.m.size) <= FEW, s.chunks * s.row // width
     step = _step(s, share, c, tiling, at, rounds, second)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
@@ -167,7 +168,8 @@ def estimate(
     # What of a tile's end is not hidden behind the next one's products.
     shown = 0 if s.pingpong or (short and ends_beside(s, rounds)) else _SHOWN[bool(written_in_lines(c, tiling, s))]
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
-    clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
+    steps = ceil(at(tiling.k_steps(depth)) / (s.parts or s.split))
+    clocks = rounds * steps * step + finish * (1 + shown * (rounds - 1))
     sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
         clocks += _SPREAD + sums / _SPREAD_RATE + _MANY * max(0, s.split - 4)
@@ -177,13 +179,15 @@ def estimate(
         warps = ceil((s.lhs_rows or s.tile_m) / 16) / (s.tile_m // 16)  # that have rows of the tensor
         after = FEW_EXCHANGE + (s.split - 1) * sums * warps / FEW_EXCHANGE_RATE
     clocks *= _WIDE_PARTS if s.split > 1 and width == 4 and not s.registers else 1
-    if s.stream:  # a tile's sums there and back again
+    if s.parts:
+        clocks += _LEAVE + sums / STORE_RATE + (s.parts - 1) * sums / _FIND_RATE
+    elif s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
     clocks += rounds * clocks_of_shared_rows(s, tiling) if short else 0
     columns = s.tile_n // (1 if second is None else 2)
     clocks += rounds * s.tile_m * columns * written_by_element(c, tiling, replace(s, tile_n=columns)) * _BY_ELEMENT
     if second is None and (short or (not few and are_long(c))):
-        clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish, short)
+        clocks += _ends(s, c, tiling, rounds, steps * step, finish, short)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it

@@ -39,7 +39,7 @@ class Wgmma:
     other writes its own.  ``cluster`` blocks along m share the tiles of the rhs, or with ``across`` blocks along n those of the lhs.
     ``persistent`` blocks walk over tiles, down columns of ``group`` tiles, so that blocks that run together share operands in L2.
     ``buffers`` for results a consumer.
-    ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers: for few, long sums.  With ``spread``
+    ``split`` blocks of a cluster share the terms of one tile, or of ``cluster`` each, and add up in the first one's registers: for few, long sums.  With ``spread``
     each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
@@ -226,8 +226,8 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
     steps = tiling.k_steps(s.chunks * s.row // width)
     if not isinstance(steps, int):
         return False
-    each = ceil(steps / s.split)
-    few = at(tiling.tiles(s.tile_m, s.tile_n)) <= clusters_at_once(s.split, target.multiprocessors)
+    each, (lhs, rhs) = ceil(steps / s.split), s.sharing
+    few = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) <= clusters_at_once(s.blocks, target.multiprocessors)
     return few and each >= 4 and (s.split - 1) * each < steps
 
 
@@ -247,7 +247,15 @@ def parts_run_at_once(parts: int, tiles: Int, steps: Int, blocks: int) -> bool:
 
 def streams(s: Wgmma, tiling: Tiling, target: Target) -> bool:
     """Whether each block has a tile's steps at least, of a number that is known, and whole rounds are not as good."""
-    tiles, steps = tiling.tiles(s.tile_m, s.tile_n), tiling.k_steps(1)
+    (lhs, rhs), at_once = s.sharing, clusters_at_once(s.cluster, target.multiprocessors)
+    tiles, steps = tiling.tiles(s.tile_m * rhs, s.tile_n * lhs), tiling.k_steps(1)
     if not isinstance(tiles, int) or not isinstance(steps, int):
         return False
-    return tiles > target.multiprocessors and tiles % target.multiprocessors != 0
+    return tiles > at_once and tiles % at_once != 0
+
+
+def has_parts(s: Wgmma, tiling: Tiling, width: int, target: Target) -> bool:
+    """Whether ``parts`` of all tiles run at once, and each is of a few terms."""
+    (lhs, rhs), steps = s.sharing, tiling.k_steps(s.chunks * s.row // width)
+    tiles, at_once = tiling.tiles(s.tile_m * rhs, s.tile_n * lhs), clusters_at_once(s.cluster, target.multiprocessors)
+    return s.stream and parts_run_at_once(s.parts, tiles, steps, at_once) and steps >= 4 * s.parts

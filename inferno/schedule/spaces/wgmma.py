@@ -9,12 +9,13 @@ from math import ceil
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
+from inferno.schedule.shared_terms import FORMS
 from inferno.schedule.shared_tiles import height, shares
 from inferno.schedule.short_sums import fits_ends, with_few_terms
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import CANDIDATES, candidates, slots_to_bring
 from inferno.schedule.wgmma_cost import estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, precision, raw_bytes, splits, streams, supported
+from inferno.schedule.wgmma_schedule import Wgmma, fit, has_parts, lies_inside, precision, raw_bytes, splits, streams, supported
 from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -51,7 +52,7 @@ def space_of(kernel: func.FuncOp, c: Contraction, target: Target) -> Iterator[tu
 
 def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """All schedules of regular tiles, each with the share of the tensor core's rate that they reach."""
-    for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), _FORMS):
+    for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), (*_FORMS, *(FORMS if settings().unmeasured else ()))):
         m = rows if form.pingpong else rows * consumers
         first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
         first = with_few_terms(replace(first, inside=lies_inside(first, c, tiling)), c, tiling)
@@ -119,7 +120,8 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     if s.bring and s.bring not in slots_to_bring(s, c, tiling):
         return False
-    if s.stream and (s.pingpong or s.blocks > 1 or not s.persistent or not streams(s, tiling, target)):
+    deals = has_parts(s, tiling, bit_width(c.lhs.element) // 8, target) if s.parts else streams(s, tiling, target)
+    if (s.stream or s.parts) and (s.pingpong or s.split > 1 or not s.persistent or not deals):
         return False
     if s.spread and (s.split == 1 or s.tile_n % s.share):
         return False
@@ -127,7 +129,7 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     if s.split > 1:
         # The other blocks' sums lie in the slots.
-        if s.split > 8 or s.cluster > 1 or s.persistent or s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row:
+        if s.blocks > 8 or s.persistent or s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row:
             return False
         steps = tiling.k_steps(depth)
         return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps
