@@ -105,6 +105,14 @@ def load_remote(words: Words, address: Integer, rank: Integer, count: int, plus:
     return operation("llvm.load", [ir.VectorType.get([count], ir.F32Type.get())], [remote], alignment=alignment)
 
 
+def send(words: Words, values: Sequence[ir.Value], address: Integer, barrier: Integer, rank: Integer) -> None:
+    """Start to write four floats to this shared address, aligned to 16 bytes, in another block of the cluster, whose mbarrier at ``barrier`` gets the bytes."""
+    places = [nvvm.MapaOp(pointer_type(CLUSTER), shared_pointer(words, a), words.value(rank)).results[0] for a in (address, barrier)]
+    address, barrier = (operation("llvm.ptrtoint", [words.type], [p]) for p in places)
+    text = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [$0], {$1, $2, $3, $4}, [$5];"
+    llvm.InlineAsmOp(None, [address, *values, barrier], text, "r,f,f,f,f,r,~{memory}", has_side_effects=True)
+
+
 def special_register(name: str) -> ir.Value:
     """``tid.x``, ``ctaid.x``, ``cluster.ctarank``, ..."""
     return operation(f"nvvm.read.ptx.sreg.{name}", [integer_type(32)])

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import load_remote, loop, only_if, shared_pointer, store
+from inferno.codegen.nvvm_builder import load_remote, load_shared, loop, only_if, send, shared_pointer, store
 from inferno.mlir import arith, ir, scf
 from inferno.symbolic import ceildiv
 
@@ -16,6 +16,11 @@ class SplitSums:
     def rank_of(self, part: Integer) -> Integer:
         """The block that has another part of the terms of this block's tile."""
         return self.words.add(self.words.mul(part, self.schedule.cluster), self.sharer if self.schedule.cluster > 1 else 0)
+
+    def add_up_parts(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """As the schedule says."""
+        s = self.schedule
+        (self.send_shares if s.sends else self.add_up_shares if s.spread else self.add_up)(sums, grid, m0, n0)
 
     def add_up(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """Split sums: all but the cluster's first block leave theirs in the slots, which nobody needs any more; it adds them,
@@ -54,6 +59,36 @@ class SplitSums:
                 found = list(some.results)
             count = len(sums[0])
             self.epilogue.emit([found[i:i + count] for i in range(0, len(found), count)])
+
+    def send_shares(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """``add_up_shares``, but nobody waits until all blocks have their sums: each writes them to the others' shared memory, to places that nothing else
+        has, in the order of the blocks behind it, and waits for what is sent to it."""
+        words, threads, share, split = self.words, 128 * self.readers, self.schedule.share, self.schedule.split
+        member, width = words.sub(self.thread, 128 * self.helpers), share // 8
+        own = words.add(words.add(self.device.shared, self.layout.sums), words.shl(member, 4))
+        places = [(block, j) for block in range(len(sums)) for j in range(width)]
+
+        def place(distance: Integer, number: int) -> Integer:
+            return words.add(own, words.mul(words.add(words.mul(words.sub(distance, 1), len(places)), number), 16 * threads))
+
+        kept: list[ir.Value] = []
+        for part in range(split):
+            mine = [sums[block][4 * (part * width + j) + i] for block, j in places for i in range(4)]
+            kept = [arith.select(words.equal(self.part, part), x, y) for x, y in zip(mine, kept)] if kept else mine
+            with only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.part), words.value(part))):
+                distance = words.rem(words.add(self.part, split - part), split)  # of this block behind the one that gets them
+                for number in range(len(places)):
+                    send(words, mine[4 * number:4 * number + 4], place(distance, number), self.arrived.base, self.rank_of(part))
+        first = words.add(n0, words.mul(self.part, share))
+        with only_if(words.less(first, self.tiling.n.size)):  # else the share lies behind the last column
+            self.epilogue.begin(grid, m0, first)
+            self.arrived.wait(0, 0)
+            totals = kept
+            for distance in range(1, split):
+                parts = [x for n in range(len(places)) for x in lanes_of(load_shared(words, place(distance, n), ir.F32Type.get(), 4))]
+                totals = [arith.addf(x, y) for x, y in zip(totals, parts)]
+            self.epilogue.emit([totals[i:i + 4 * width] for i in range(0, len(totals), 4 * width)])
+        self.arrived.wait(0, 0)  # what is sent needs this block's shared memory, whether it is read or not
 
     def add_up_shares(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """The same, but every block adds up and finishes shares of the columns: its own sums and the others', which these leave, in the order of

@@ -158,8 +158,10 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         shared = self.lhs if s.across else self.rhs
         if s.cluster > 1 and (shared.rows // 8 if shared.along_k else shared.panels) % s.cluster:
             raise CompileError(f"@{self.name}: the blocks of a cluster have no equal shares of {shared.rows} rows to copy")
-        if s.spread and (s.tile_n % s.share or s.tile_m * s.tile_n * 4 > self.lay_out().results):
+        if s.spread and (s.tile_n % s.share or (not s.sends and s.tile_m * s.tile_n * 4 > self.lay_out().results)):
             raise CompileError(f"@{self.name}: {s} has no equal shares of columns, or no room for its sums")
+        if s.sends and not (s.spread and s.share * s.split == s.tile_n):
+            raise CompileError(f"@{self.name}: {s} does not give each block of a cluster one share of the columns")
         if s.inside and not lies_inside(s, c, t):
             raise CompileError(f"@{self.name}: {s} would compute rows twice that may not be")
         if (s.line or s.by_threads or s.kept) and not fits_ends(s, c, t, self.steps):
@@ -200,14 +202,14 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
                         self.rewrite()
                 if self.brought:
                     self.bring()
-                if s.split > 1:
+                if s.split > 1 and not s.sends:
                     self.meet(aligned=False)
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(self.registers[1], ir.Attribute.parse("#nvvm<action increase>"))
                 self.consume()
                 scf.yield_([])
-            if s.blocks > 1:  # shared memory must stay until the others are done with it
+            if s.blocks > 1 and not (s.sends and s.cluster == 1):  # shared memory must stay until the others are done with it
                 self.meet(aligned=False)
 
     def begin(self, device: Device, maps: int) -> None:
@@ -234,7 +236,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         self.ring = Ring(words, barriers, s.stages, self.releases, s.cluster, self.fillers, self.first_sharer)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
         self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, self.raw_readers)
-        self.kept = Barriers(words, words.add(device.shared, self.layout.total - 8))
+        self.kept = self.arrived = Barriers(words, words.add(device.shared, self.layout.total - 8))
         with only_if(words.equal(self.thread, 0)):
             for m in self.maps:
                 tma.prefetch(m)
@@ -246,9 +248,11 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
                     self.turns.initialize(i, 1)
             if self.brought:
                 self.initialize_brought()
-            if s.kept:
+            if s.kept or s.sends:
                 self.kept.initialize(0, 1)
             nvvm.FenceMbarrierInitOp()
+            if s.sends:
+                self.arrived.expect(0, s.sent)
         self.meet(aligned=True)
         # From here on global memory is read and written (see ``await-kernels``).
         for action in ("wait", "launch_dependents"):

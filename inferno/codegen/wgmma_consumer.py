@@ -93,7 +93,7 @@ class Consumer:
             with only_if(words.equal(self.member, 0)):
                 self.turns.arrive(words.sub(1, self.number))
         if s.split > 1:
-            (self.add_up_shares if s.spread else self.add_up)(multiplier.finish(sums), grid, m0, n0)
+            self.add_up_parts(multiplier.finish(sums), grid, m0, n0)
             return at
         self.complete(sums, previous, grid, m0, n0)
         return at

@@ -114,7 +114,7 @@ class RegisterEmitter(Emitter):
             self.epilogue.begin(grid, m0, n0)
         at, _, sums = self.step(at, factors, sums, last=True)
         if s.split > 1:
-            (self.add_up_shares if s.spread else self.add_up)([sums], grid, m0, n0)
+            self.add_up_parts([sums], grid, m0, n0)
         else:
             self.end_tile([sums], grid, m0, n0)
         return at

@@ -52,6 +52,7 @@ class Bf16x6:
     by_threads: ClassVar[bool] = False
     kept: ClassVar[int] = 0
     spread: ClassVar[bool] = False
+    sends: ClassVar[bool] = False
     across: ClassVar[bool] = False
     inside: ClassVar[bool] = False
     lhs_rows: ClassVar[int] = 0

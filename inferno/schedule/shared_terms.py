@@ -2,7 +2,7 @@
 
 A cluster has both kinds of blocks (``cluster`` and ``split``), or all of one part, where the sums come through the workspace (``parts``): an H200 runs 30
 clusters of four blocks at a time, 120 of its 132 multiprocessors, so that 32 tiles in four parts, or 64 that two blocks share in two, are one round of the
-second kind alone."""
+second kind alone.  In the first kind sums may also be sent to the block that adds them."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,14 @@ from inferno.schedule.shared_tiles import shares
 from inferno.schedule.short_sums import with_few_terms
 from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.wgmma_cost import estimate
-from inferno.schedule.wgmma_schedule import FEW, Wgmma, fit, has_parts, splits
+from inferno.schedule.wgmma_schedule import FEW, Wgmma, fit, has_parts, splits, takes_shares
 from inferno.symbolic import hint
 from inferno.target import Target
 
 _TOGETHER = ((1, False), (2, False), (2, True), (4, False), (4, True))  # blocks that share tiles, and whether those lie side by side
 FORMS = (
-    *(Wgmma(cluster=n, across=across, split=split, spread=True, persistent=False) for (n, across), split in itertools.product(_TOGETHER[1:], range(2, 5)) if n * split <= 8),
+    *(Wgmma(cluster=n, across=across, split=split, spread=True, sends=sends, persistent=False)
+      for (n, across), split, sends in itertools.product(_TOGETHER, range(2, 9), (True, False)) if n * split <= 8 and (n > 1 or sends)),
     *(Wgmma(cluster=n, across=across, parts=parts, stream=True) for (n, across), parts in itertools.product(_TOGETHER, range(2, 7))),
 )
 
@@ -33,6 +34,6 @@ def sharing_terms(c: Contraction, target: Target, tiles: Sequence[tuple[Wgmma, f
         return
     for (tile, share), form in itertools.product(tiles, FORMS):
         s = replace(form, tile_m=tile.tile_m, tile_n=tile.tile_n, stages=12, consumers=tile.consumers)
-        dealt = has_parts(s, tiling, width, target) if s.parts else s.tile_n % s.share == 0 and splits(s, tiling, width, target, hint)
+        dealt = has_parts(s, tiling, width, target) if s.parts else takes_shares(s) and splits(s, tiling, width, target, hint)
         if tile.consumers == 2 and dealt and shares(s, tiling) and (made := fit(with_few_terms(s, c, tiling), c, tiling, target)) is not None:
             yield estimate(made, share, c, tiling, target), made

@@ -50,6 +50,7 @@ _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of t
 # in two parts 12.1 us, of 32 in one 11.1), and where all read at once (fitted like the tiles' shares).
 _EXCHANGE, _EXCHANGE_RATE = 4000, 14
 _SPREAD, _SPREAD_RATE = 2300, 12.7
+_SENT = 1500  # where sums are sent: without a barrier of the cluster, and one way and not two (an estimate)
 _MANY = 300  # for each block behind the fourth (128x3072x768 with a residual: tiles of 64 in four parts 5.1 us, of 128 in four 5.8, in eight 6.9)
 # Where a block of few rows does, after all that memory takes (4x4096x11008, 192 columns in two parts: 26.9; 1x18944x3584, 56 columns: 35.6).
 FEW_EXCHANGE, FEW_EXCHANGE_RATE = 1700, 10
@@ -172,7 +173,7 @@ def estimate(
     clocks = rounds * steps * step + finish * (1 + shown * (rounds - 1))
     sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
-        clocks += _SPREAD + sums / _SPREAD_RATE + _MANY * max(0, s.split - 4)
+        clocks += (_SENT if s.sends else _SPREAD) + sums / _SPREAD_RATE + _MANY * max(0, s.split - 4)
     elif s.split > 1 and not (few or s.registers):
         clocks += _EXCHANGE + (s.split - 1) * sums / _EXCHANGE_RATE
     elif s.split > 1:

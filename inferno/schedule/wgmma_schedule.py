@@ -29,6 +29,7 @@ class Shared:
     barriers: int
     total: int
     brought: int = 0
+    sums: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Wgmma:
     other writes its own.  ``cluster`` blocks along m share the tiles of the rhs, or with ``across`` blocks along n those of the lhs.
     ``persistent`` blocks walk over tiles, down columns of ``group`` tiles, so that blocks that run together share operands in L2.
     ``buffers`` for results a consumer.
-    ``split`` blocks of a cluster share the terms of one tile, or of ``cluster`` each, and add up in the first one's registers: for few, long sums.  With ``spread``
-    each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.
+    ``split`` blocks of a cluster share the terms of one tile, or of ``cluster`` tiles each, and add up in the first one's registers: for few, long
+    sums.  With ``spread`` each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.  With ``sends`` they do
+    not read each other's sums when all are there, but write theirs to where the one that adds them waits.
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which
@@ -91,6 +93,7 @@ class Wgmma:
     by_threads: bool = False
     kept: int = 0
     parts: int = 0
+    sends: bool = False
 
     @property
     def rows(self) -> int:
@@ -117,6 +120,11 @@ class Wgmma:
         return self.tile_n // self.split if self.tile_n % (32 * self.split) == 0 else 32
 
     @property
+    def sent(self) -> int:
+        """Bytes of the sums that the other blocks of a cluster send to one."""
+        return (self.split - 1) * self.tile_m * self.share * 4 if self.sends else 0
+
+    @property
     def lhs_height(self) -> int:
         """Rows of the lhs's tile in shared memory."""
         return self.lhs_rows or self.tile_m
@@ -134,9 +142,10 @@ class Wgmma:
         results = rhs + _aligned((self.kept * self.row or slots) * (rhs_height or self.tile_n))
         brought = results + self.consumers * self.staging
         raw = brought + self.consumers * self.bring * 64 * ROW
-        barriers = raw + self.raw * raw_bytes
-        total = barriers + 16 * self.stages + 16 + 16 * self.raw + 16 * self.consumers * self.bring + (8 if self.kept else 0)
-        return Shared(0, rhs, results, raw, barriers, total, brought)
+        sums = raw + self.raw * raw_bytes
+        barriers = sums + self.sent
+        total = barriers + 16 * self.stages + 16 + 16 * self.raw + 16 * self.consumers * self.bring + (8 if self.kept or self.sends else 0)
+        return Shared(0, rhs, results, raw, barriers, total, brought, sums)
 
 
 def _aligned(size: int) -> int:
@@ -190,7 +199,7 @@ def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | Non
         made = replace(s, stages=stages, raw=min(s.raw, max(2, stages)))
         shared = made.shared(raw, rhs)
         if shared.total <= shared_of_block(s, target):
-            return made if s.split == 1 or s.tile_m * s.tile_n * 4 <= shared.results else None
+            return made if s.split == 1 or s.sends or s.tile_m * s.tile_n * 4 <= shared.results else None
     return None
 
 
@@ -252,6 +261,11 @@ def streams(s: Wgmma, tiling: Tiling, target: Target) -> bool:
     if not isinstance(tiles, int) or not isinstance(steps, int):
         return False
     return tiles > at_once and tiles % at_once != 0
+
+
+def takes_shares(s: Wgmma) -> bool:
+    """Whether the blocks of a cluster that have parts of the terms can each finish a share of the columns, of which each has one where it is sent to them."""
+    return s.split > 1 and s.tile_n % s.share == 0 and (not s.sends or s.share * s.split == s.tile_n)
 
 
 def has_parts(s: Wgmma, tiling: Tiling, width: int, target: Target) -> bool:

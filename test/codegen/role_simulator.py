@@ -201,7 +201,7 @@ class Role(WarpSimulation):
 
     def llvm_ptrtoint(self, op, operands, mask):
         """In a cluster the block's rank is part of an address in shared memory."""
-        return [(operands[0].at + (self.number_of_block % self.launch.cluster << _RANK)).astype(np.int32)]
+        return [(operands[0].at + (self.blocks_of(operands[0]) % self.launch.cluster << _RANK)).astype(np.int32)]
 
     def llvm_inttoptr(self, op, operands, mask):
         (pointer,) = super().llvm_inttoptr(op, operands, mask)
@@ -423,6 +423,25 @@ class Role(WarpSimulation):
             self.land_stores(ir.IntegerAttr(op.attributes["group"]).value)
         return []
 
+    def send(self, operands, mask) -> list:
+        """Numbers to another block's shared memory, whose mbarrier is told of them."""
+        address, *values, barrier = (np.broadcast_to(x, mask.shape)[mask] for x in operands)
+        raw = np.stack([v.view(np.uint8).reshape(-1, 4) for v in values], 1).reshape(len(address), -1)
+        blocks, inside = self.number_of_block // self.launch.cluster * self.launch.cluster + (address >> _RANK), (1 << _RANK) - 1
+        assert (address >> _RANK == barrier >> _RANK).all() and (address % raw.shape[1] == 0).all()
+        assert ((address >> _RANK) < self.launch.cluster).all() and ((address & inside) + raw.shape[1] <= self.shared).all()
+
+        def write(thread: int) -> None:
+            at = address[thread] & inside
+            self.launch.memory[blocks[thread], at:at + raw.shape[1]] = raw[thread]
+
+        for thread in range(len(address)):
+            found = self.mbarriers[int(blocks[thread]), int(barrier[thread] & inside)]
+            found.copies.append((functools.partial(write, thread), raw.shape[1]))
+            if self.early:
+                found.land()
+        return []
+
     def land_stores(self, left: int) -> None:
         while len(self.stores) - 1 > left:
             for copy in self.stores.pop(0):
@@ -434,6 +453,8 @@ class Role(WarpSimulation):
         text = ir.StringAttr(op.attributes["asm_string"]).value
         if text.startswith(("wgmma.fence", "wgmma.wait_group")):
             return [list(operands)]
+        if text.startswith("st.async"):
+            return self.send(operands, mask)
         if "atom.relaxed.gpu.global.add.u64 $0, [$1], 1;" in text:
             return self.llvm_atomicrmw(op, [operands[0], np.int64(1)], mask)
         if "atom.relaxed.gpu.global.cas.b64 seen, [$0], seen, $2;" in text:

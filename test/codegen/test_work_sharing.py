@@ -1,14 +1,18 @@
-"""What several blocks share: the terms of a tile, by clusters that share the columns, too, and by runs of steps (stream-K); tiles of the lhs."""
+"""What several blocks share: the terms of a tile, by clusters that share the columns, too, and by runs of steps (stream-K); tiles of the lhs; both."""
 
+import dataclasses
 import re
 
 import pytest
+import torch
 from contractions import contraction
 from kernels import TARGET, build, matmul
 from test_wgmma import GELU, assembled, launches, products
+from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
 from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.target import TARGETS
 
 SIZES = {"m": 600, "n": 1000, "k": 2056}
 
@@ -86,3 +90,79 @@ def test_blocks_share_tiles_of_the_lhs(tile_n, cluster, layout):
     share = schedule.tile_m // cluster
     assert f"[64, {share}]" in built.gpu if layout == "mk" else "[64, 64]" in built.gpu
     assert built.count(r"cp\.async\.bulk\.tensor[^;]*multicast") == (1 if layout == "mk" else share // 64) and f"[64, {tile_n}]" in built.gpu
+
+
+def both(m: int, n: int, split: int, cluster: int, consumers: int = 2, stages: int = 4, **knobs) -> Wgmma:
+    return Wgmma(m, n, stages, consumers, persistent=False, split=split, cluster=cluster, **knobs)
+
+
+def parts(m: int, n: int, parts: int, consumers: int = 2, stages: int = 4, **knobs) -> Wgmma:
+    return Wgmma(m, n, stages, consumers, parts=parts, stream=True, **knobs)
+
+
+def layer(x, w, bias, added):
+    return torch.relu(torch.nn.functional.linear(x, w, bias) + added)
+
+
+@pytest.mark.covering(most=4)
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("m, n, k, schedule", [
+    (200, 160, 520, both(128, 64, 2, 2, spread=True)), (130, 256, 520, both(64, 64, 2, 2, 1, across=True, spread=True)),
+    (250, 120, 400, both(128, 64, 3, 2)), (100, 250, 400, both(64, 64, 2, 4, 1, 6, across=True)),
+    (130, 100, 520, both(128, 128, 2, 1, spread=True, sends=True)), (70, 33, 700, both(64, 64, 2, 1, 1, spread=True, sends=True)),
+    (130, 250, 700, both(128, 128, 4, 1, spread=True, sends=True)), (250, 160, 520, both(128, 64, 2, 2, spread=True, sends=True)),
+    (130, 128, 520, parts(128, 64, 3)), (200, 64, 520, parts(128, 64, 3, cluster=2)), (120, 128, 700, parts(64, 64, 2, 1, cluster=2, across=True)),
+    (128, 520, 520, Wgmma(64, 32, 4, 1, cluster=2, across=True, stream=True)),
+], ids=lambda x: f"k{x.split}c{x.cluster}p{x.parts}{'s' * x.sends}" if isinstance(x, Wgmma) else str(x))
+def test_numbers(monkeypatch, m, n, k, schedule, early):
+    """Whenever copies and sums arrive."""
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=12))
+    torch.manual_seed(5)
+    args = (torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16() / 8, torch.randn(n).bfloat16(), torch.randn(m, n).bfloat16())
+    result, expected = SimulatedModel(layer, args, choose=lambda kernel: schedule, early=early)(*args), layer(*(a.double() for a in args))
+    assert ((result.double() - expected).abs() / (expected.abs() + 1)).max() < 2 ** -7
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("layout", ["nk", "kn"])
+@pytest.mark.parametrize("schedule", [
+    both(128, 128, 2, 2, spread=True), both(128, 160, 2, 2, across=True, spread=True), both(256, 128, 3, 2, across=True, spread=True),
+    both(128, 128, 2, 4, across=True, spread=True, sends=True), both(128, 128, 2, 1, spread=True, sends=True),
+    both(128, 256, 4, 1, stages=2, spread=True, sends=True), both(256, 128, 2, 1, stages=2, spread=True, sends=True), both(128, 192, 2, 2, across=True),
+], ids=lambda x: f"{x.tile_m}x{x.tile_n}k{x.split}c{x.cluster}{'s' * x.sends}" if isinstance(x, Wgmma) else "")
+def test_blocks_share_tiles_and_terms(schedule, layout):
+    built = build(kernel(layout, {**SIZES, "n": 1024}), "wgmma", schedule)
+    assembled(built)
+    assert f"cluster = [{schedule.blocks}, 1, 1]" in built.gpu and launches(built) == 1
+    assert (".multicast" in built.ptx) == (schedule.cluster > 1)
+    # A thread sends 16 bytes for each 8 columns and 64 rows, but of its own share, and else reads as much of the others'.
+    pieces, (split, share) = schedule.tile_n // 8 * (schedule.rows // 64), (schedule.split, schedule.share)
+    read = (split - (schedule.tile_n == share * split)) * share // 8 * (schedule.rows // 64) if schedule.spread else pieces * (split - 1)
+    assert built.count(r"st\.async\.weak\.shared::cluster\S*\.v4\.b32") == pieces * schedule.sends
+    assert built.count(r"ld\.shared::cluster\.v4") == read * (not schedule.sends)
+    # The barriers of a cluster, for both of its roles: at the beginning, where sums are read, and in the end, unless nobody asks for what a block has.
+    assert built.count(r"barrier\.cluster\.arrive") == 1 + (not schedule.sends) * 2 + (not schedule.sends or schedule.cluster > 1)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("layout", ["nk", "kn"])
+@pytest.mark.parametrize("schedule", [
+    parts(128, 128, 2, stages=6), parts(128, 128, 2, stages=6, cluster=2), parts(128, 256, 3, cluster=2, across=True), parts(256, 128, 4),
+], ids=lambda s: f"{s.tile_m}x{s.tile_n}p{s.parts}c{s.cluster}")
+def test_parts_come_through_the_workspace(schedule, layout):
+    built = build(kernel(layout, {**SIZES, "n": 1024}), "wgmma", schedule)
+    assembled(built)
+    blocks = schedule.parts * -(-600 // schedule.tile_m // schedule.sharing[1]) * (1024 // schedule.tile_n // schedule.sharing[0]) * schedule.cluster
+    assert f"memref<{blocks * schedule.tile_m * schedule.tile_n}xf32>" in built.gpu and f"memref<{blocks * schedule.consumers}xi32>" in built.gpu
+    assert f"grid = [{blocks}, 1, 1]" in built.gpu and launches(built) == 2 and (".multicast" in built.ptx) == (schedule.cluster > 1)
+    assert built.count(r"st\.release\.gpu") == built.count(r"ld\.acquire\.gpu") == 1
+
+
+def test_what_cannot_be_shared_twice_is_refused():
+    for schedule, why in (
+        (both(128, 64, 5, 2, spread=True), "cannot split"), (both(128, 96, 2, 1, spread=True, sends=True), "one share"),
+        (both(128, 64, 2, 1, sends=True), "one share"),
+        (parts(128, 64, 3), "cannot deal out"), (parts(64, 64, 2, 1, split=2), "cannot deal out"),
+    ):
+        with pytest.raises(CompileError, match=why):
+            build(kernel(), "wgmma", schedule)

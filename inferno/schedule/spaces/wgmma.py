@@ -15,7 +15,7 @@ from inferno.schedule.short_sums import fits_ends, with_few_terms
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import CANDIDATES, candidates, slots_to_bring
 from inferno.schedule.wgmma_cost import estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, has_parts, lies_inside, precision, raw_bytes, splits, streams, supported
+from inferno.schedule.wgmma_schedule import Wgmma, fit, has_parts, lies_inside, precision, raw_bytes, splits, streams, supported, takes_shares
 from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -123,13 +123,13 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     deals = has_parts(s, tiling, bit_width(c.lhs.element) // 8, target) if s.parts else streams(s, tiling, target)
     if (s.stream or s.parts) and (s.pingpong or s.split > 1 or not s.persistent or not deals):
         return False
-    if s.spread and (s.split == 1 or s.tile_n % s.share):
+    if (s.spread or s.sends) and not (s.spread and takes_shares(s)):
         return False
     if s.pingpong and (s.consumers != 2 or not s.persistent or s.split > 1):
         return False
     if s.split > 1:
         # The other blocks' sums lie in the slots.
-        if s.blocks > 8 or s.persistent or s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row:
+        if s.blocks > 8 or s.persistent or (not s.sends and s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row):
             return False
         steps = tiling.k_steps(depth)
         return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps
