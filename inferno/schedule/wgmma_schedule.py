@@ -41,8 +41,8 @@ class Wgmma:
     ``persistent`` blocks walk over tiles, down columns of ``group`` tiles, so that blocks that run together share operands in L2.
     ``buffers`` for results a consumer.
     ``split`` blocks of a cluster share the terms of one tile, or of ``cluster`` tiles each, and add up in the first one's registers: for few, long
-    sums.  With ``spread`` each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.  With ``sends`` they do
-    not read each other's sums when all are there, but write theirs to where the one that adds them waits.
+    sums.  With ``spread`` each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.
+    With ``sends`` they do not read each other's sums when all are there, but write theirs to where the one that adds them waits.
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which

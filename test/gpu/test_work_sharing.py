@@ -1,5 +1,5 @@
 """Contractions whose tiles' terms several blocks share against float64, bit for bit the same at each call: by clusters that share the
-columns, too, and by runs of steps (stream-K), also with several streams and in CUDA graphs; and those that share tiles of the lhs."""
+columns, too, and by runs of steps (stream-K), also with several streams and in CUDA graphs; those that share tiles of the lhs; and both."""
 
 import pytest
 import torch
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
 
 
-def spread(m, n, split, consumers=2, stages=4):
-    return Wgmma(m, n, stages, consumers, persistent=False, split=split, spread=True)
+def spread(m, n, split, consumers=2, stages=4, **knobs):
+    return Wgmma(m, n, stages, consumers, persistent=False, split=split, spread=True, **knobs)
 
 
 def stream(m, n, stages=4, consumers=2, **knobs):
@@ -64,8 +64,24 @@ def test_batches_share_the_last_tiles():
     right(stream(128, 128), torch.matmul, (5, 600, 264), (5, 264, 1032))
 
 
-def test_streams_and_graphs_share_no_flags():
-    compiled, args = right(stream(128, 128), gelu, (1800, 1000), (2600, 1000), (1800, 2600))
+@pytest.mark.parametrize("m, k, n, schedule", [
+    (1024, 8192, 1024, spread(128, 128, 2, cluster=2)), (300, 2056, 1000, spread(128, 160, 2, cluster=2, across=True)),
+    (500, 1000, 520, spread(128, 64, 4, cluster=2)), (250, 1544, 264, Wgmma(128, 64, 6, 2, persistent=False, split=3, cluster=2)),
+    (1024, 8192, 1024, spread(128, 128, 2, sends=True)), (200, 1000, 520, spread(128, 256, 4, stages=2, sends=True)),
+    (137, 520, 264, spread(64, 64, 2, 1, 8, sends=True)), (500, 1000, 520, spread(128, 128, 2, cluster=4, sends=True)),
+    (1024, 8192, 1024, stream(128, 128, 6, parts=2)), (1024, 8192, 1024, stream(128, 128, 6, parts=2, cluster=2)),
+    (500, 2000, 1032, stream(128, 128, 6, parts=4, cluster=2)), (256, 3000, 2048, stream(256, 128, parts=5, cluster=2, across=True)),
+    (1800, 328, 5000, stream(128, 128, 6, cluster=2)),
+])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_blocks_share_tiles_and_terms(m, k, n, schedule, dtype):
+    right(schedule, gelu, (m, k), (n, k), (m, n), dtype=dtype)
+
+
+@pytest.mark.parametrize("schedule", [stream(128, 128), stream(128, 128, 6, parts=2, cluster=2)], ids=["runs", "parts"])
+def test_streams_and_graphs_share_no_flags(schedule):
+    sizes = (1800, 2600) if not schedule.parts else (1024, 1024)
+    compiled, args = right(schedule, gelu, (sizes[0], 1000), (sizes[1], 1000), sizes)
     expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
     torch.cuda.synchronize()
     results = []

@@ -13,8 +13,11 @@ from kernels import choose, matmul
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.spaces.wgmma import valid
 from inferno.schedule.wgmma import choose as choose_wgmma
+from inferno.schedule.wgmma import every
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import find_target
 
 
@@ -160,3 +163,25 @@ def test_the_attribute_round_trips():
     with idle_context():
         schedule = Wgmma(128, 128, 6, 2, cluster=2, pingpong=True)
         assert from_attribute(to_attribute(schedule)) == schedule
+
+
+@pytest.mark.parametrize("m, k, n", [(1024, 8192, 1024), (512, 8192, 1024), (256, 11008, 4096)])
+def test_tiles_and_terms_are_shared_where_all_blocks_run_at_once(m, k, n, monkeypatch):
+    """An H200 runs 66 clusters of two blocks, 30 of four."""
+    text = matmul(m, n, k, "bf16", rhs="n,k")
+    usual = choose(text, "wgmma")
+    assert not (usual.sends or usual.parts) and min(usual.split, usual.cluster) == 1
+    with idle_context(), ir.Location.unknown():
+        module, target = ir.Module.parse(text), find_target("sm_90a")
+        kernel = kernels(module)[0]
+        before = {s for _, s in every(kernel, parse_contraction(kernel), target)}
+        monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+        found = {s for _, s in every(kernel, parse_contraction(kernel), target)} - before
+        assert found == {s for s in found if valid(kernel, s, target)} and choose_wgmma(kernel, target) in {*before, *found}
+    at_once = {1: 132, 2: 66, 4: 30, 6: 17, 8: 15}
+    for s in found:
+        assert s.parts or s.sends or (s.split > 1 and s.cluster > 1) or s.bring
+        tiles = -(-m // (s.tile_m * s.sharing[1])) * -(-n // (s.tile_n * s.sharing[0]))
+        assert not (s.parts or s.split > 1) or tiles * max(1, s.parts) <= at_once.get(s.blocks, 39)
+    assert {(s.parts > 0, s.cluster > 1) for s in found if s.parts} == {(True, False), (True, True)} and any(s.sends for s in found)
+    assert any(s.split > 1 and s.cluster > 1 for s in found)
