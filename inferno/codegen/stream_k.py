@@ -7,7 +7,7 @@ row, are cut into equal runs, one for each block, a tile long at least and less 
 beginning of another.  The block with a tile's end leaves its sums in the workspace and raises a flag; that is the first thing it does, so
 the one with the beginning, which comes to it last, finds them there, adds them and finishes the tile: always the same two sums.
 Where there are fewer tiles than blocks runs are shorter than a tile, and those of its middle leave their sums like that of its end.
-With ``parts`` each tile is dealt out to as many blocks, evenly, all of which run at once.
+With ``parts`` each tile is dealt out to as many blocks, all of which run at once, evenly but for a ``lead`` of the one that adds the others' sums.
 
 Blocks of a cluster, which share what they copy, have the same runs, of tiles side by side, and each has its place in the workspace.
 
@@ -46,7 +46,7 @@ class StreamEmitter(Emitter):
         super().prepare()
         s = self.schedule
         at_once = clusters_at_once(s.cluster, self.target.multiprocessors)
-        dealt = parts_run_at_once(s.parts, self.tiles, self.steps, at_once) if s.parts else deals(self.tiles, self.steps, at_once)
+        dealt = parts_run_at_once(s, self.tiles, self.steps, at_once) if s.parts else deals(self.tiles, self.steps, at_once)
         if self.contraction.varies or s.split > 1 or s.pingpong or not s.persistent or not dealt:
             raise CompileError(f"@{self.name}: {s} cannot deal out {self.steps} steps of {self.tiles} tiles")
         self.workers = s.parts * self.tiles or at_once
@@ -101,11 +101,12 @@ class StreamEmitter(Emitter):
 
     def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
         """Whole tiles, and then those that this block has steps of, ``self.first`` to ``self.end``."""
-        words, parts = self.words, self.schedule.parts
+        words, parts, lead = self.words, self.schedule.parts, self.schedule.lead
         if parts:
-            each = ceildiv(self.steps, parts)
-            self.first = words.mul(words.rem(self.worker, parts), each)
-            self.end = words.min(words.add(self.first, each), self.steps)
+            each, part = ceildiv(self.steps - lead, parts), words.rem(self.worker, parts)
+            begin = words.add(words.mul(part, each), lead)
+            self.first = words.select(words.equal(part, 0), 0, begin) if lead else begin
+            self.end = words.min(words.add(begin, each), self.steps)
             body(words.div(self.worker, parts), *carried)
             return
         (rounds, whole), (begin, end) = self.whole, self.run

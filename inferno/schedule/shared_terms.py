@@ -19,10 +19,12 @@ from inferno.symbolic import hint
 from inferno.target import Target
 
 _TOGETHER = ((1, False), (2, False), (2, True), (4, False), (4, True))  # blocks that share tiles, and whether those lie side by side
+_LEAD = 8  # steps in which others' sums arrive, 4000 to 8000 clocks of tiles of 128x128 to 128x256 (an estimate)
 FORMS = (
     *(Wgmma(cluster=n, across=across, split=split, spread=True, sends=sends, persistent=False)
       for (n, across), split, sends in itertools.product(_TOGETHER, range(2, 9), (True, False)) if n * split <= 8 and (n > 1 or sends)),
-    *(Wgmma(cluster=n, across=across, parts=parts, stream=True) for (n, across), parts in itertools.product(_TOGETHER, range(2, 7))),
+    *(Wgmma(cluster=n, across=across, parts=parts, lead=lead, stream=True)
+      for (n, across), parts, lead in itertools.product(_TOGETHER, range(2, 7), (0, _LEAD))),
 )
 
 

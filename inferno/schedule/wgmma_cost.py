@@ -169,7 +169,7 @@ def estimate(
     # What of a tile's end is not hidden behind the next one's products.
     shown = 0 if s.pingpong or (short and ends_beside(s, rounds)) else _SHOWN[bool(written_in_lines(c, tiling, s))]
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
-    steps = ceil(at(tiling.k_steps(depth)) / (s.parts or s.split))
+    steps = ceil((at(tiling.k_steps(depth)) - s.lead) / (s.parts or s.split))
     clocks = rounds * steps * step + finish * (1 + shown * (rounds - 1))
     sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
@@ -181,7 +181,7 @@ def estimate(
         after = FEW_EXCHANGE + (s.split - 1) * sums * warps / FEW_EXCHANGE_RATE
     clocks *= _WIDE_PARTS if s.split > 1 and width == 4 and not s.registers else 1
     if s.parts:
-        clocks += _LEAVE + sums / STORE_RATE + (s.parts - 1) * sums / _FIND_RATE
+        clocks += max(s.lead * step, _LEAVE + sums / STORE_RATE) + (s.parts - 1) * sums / _FIND_RATE
     elif s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
     clocks += rounds * clocks_of_shared_rows(s, tiling) if short else 0

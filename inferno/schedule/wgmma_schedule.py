@@ -46,7 +46,8 @@ class Wgmma:
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which
-    come through the workspace.  With ``parts`` all tiles are dealt out, each to so many blocks, or clusters that share tiles.
+    come through the workspace.  With ``parts`` all tiles are dealt out, each to so many blocks, or clusters that share tiles; the first of them has
+    ``lead`` steps more, while the others' sums are on their way.
     ``panel``: columns that a box of the rhs has where n is innermost.  ``inside``: the last tile's rows begin where they all lie in
     the tensor; some are computed twice, and written twice alike.
     ``swapped``: the sides of the contraction have each other's place: rows of the results are a tile's columns, of which there may be any
@@ -93,6 +94,7 @@ class Wgmma:
     by_threads: bool = False
     kept: int = 0
     parts: int = 0
+    lead: int = 0
     sends: bool = False
 
     @property
@@ -248,10 +250,10 @@ def deals(tiles: Int, steps: Int, blocks: int) -> bool:
     return isinstance(tiles, int) and isinstance(steps, int) and (tiles >= blocks or (_RUNS * tiles >= blocks and steps >= 32))
 
 
-def parts_run_at_once(parts: int, tiles: Int, steps: Int, blocks: int) -> bool:
+def parts_run_at_once(s: Wgmma, tiles: Int, steps: Int, blocks: int) -> bool:
     """Whether so many blocks, or clusters, are enough for all parts of all tiles, of which each has steps."""
-    known = parts > 1 and isinstance(tiles, int) and isinstance(steps, int)
-    return known and parts * tiles <= blocks and (parts - 1) * ceil(steps / parts) < steps
+    known = s.parts > 1 and s.lead >= 0 and isinstance(tiles, int) and isinstance(steps, int)
+    return known and s.parts * tiles <= blocks and s.lead + (s.parts - 1) * ceil((steps - s.lead) / s.parts) < steps
 
 
 def streams(s: Wgmma, tiling: Tiling, target: Target) -> bool:
@@ -269,7 +271,7 @@ def takes_shares(s: Wgmma) -> bool:
 
 
 def has_parts(s: Wgmma, tiling: Tiling, width: int, target: Target) -> bool:
-    """Whether ``parts`` of all tiles run at once, and each is of a few terms."""
+    """Whether ``parts`` of all tiles run at once, each is of a few terms, and a thread holds its sums beside those it reads (160 of 256x160 spill)."""
     (lhs, rhs), steps = s.sharing, tiling.k_steps(s.chunks * s.row // width)
     tiles, at_once = tiling.tiles(s.tile_m * rhs, s.tile_n * lhs), clusters_at_once(s.cluster, target.multiprocessors)
-    return s.stream and parts_run_at_once(s.parts, tiles, steps, at_once) and steps >= 4 * s.parts
+    return s.stream and s.rows * s.tile_n <= 128 * 128 and parts_run_at_once(s, tiles, steps, at_once) and steps >= s.lead + 4 * s.parts

@@ -111,7 +111,7 @@ def layer(x, w, bias, added):
     (250, 120, 400, both(128, 64, 3, 2)), (100, 250, 400, both(64, 64, 2, 4, 1, 6, across=True)),
     (130, 100, 520, both(128, 128, 2, 1, spread=True, sends=True)), (70, 33, 700, both(64, 64, 2, 1, 1, spread=True, sends=True)),
     (130, 250, 700, both(128, 128, 4, 1, spread=True, sends=True)), (250, 160, 520, both(128, 64, 2, 2, spread=True, sends=True)),
-    (130, 128, 520, parts(128, 64, 3)), (200, 64, 520, parts(128, 64, 3, cluster=2)), (120, 128, 700, parts(64, 64, 2, 1, cluster=2, across=True)),
+    (130, 128, 520, parts(128, 64, 3)), (200, 64, 520, parts(128, 64, 2, cluster=2, lead=2)), (120, 128, 700, parts(64, 64, 2, 1, cluster=2, across=True)),
     (128, 520, 520, Wgmma(64, 32, 4, 1, cluster=2, across=True, stream=True)),
 ], ids=lambda x: f"k{x.split}c{x.cluster}p{x.parts}{'s' * x.sends}" if isinstance(x, Wgmma) else str(x))
 def test_numbers(monkeypatch, m, n, k, schedule, early):
@@ -147,7 +147,7 @@ def test_blocks_share_tiles_and_terms(schedule, layout):
 @pytest.mark.covering
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule", [
-    parts(128, 128, 2, stages=6), parts(128, 128, 2, stages=6, cluster=2), parts(128, 256, 3, cluster=2, across=True), parts(256, 128, 4),
+    parts(128, 128, 2, stages=6), parts(128, 128, 2, stages=6, cluster=2), parts(128, 256, 3, cluster=2, across=True, lead=8), parts(256, 128, 4),
 ], ids=lambda s: f"{s.tile_m}x{s.tile_n}p{s.parts}c{s.cluster}")
 def test_parts_come_through_the_workspace(schedule, layout):
     built = build(kernel(layout, {**SIZES, "n": 1024}), "wgmma", schedule)
@@ -162,7 +162,7 @@ def test_what_cannot_be_shared_twice_is_refused():
     for schedule, why in (
         (both(128, 64, 5, 2, spread=True), "cannot split"), (both(128, 96, 2, 1, spread=True, sends=True), "one share"),
         (both(128, 64, 2, 1, sends=True), "one share"),
-        (parts(128, 64, 3), "cannot deal out"), (parts(64, 64, 2, 1, split=2), "cannot deal out"),
+        (parts(128, 64, 3), "cannot deal out"), (parts(256, 128, 2, lead=32), "cannot deal out"), (parts(64, 64, 2, 1, split=2), "cannot deal out"),
     ):
         with pytest.raises(CompileError, match=why):
             build(kernel(), "wgmma", schedule)

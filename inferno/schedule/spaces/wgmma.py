@@ -106,6 +106,12 @@ def _rewritten(tiling: Tiling) -> bool:
     return tiling.lhs.raw is not None or tiling.rhs.raw is not None
 
 
+def _deals(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
+    if s.parts:
+        return has_parts(s, tiling, bit_width(c.lhs.element) // 8, target)
+    return s.stream and s.lead == 0 and streams(s, tiling, target)
+
+
 def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     """Whether the generator's rules hold: registers, shared memory, and how tiles, clusters and parts divide."""
     depth = s.row // (bit_width(c.lhs.element) // 8)
@@ -120,8 +126,7 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     if s.bring and s.bring not in slots_to_bring(s, c, tiling):
         return False
-    deals = has_parts(s, tiling, bit_width(c.lhs.element) // 8, target) if s.parts else streams(s, tiling, target)
-    if (s.stream or s.parts) and (s.pingpong or s.split > 1 or not s.persistent or not deals):
+    if (s.stream or s.parts or s.lead) and (s.pingpong or s.split > 1 or not s.persistent or not _deals(s, c, tiling, target)):
         return False
     if (s.spread or s.sends) and not (s.spread and takes_shares(s)):
         return False
