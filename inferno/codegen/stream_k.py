@@ -26,7 +26,7 @@ from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import (
-    Device, Words, device_kernel, integer_type, loop, only_if, operation, special_register, store, widen_pointer,
+    Device, Words, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store, widen_pointer,
 )
 from inferno.codegen.wgmma import Emitter
 from inferno.codegen.wgmma_registers import RegisterEmitter
@@ -183,10 +183,8 @@ class StreamEmitter(Emitter):
         than tiles."""
         words, parts = self.words, self.schedule.parts
         if parts:
-            following = words.add(self.worker, 1)
-            if parts == 2:
-                return self.add_worker(following, sums)
-            return loop(words, following, words.add(self.worker, parts), 1, list(sums), lambda other, *sums: self.add_worker(other, sums))
+            end = opaque(words, words.add(self.worker, parts))  # a loop also of one: otherwise all that is read is held at once, which spills
+            return loop(words, words.add(self.worker, 1), end, 1, list(sums), lambda other, *sums: self.add_worker(other, sums))
         each, more = self.runs
         if each >= self.steps:
             return self.add_worker(words.add(self.worker, 1), sums)

@@ -166,3 +166,13 @@ def test_what_cannot_be_shared_twice_is_refused():
     ):
         with pytest.raises(CompileError, match=why):
             build(kernel(), "wgmma", schedule)
+
+
+def test_the_end_of_a_tile_has_registers_beside_others_sums():
+    body = """%z0 = arith.extf %e0 : bf16 to f32
+      %z1 = arith.extf %e1 : bf16 to f32
+      %t0 = arith.addf %s, %z0 : f32
+      %t1 = arith.addf %t0, %z1 : f32
+      %y0 = arith.truncf %t1 : f32 to bf16"""
+    text = contraction({**SIZES, "n": 1024}, "mk", "nk", "mn", results=("bf16",), extras=(("n", "bf16"), ("mn", "bf16")), body=body)
+    assembled(build(text, "wgmma", parts(256, 128, 2)))
