@@ -61,11 +61,11 @@ class SplitSums:
             self.epilogue.emit([found[i:i + count] for i in range(0, len(found), count)])
 
     def send_shares(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
-        """``add_up_shares``, but nobody waits until all blocks have their sums: each writes them to the others' shared memory, to places that nothing else
-        has, in the order of the blocks behind it, and waits for what is sent to it."""
+        """``add_up_shares``, but nobody waits until all blocks have their sums: each writes them to the others' shared memory, where results are staged
+        later, in the order of the blocks behind it, and waits for what is sent to it."""
         words, threads, share, split = self.words, 128 * self.readers, self.schedule.share, self.schedule.split
         member, width = words.sub(self.thread, 128 * self.helpers), share // 8
-        own = words.add(words.add(self.device.shared, self.layout.sums), words.shl(member, 4))
+        own = words.add(words.add(self.device.shared, self.layout.results), words.shl(member, 4))
         places = [(block, j) for block in range(len(sums)) for j in range(width)]
 
         def place(distance: Integer, number: int) -> Integer:
@@ -87,6 +87,7 @@ class SplitSums:
             for distance in range(1, split):
                 parts = [x for n in range(len(places)) for x in lanes_of(load_shared(words, place(distance, n), ir.F32Type.get(), 4))]
                 totals = [arith.addf(x, y) for x, y in zip(totals, parts)]
+            self.meet_consumers()
             self.epilogue.emit([totals[i:i + 4 * width] for i in range(0, len(totals), 4 * width)])
         self.arrived.wait(0, 0)  # what is sent needs this block's shared memory, whether it is read or not
 

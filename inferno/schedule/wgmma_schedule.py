@@ -29,7 +29,6 @@ class Shared:
     barriers: int
     total: int
     brought: int = 0
-    sums: int = 0
 
 
 @dataclass(frozen=True)
@@ -142,12 +141,11 @@ class Wgmma:
         slots = self.stages * self.chunks * self.row
         rhs = _aligned(slots * self.lhs_height)
         results = rhs + _aligned((self.kept * self.row or slots) * (rhs_height or self.tile_n))
-        brought = results + self.consumers * self.staging
+        brought = results + max(self.consumers * self.staging, self.sent)  # sums are sent to where results are staged later
         raw = brought + self.consumers * self.bring * 64 * ROW
-        sums = raw + self.raw * raw_bytes
-        barriers = sums + self.sent
+        barriers = raw + self.raw * raw_bytes
         total = barriers + 16 * self.stages + 16 + 16 * self.raw + 16 * self.consumers * self.bring + (8 if self.kept or self.sends else 0)
-        return Shared(0, rhs, results, raw, barriers, total, brought, sums)
+        return Shared(0, rhs, results, raw, barriers, total, brought)
 
 
 def _aligned(size: int) -> int:
