@@ -131,7 +131,7 @@ def test_numbers(monkeypatch, m, n, k, schedule, early):
     both(128, 256, 4, 1, stages=2, spread=True, sends=True), both(256, 128, 2, 1, stages=2, spread=True, sends=True), both(128, 192, 2, 2, across=True),
 ], ids=lambda x: f"{x.tile_m}x{x.tile_n}k{x.split}c{x.cluster}{'s' * x.sends}" if isinstance(x, Wgmma) else "")
 def test_blocks_share_tiles_and_terms(schedule, layout):
-    built = build(kernel(layout, {**SIZES, "n": 1024}), "wgmma", schedule)
+    built = build(kernel(layout, {**SIZES, "m": 1000, "n": 1024}), "wgmma", schedule)
     assembled(built)
     assert f"cluster = [{schedule.blocks}, 1, 1]" in built.gpu and launches(built) == 1
     assert (".multicast" in built.ptx) == (schedule.cluster > 1)
@@ -150,9 +150,9 @@ def test_blocks_share_tiles_and_terms(schedule, layout):
     parts(128, 128, 2, stages=6), parts(128, 128, 2, stages=6, cluster=2), parts(128, 256, 3, cluster=2, across=True, lead=8), parts(256, 128, 4),
 ], ids=lambda s: f"{s.tile_m}x{s.tile_n}p{s.parts}c{s.cluster}")
 def test_parts_come_through_the_workspace(schedule, layout):
-    built = build(kernel(layout, {**SIZES, "n": 1024}), "wgmma", schedule)
+    built = build(kernel(layout, {**SIZES, "m": 1000, "n": 1024}), "wgmma", schedule)
     assembled(built)
-    blocks = schedule.parts * -(-600 // schedule.tile_m // schedule.sharing[1]) * (1024 // schedule.tile_n // schedule.sharing[0]) * schedule.cluster
+    blocks = schedule.parts * -(-1000 // (schedule.tile_m * schedule.sharing[1])) * (1024 // schedule.tile_n // schedule.sharing[0]) * schedule.cluster
     assert f"memref<{blocks * schedule.tile_m * schedule.tile_n}xf32>" in built.gpu and f"memref<{blocks * schedule.consumers}xi32>" in built.gpu
     assert f"grid = [{blocks}, 1, 1]" in built.gpu and launches(built) == 2 and (".multicast" in built.ptx) == (schedule.cluster > 1)
     assert built.count(r"st\.release\.gpu") == built.count(r"ld\.acquire\.gpu") == 1
