@@ -69,8 +69,8 @@ def test_batches_share_the_last_tiles():
     (500, 1000, 520, spread(128, 64, 4, cluster=2)), (250, 1544, 264, Wgmma(128, 64, 6, 2, persistent=False, split=3, cluster=2)),
     (1024, 8192, 1024, spread(128, 128, 2, sends=True)), (200, 1000, 520, spread(128, 256, 4, stages=2, sends=True)),
     (137, 520, 264, spread(64, 64, 2, 1, 8, sends=True)), (500, 1000, 520, spread(128, 128, 2, cluster=4, sends=True)),
-    (1024, 8192, 1024, stream(128, 128, 6, parts=2)), (1024, 8192, 1024, stream(128, 128, 6, parts=2, cluster=2)),
-    (500, 2000, 1032, stream(128, 128, 6, parts=4, cluster=2)), (256, 3000, 2048, stream(256, 128, parts=5, cluster=2, across=True)),
+    (1024, 8192, 1024, stream(128, 128, 6, parts=2)), (1024, 8192, 1024, stream(128, 128, 6, parts=2, lead=8, cluster=2)),
+    (500, 2000, 1000, stream(128, 128, 6, parts=4, cluster=2)), (256, 3000, 2048, stream(256, 128, parts=5, cluster=2, across=True)),
     (2000, 328, 5000, stream(128, 128, 6, cluster=2)),
 ])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
