@@ -10,17 +10,20 @@ SHARED = 48 * 1024  # bytes of a block's rows
 # lines with those of other blocks, which are there at the same time: 32768 columns of 1024 in float32 took 231 us by 32 bytes, element by element 1.6 ms.
 _WIDEST, _WHOLE, _NARROWEST = 128, 32, 8
 _SPARSE = 8  # places for each update, from which on it is better to update memory
-# Rows for each row that is added to them, and the other way round, on average, from which on the same is true: a list is walked one by one; and threads, that
-# each have 16 bytes of the result.
-_SPARSE_ROWS, _LONG, _FEW = 16, 64, 1 << 16
+_EMPTY = 2  # rows for each that is added to them, from which on the order of these is not worth a look at all of the others
 # Rows of fewer elements are added as single ones are; so few rows one after the other; and the most bytes of float32 that sums of 16-bit floats are made in.
 _SHORT, _IN_ORDER, _TOTALS = 4, 64, 1 << 28
 MULTIPROCESSORS = 132  # where it is not known yet
-# Microseconds: of five launches that put updates in order, of an update, and of a byte that is read or written.  An estimate, no GPU has run it yet.
-_ORDER_CALL, _ORDERED, _BYTE = 10.0, 3e-5, 1 / 4e6
-# And of atomic additions: of a call, an element, one of 32 bits or more that they are added to, and a narrower one.  (On an H200 of bf16 16.8M added to 5M took
-# 46 us, 32M to 320000 52, 67M to 8.4M 140, and in float32 198; but 16.6M in float32 to 131072 103.)
-_ATOMIC_CALL, _ADDED, _RECEIVING, _NARROW_RECEIVING = 7.0, 1.5e-6, 1.9e-6, 3.8e-6
+# Microseconds: of the launches that put updates in order, of an update, of one whose row is counted in a line with others, and of a byte that is read or
+# written.  65536 rows that go anywhere took an H100 so long, beside atomic additions: of 512x256 f32 41.4 us and 42.2, 512x1024 114 and 150, 4096x256 40.2 and
+# 42.4, 50257x256 75.3 and 99.5, 50257x1024 261 and 439; but of 512x64 22.2 and 9.5, 4096x64 16.0 and 8.5, 50257x64 29.2 and 18.6.  In bf16 26.9 and 30.7,
+# 68.0 and 118, 20.5 and 34.8, 44.7 and 118, 137 and 538; 22.8 and 10.1, 15.3 and 9.6, 18.0 and 21.9.
+_ORDER_CALL, _ORDERED, _COUNTED, _BYTE = 5.5, 6e-5, 1.5e-3, 3.7e-7
+# And of atomic additions: of a call, of an element, and of each of a row's updates (all to one row of 256 columns or 1024 took 640 us to 690, of 64 312), by
+# columns, up to so many.  What does not stay in the L2 cache (bytes) is read at two thirds of memory's pace.
+_ATOMIC_CALL, _ADDED, _MET, _TOGETHER, _CACHED = 3.0, 1.65e-6, 7.5e-5, 128, 48e6
+_EVEN = 1.05  # where both are as fast, it is in order: what may all go to one row then takes no longer, where additions take 15 times as long
+_COUNTS = 32  # rows whose counts are a line of memory
 
 
 def side_by_side(outer: int, places: int, inner: int, held: int, size: int, multiprocessors: int = MULTIPROCESSORS) -> int | None:
@@ -39,22 +42,34 @@ def worthwhile(outer: int, filled: int, places: int, updates: int, inner: int, c
     return _SPARSE * updates * filled >= places * outer and 2 * outer * -(-inner // columns) >= multiprocessors
 
 
-def worthwhile_lists(rows: int, columns: int, count: int, lanes: int) -> bool:
-    """Whether ``count`` rows that are added to ``rows`` others are added by these, each with a list of what goes to it, ``lanes`` of its elements a thread."""
-    return lanes > 1 and _SPARSE_ROWS * count >= rows and count <= _LONG * rows and rows * columns >= _FEW * lanes
-
-
 def worthwhile_sums(rows: int, columns: int, count: int, width: int) -> bool:
     """Whether ``count`` rows of ``columns`` elements, of ``width`` bytes each, are added to ``rows`` others in memory by a kernel that computes them, too."""
     return columns >= _SHORT and count > _IN_ORDER and (width >= 4 or 4 * rows * columns <= _TOTALS)
 
 
-def worthwhile_order(rows: int, columns: int, count: int, width: int, lanes: int) -> bool:
+def worthwhile_order(rows: int, columns: int, count: int, width: int, lanes: int, begins: bool = True, read: int | None = None) -> bool:
     """Whether ``count`` rows of ``columns`` elements, of ``width`` bytes each, are put in order by which of ``rows`` others they are added to, instead of being
-    added in memory one by one."""
-    ordered = _ORDER_CALL + count * _ORDERED + (count + 2 * rows) * columns * width * _BYTE
-    atomic = _ATOMIC_CALL + (count * _ADDED + rows * (_RECEIVING if width >= 4 else _NARROW_RECEIVING)) * columns
-    return lanes > 1 and ordered < atomic
+    added in memory one by one, if they go anywhere.  ``begins``: the others are not zeros, or the like; ``read``: bytes that what is added is read from."""
+    if lanes < 2 or not min(rows, columns, count) or (begins and rows > _EMPTY * count):
+        return False
+    read = count * columns * width if read is None else read
+    return _ordered(rows, columns, count, width, begins) < _EVEN * _added(rows, columns, count, width, begins, read)
+
+
+def _ordered(rows: int, columns: int, count: int, width: int, begins: bool) -> float:
+    moved = count + rows + (rows if begins else max(0, rows - count))  # (rows of zeros that get nothing take as long as if they were read)
+    counted = count * min(rows, _COUNTS) / max(rows, _COUNTS)
+    return _ORDER_CALL + count * _ORDERED + counted * _COUNTED + moved * columns * width * _BYTE
+
+
+def _added(rows: int, columns: int, count: int, width: int, begins: bool, read: int) -> float:
+    """Microseconds of atomic additions: the result is written before, and narrow sums are made in float32 and then rounded."""
+    held = max(width, 4)
+    afar = read + rows * columns * held > _CACHED
+    made = rows * ((1 + begins) * width if width >= 4 else 2 * held + (1 + begins) * width) + 2 * held * min(rows, count)
+    each = max(_ADDED, 1.5 * width * _BYTE) if afar else _ADDED
+    alone = count * columns * each + made * columns * _BYTE * (1 if afar else 0.5)
+    return _ATOMIC_CALL + max(alone, count / rows * min(columns, _TOGETHER) * _MET)
 
 
 def is_of_rows(sizes: Sequence[int], strides: Sequence[int], given: Sequence[int], dim: int) -> bool:

@@ -11,8 +11,7 @@ from torch.fx import Node
 
 from inferno.capture import library_grouped, library_sorts
 from inferno.capture.orders import example
-from inferno.scatter_limits import worthwhile_lists, worthwhile_order
-from inferno.settings import settings
+from inferno.scatter_limits import worthwhile_order
 
 aten = torch.ops.aten
 
@@ -21,6 +20,9 @@ SCANS = "torch's library is faster along rows of so many elements"
 # The place of what is added.
 _MEETINGS = {aten.index_add.default: 3, aten.scatter_add.default: 3, aten.embedding_dense_backward.default: 0, aten.scatter.src: 3}
 _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
+_FILLED = {
+    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten.full.default, aten.full_like.default, aten.new_full.default,
+}
 
 # Microseconds on a GPU: of an element that is added to another, by how many neighbours go together, of one that others are added to, and of a call; and
 # of torch's.  On an H200: index_add of 67M to 8.4M elements of float32 198 us and torch's 479, of bf16 179 and 553; 16.8M put to 67M of float32 185
@@ -74,10 +76,10 @@ def _many_meet(node: Node) -> bool:
         places = prod(_sizes(_value(next(i for i in node.args[1] if i is not None))))
         elements = max(elements, places * _together(node, receiving))
     together = _together(node, receiving)
-    if settings().unmeasured and value.dtype.is_floating_point and _is_known(node):
+    if together and value.dtype.is_floating_point and _is_known(node):
         rows, count, width = prod(_sizes(receiving)) // together, elements // together, value.dtype.itemsize
-        vector = gcd(together, 16 // width)
-        if worthwhile_lists(rows, together, count, vector) or worthwhile_order(rows, together, count, width, vector):
+        begins = node.target is not aten.embedding_dense_backward.default and node.args[0].target not in _FILLED
+        if worthwhile_order(rows, together, count, width, gcd(together, 16 // width), begins):
             return False
     lanes = gcd(4, together) if value.dtype.is_floating_point and value.dtype.itemsize <= 4 else 1
     received = prod(_sizes(receiving))
@@ -98,7 +100,8 @@ def _many_reduce(node: Node) -> bool:
 
 def _is_known(node: Node) -> bool:
     """Whether no size varies, and rows are along the first dimension."""
-    if any(isinstance(n, torch.SymInt) for a in (node, *node.all_input_nodes) for n in _value(a).shape):
+    values = [_value(n) for n in (node, *node.all_input_nodes)]
+    if any(not isinstance(v, torch.Tensor) or any(isinstance(n, torch.SymInt) for n in v.shape) for v in values):
         return False
     if node.target in _PUTS:
         return [i is not None for i in node.args[1]] == [True]

@@ -28,7 +28,7 @@ _CHOOSERS = {
         "inferno.schedule.mma", "inferno.schedule.direct_bf16x6", "inferno.schedule.presplit", "inferno.schedule.bf16x6", "inferno.schedule.simt",
         "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.grid_rows", "inferno.schedule.rows", "inferno.schedule.scans",
         "inferno.schedule.select", "inferno.schedule.sorts", "inferno.schedule.scatters", "inferno.schedule.sorted_rows", "inferno.schedule.row_sums",
-        "inferno.schedule.row_lists", "inferno.schedule.boxes", "inferno.schedule.elementwise", "inferno.schedule.universal",
+        "inferno.schedule.boxes", "inferno.schedule.elementwise", "inferno.schedule.universal",
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }

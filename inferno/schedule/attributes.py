@@ -24,7 +24,6 @@ _CLASSES = {
     "scans": "inferno.schedule.scans:Scans",
     "sorts": "inferno.schedule.sorts:Sorts",
     "row_sums": "inferno.schedule.row_sums:RowSums",
-    "row_lists": "inferno.schedule.row_lists:RowLists",
     "sorted_rows": "inferno.schedule.sorted_rows:SortedRows",
     "scatters": "inferno.schedule.scatters:Scatters",
     "select": "inferno.schedule.select:Select",

@@ -12,7 +12,7 @@ from functools import partial
 from inferno.mlir import func, ir, owner
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule import row_lists, row_sums, scatters, sorted_rows
+from inferno.schedule import row_sums, scatters, sorted_rows
 from inferno.schedule.accesses import argument_index
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.flatten_places import flatten_places
@@ -31,7 +31,7 @@ def fuse_scatters(module: ir.Module, target: str, always: str = "") -> None:
     """Let scatters into rows, and of rows, compute what they put there.  Nothing for the CPU; ``always``: "1" for doing so wherever a generator could."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        for m, parts in ((scatters, _WHOLE), (sorted_rows, _ROWS), (row_sums, _ROWS), (row_lists, _ROWS)):
+        for m, parts in ((scatters, _WHOLE), (sorted_rows, _ROWS), (row_sums, _ROWS)):
             choose = m.fit if always == "1" else partial(m.choose, target=machine)
             _fuse_all(module, parts, lambda kernel, choose=choose: choose(kernel) is not None, lambda kernel: ATTRIBUTE not in kernel.attributes)
 

@@ -70,7 +70,7 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
 def _begins_as(kernel: func.FuncOp) -> list[int] | None:
     """The argument that the result of a scatter begins as, each part of which is read by who then writes it; None where it is no such kernel."""
     generator = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
-    parse = {"scatters": parse_scatter, "row_lists": parse_added_rows, "row_sums": parse_added_rows, "sorted_rows": parse_added_rows}.get(generator)
+    parse = {"scatters": parse_scatter, "row_sums": parse_added_rows, "sorted_rows": parse_added_rows}.get(generator)
     c = parse(kernel) if parse is not None else None
     if c is None:
         return None

@@ -1,5 +1,5 @@
 """The schedule of rows that are added to others where they lie in memory, by atomic additions: the kernel computes what it adds, so that nothing of it is
-written before.  Which rows get much does not matter to it, other than to lists (``row_lists``).
+written before.  What goes to one row is added one after the other: where that is much, rows in order are added faster (``sorted_rows``).
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.added_rows import AddedRows, parse_added_rows
-from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_lists, worthwhile_sums
+from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_sums
 from inferno.target import Target
 
 _VECTORS = 90  # of this capability a GPU adds 16 bytes of float32 to memory by one instruction
@@ -31,7 +31,7 @@ class RowSums:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> RowSums | None:
-    """A schedule if ``kernel`` adds rows that it computes to others, or rows of a tensor of numbers of 32 bits and more, and lists are not chosen or no good.
+    """A schedule if ``kernel`` adds rows that it computes to others, or rows of a tensor of numbers of 32 bits and more.
 
     (On an H100 two kernels for the edges of a graph took 106 us, this one 39, in bf16 77 and 43, of nodes that most edges go to 226 and 123.  65536 rows
     of a tensor of 1024 columns that are added to 8192 take 241 and 243.  On an H200 they take 145 and 140 in bf16, 200000 of 128 added to 20000 49 and 46,
@@ -39,11 +39,8 @@ def choose(kernel: func.FuncOp, target: Target) -> RowSums | None:
     found = fit(kernel, target) if target.kind == "nvptx" else None
     if found is None:
         return None
-    (c, schedule), unmeasured = found, takes_unmeasured(kernel.operation)
-    width = c.element.width // 8
-    if not (c.computed or width >= 4 or c.count >= _OFTEN * c.rows or unmeasured):
-        return None
-    if unmeasured and c.count < c.rows and worthwhile_lists(c.rows, c.columns, c.count, gcd(c.columns, 16 // width)):
+    (c, schedule), width = found, found[0].element.width // 8
+    if not (c.computed or width >= 4 or c.count >= _OFTEN * c.rows or takes_unmeasured(kernel.operation)):
         return None
     return schedule if worthwhile_sums(c.rows, c.columns, c.count, width) else None
 

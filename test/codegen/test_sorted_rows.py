@@ -6,9 +6,12 @@ import pytest
 import torch
 from added_row_cases import add, put, simulated_with
 from checks import check
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from universal_program import assert_assembles
 
 import inferno
+from inferno.capture.decompositions.scattering import embedding_dense_backward
 from inferno.schedule import sorted_rows
 from inferno.schedule.added_rows import AddedRows
 from inferno.schedule.sorted_rows import SortedRows
@@ -113,7 +116,7 @@ def test_no_thread_adds_much(rows, columns, count, lanes):
     s = sorted_rows.pick(c, lanes, 132)
     pieces = -(-count // s.piece)
     assert pieces <= s.pieces(c) + s.whole(c) and s.threads <= 256 and s.slices(c) * s.width * s.lanes >= columns
-    assert s.few <= s.steps and s.steps + -(-pieces // s.groups) <= 128
+    assert s.few <= s.steps and s.steps + -(-pieces // s.groups) <= (128 if s.slices(c) == 1 else 160)
 
 
 def test_in_place():
@@ -133,14 +136,67 @@ def test_sixteen_bytes_at_a_time():
     assert_assembles(gpu, find_target("sm_90a"))
 
 
-def chosen(rows, columns, count, type_):
-    args = of((rows, columns), type_), uniform(rows, count), of((count, columns), type_)
-    return [r.generator for r in inferno.compile(add, args, target="sm_90a").explain().rows]
+def generators(model, *args):
+    return [r.generator for r in inferno.compile(model, args, target="sm_90a").explain().rows]
 
 
-def test_chosen_where_that_is_estimated_to_be_faster(monkeypatch):
-    """Once a GPU has timed it."""
-    assert chosen(512, 256, 65000, torch.float32) == ["row_sums"]
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    assert chosen(512, 256, 65000, torch.float32) == chosen(5000, 64, 65000, BF16) == ["sorted_rows"]
-    assert chosen(512, 256, 1000, torch.float32) == ["row_sums"]
+def empty(*shape, dtype=torch.float32):
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def numbers(*shape):
+    return empty(*shape, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("rows, columns, count, dtype, ordered", [
+    (512, 256, 65000, torch.float32, True), (512, 256, 65000, BF16, True), (50000, 256, 65000, BF16, True), (50000, 64, 65000, BF16, True),
+    (512, 64, 65000, torch.float32, False), (50000, 64, 65000, torch.float32, False), (4000, 64, 65000, BF16, False), (512, 256, 1000, torch.float32, False),
+    (512, 7, 65000, torch.float32, False),
+    (1 << 20, 64, 1000, torch.float32, False),  # which may be in place
+    (32, 256, 65000, torch.float32, False),  # whose counts are a line of memory, that all updates wait for
+    (2, 768, 16384, BF16, True),  # of which each gets much
+])
+def test_chosen_where_that_is_estimated_to_be_faster(rows, columns, count, dtype, ordered):
+    found = generators(add, empty(rows, columns, dtype=dtype), numbers(count), empty(count, columns, dtype=dtype))
+    assert found == ["sorted_rows"] if ordered else "sorted_rows" not in found
+
+
+def test_rows_of_a_table_that_stays_in_the_cache():
+    """Additions then read nothing from memory: a graph's edges."""
+    edges = lambda x, i: torch.zeros_like(x).index_add(0, i[0], x[i[1]])  # noqa: E731
+    assert generators(edges, empty(20000, 128), numbers(2, 200000)) == ["row_sums"]
+    assert generators(add, empty(20000, 128), numbers(200000), empty(200000, 128)) == ["sorted_rows"]
+
+
+def gradients(rows, shape, dtype):
+    """An embedding's, as they are captured on a GPU; on the CPU.  None where torch's way is."""
+    with FakeTensorMode():
+        args = torch.empty(shape, dtype=dtype, device="cuda"), torch.empty(shape[:-1], dtype=torch.int64, device="cuda")
+        if embedding_dense_backward(*args, rows, 3, False) is NotImplemented:
+            return None
+        model = make_fx(lambda y, i: embedding_dense_backward(y, i, rows, 3, False))(*args)
+    for node in model.graph.nodes:
+        if "device" in node.kwargs:
+            node.kwargs = {**node.kwargs, "device": torch.device("cpu")}
+    model.recompile()
+    return model
+
+
+@pytest.mark.parametrize("rows, shape, dtype", [
+    (30522, (16, 1024, 768), torch.float32), (30522, (16, 1024, 768), BF16), (50000, (2, 512, 768), BF16), (512, (16384, 1024), F16),
+])
+def test_gradients_of_an_embedding(rows, shape, dtype):
+    """One kernel in the table's own type, also where most rows get nothing."""
+    torch.manual_seed(0)
+    model = gradients(rows, shape, dtype)
+    assert generators(model, empty(*shape, dtype=dtype), numbers(*shape[:-1])) == ["sorted_rows"]
+    y, i = torch.randn(shape, dtype=torch.float64), torch.randint(0, rows, shape[:-1])
+    i[::2] = 3  # the padding
+    torch.testing.assert_close(model(y, i), torch.ops.aten.embedding_dense_backward(y, i, rows, 3, False))
+
+
+@pytest.mark.parametrize("rows, shape, dtype", [
+    (500, (8, 128, 64), torch.float32), (50000, (0, 768), BF16), (50000, (8, 0), BF16), (1 << 20, (1000, 64), torch.float32), (512, (16384, 7), BF16),
+])
+def test_other_gradients(rows, shape, dtype):
+    assert gradients(rows, shape, dtype) is None

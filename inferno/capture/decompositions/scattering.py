@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.scatter_limits import is_of_rows, side_by_side, worthwhile, worthwhile_lists, worthwhile_order, worthwhile_sums
+from inferno.scatter_limits import is_of_rows, side_by_side, worthwhile, worthwhile_order, worthwhile_sums
 from inferno.settings import settings
 
 aten = torch.ops.aten
@@ -151,11 +151,11 @@ def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, pa
     """Rows that are added to a table of zeros in their own type, where each row of it adds up its own: in torch's the table is float32 and then rounded."""
     columns, count = grad.shape[-1], indices.numel()
     known = all(isinstance(n, int) for n in (*grad.shape, *indices.shape, num_weights))
-    if not settings().unmeasured or grad.device.type != "cuda" or scale_grad_by_freq or not known or not grad.is_floating_point() or not columns:
+    if grad.device.type != "cuda" or scale_grad_by_freq or not known or not grad.is_floating_point():
         return NotImplemented
     width, lanes = grad.dtype.itemsize, math.gcd(columns, 16 // grad.dtype.itemsize)
-    if not (worthwhile_lists(num_weights, columns, count, lanes) or worthwhile_order(num_weights, columns, count, width, lanes)
-            or worthwhile_sums(num_weights, columns, count, width)):
+    ordered = worthwhile_order(num_weights, columns, count, width, lanes, begins=False)
+    if not ordered and not (settings().unmeasured and columns and worthwhile_sums(num_weights, columns, count, width)):
         return NotImplemented
     places, rows = indices.reshape(-1), grad.reshape(count, columns)
     rows = rows if padding_idx < 0 else torch.where((places == padding_idx).unsqueeze(1), 0, rows)
