@@ -6,7 +6,7 @@ from checks import assert_close_to_float64, check, poison_memory
 from universal_program import compile_universal
 
 import inferno
-from inferno.schedule import assign, row_lists, row_sums, sorted_rows
+from inferno.schedule import assign, row_sums, sorted_rows
 from inferno.schedule.row_sums import RowSums
 from inferno.target import find_target
 
@@ -40,8 +40,7 @@ MODELS = {
 @pytest.mark.parametrize("columns", [4, 7, 66, 512])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", MODELS)
-def test_right(monkeypatch, name, dtype, columns):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_right(name, dtype, columns):
     model, x, y, i = MODELS[name], of(500, columns, dtype=dtype), of(3000, columns, dtype=dtype), numbers(500, 3000)
     compiled = inferno.compile(model, (x, i, y), fallback=False)
     if name != "scatter_add" or dtype.is_floating_point:
@@ -55,7 +54,7 @@ def test_right(monkeypatch, name, dtype, columns):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="adds 16 bytes at a time")
-@pytest.mark.parametrize("schedule", [RowSums(64, 4, 1), RowSums(256, 2, 4), RowSums(256, 1, 8), RowSums(512, 4, 8), row_lists, sorted_rows], ids=str)
+@pytest.mark.parametrize("schedule", [RowSums(64, 4, 1), RowSums(256, 2, 4), RowSums(256, 1, 8), RowSums(512, 4, 8), sorted_rows], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_schedules(schedule, dtype):
     """And what other generators choose."""
@@ -71,8 +70,7 @@ def test_schedules(schedule, dtype):
     assert found.right, str(found)
 
 
-def test_places_outside_are_left_alone(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_places_outside_are_left_alone():
     x, y = of(50, 64), of(80, 64)
     i = numbers(50, 80)
     i[:6] = torch.tensor([3, 70, 4, -80, 5, 1 << 40], device="cuda")
@@ -81,18 +79,21 @@ def test_places_outside_are_left_alone(monkeypatch):
     torch.testing.assert_close(compiled(x, i, y), MODELS["put"](x, i[there], y[there]))
 
 
-def test_gradients_of_an_embedding(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    grad, i = of(8, 512, 256), numbers(1000, 8, 512)
-    model = lambda grad, i: torch.ops.aten.embedding_dense_backward(grad, i, 1000, 3, False)  # noqa: E731
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("rows, columns, count, ordered", [(1000, 256, 4096, False), (1000, 512, 40000, True), (30522, 768, 16384, True)])
+def test_gradients_of_an_embedding(rows, columns, count, ordered, dtype):
+    """In order where that is faster, then in the table's type; of which half are one token's, and many the padding."""
+    grad, i = of(8, count // 8, columns, dtype=dtype).clamp(-1, 1), numbers(rows, 8, count // 8)
+    i[:, ::2], i[:, 1::8] = rows // 3, 3
+    model = lambda grad, i: torch.ops.aten.embedding_dense_backward(grad, i, rows, 3, False)  # noqa: E731
     compiled = inferno.compile(model, (grad, i), fallback=False)
+    assert ({r.generator for r in compiled.explain().rows} == {"sorted_rows"}) == ordered, compiled.explain()
     poison_memory()
     found = check(compiled, model, (grad, i))
     assert found.right, str(found)
 
 
-def test_deterministic_sums_are_left_to_torch(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_deterministic_sums_are_left_to_torch():
     x, i, y = of(50, 64), numbers(50, 80), of(80, 64)
     torch.use_deterministic_algorithms(True)
     try:
@@ -104,13 +105,25 @@ def test_deterministic_sums_are_left_to_torch(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
-def test_numbers_at_random(monkeypatch, dtype):
+def test_numbers_at_random(dtype):
     """In another order in every run: right by the project's rule, as in eager."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     x, i = torch.randn(900, 128, device="cuda").to(dtype), numbers(900, 20001)
     y = torch.randn(20001, 128, device="cuda").to(dtype)
     compiled = inferno.compile(MODELS["weighted"], (x, i, y), fallback=False)
     assert_close_to_float64(compiled(x, i, y), MODELS["weighted"], (x, i, y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("hot", [1, 2, 1 << 20])
+@pytest.mark.parametrize("rows, columns, count", [(512, 256, 65536), (2000, 1024, 30000), (5000, 1024, 9000)])
+def test_what_is_chosen(rows, columns, count, hot, dtype):
+    """Numbers at random; all go to one row, half of them, or one."""
+    x, y, i = torch.randn(rows, columns, device="cuda").to(dtype), torch.randn(count, columns, device="cuda").to(dtype), numbers(rows, count)
+    i[::hot] = rows // 3
+    compiled = inferno.compile(MODELS["add"], (x, i, y), fallback=False)
+    assert [r.generator for r in compiled.explain().rows] == ["sorted_rows"], compiled.explain()
+    poison_memory()
+    assert_close_to_float64(compiled(x, i, y), MODELS["add"], (x, i, y))
 
 
 @pytest.mark.parametrize("columns", [4, 6, 136, 1024])

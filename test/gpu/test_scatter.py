@@ -66,21 +66,3 @@ def test_elements_that_are_put(dim, sizes, given, dtype):
     compiled = inferno.compile(put, (x, i, y), fallback=False)
     poison_memory()
     assert torch.equal(compiled(x, i, y), put(x, i, y))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32], ids=str)
-@pytest.mark.parametrize("name", ["put and add", "add", "in place", "to zeros"])
-def test_lists(monkeypatch, name, dtype):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    x, y = (torch.randn(n, 256, device="cuda").mul(9).round().to(dtype) for n in (2100, 1900))
-    i = torch.randint(0, 600, (1900,), device="cuda")
-    models = {**{k: OPERATIONS[k][0] for k in ("put and add", "add")}, "to zeros": lambda x, i, y: torch.zeros_like(x).index_add(0, i, y),
-              "in place": lambda x, i, y: x.index_add_(0, i, y)}
-    compiled = inferno.compile(models[name], (x, i, y), fallback=False)
-    assert {r.generator for r in compiled.explain().rows} == {"row_lists"}
-    expected = models[name](x.double() if dtype.is_floating_point else x.clone(), i, y.double() if dtype.is_floating_point else y)
-    poison_memory()
-    found = compiled(x, i, y)
-    torch.testing.assert_close(found, expected.to(dtype), rtol=torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0)
-    if name == "in place":
-        assert torch.equal(x, found)
