@@ -53,8 +53,16 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
         for op in walk(operation, "arith.maximumf", "arith.minimumf"):
             _replace(op, _narrow_extremum(op))
         for op in walk(operation, "arith.addf", "arith.subf", "arith.mulf"):
-            if _float32(op.results[0]) and "fastmath" in op.attributes and "none" in str(op.attributes["fastmath"]):
+            if _float32(op.results[0]) and may_contract(op):
                 op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
+
+
+def may_contract(op: ir.Operation) -> bool:
+    """Whether an operation has the attribute that says so and nothing else yet, and is no product that is only rounded to another type: LLVM makes
+    that a product of 16 bits, which it would fuse with a sum of 16 bits behind, and so round once."""
+    if "fastmath" not in op.attributes or "none" not in str(op.attributes["fastmath"]):
+        return False
+    return op.name != "arith.mulf" or any(user.name != "arith.truncf" for user in users(op.results[0]))
 
 
 def is_narrow(element: ir.Type) -> bool:

@@ -7,6 +7,7 @@ are added one after the other is off by about sqrt(n) roundings.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.expand_math import may_contract
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.structured import Structured, combine, to_terms
@@ -68,7 +69,7 @@ class Emitter:
         if not self.structured.serial:
             return
         for op in self.block.operations:
-            if op.operation.name in ("arith.addf", "arith.mulf") and "none" in str(op.operation.attributes["fastmath"]):
+            if op.operation.name in ("arith.addf", "arith.mulf") and may_contract(op.operation):
                 op.operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
 
     # Sums.

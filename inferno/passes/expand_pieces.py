@@ -6,12 +6,12 @@ what reads it, like any other elementwise operation: what lay between is never i
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user
-from inferno.passes.programs import takes_unmeasured
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
 from inferno.symbolic import Int
 
@@ -19,6 +19,9 @@ EXPAND = "inferno.expand_pieces"
 """On a module for a GPU."""
 # Pieces of one concatenation: more of them are copied, each by its own launch.  (DLRM stacks 27.)
 _MOST = 32
+# What a kernel of another kind has made is copied where so large a part of it is written, or where it has no more elements than so: otherwise the part is
+# written in place.  (An H100 copies 2 MB in the 2 us that two launches take.)
+_LARGE_PART, _SMALL = 1 / 4, 1 << 19
 
 
 def expand_pieces(module: ir.Module) -> None:
@@ -26,10 +29,9 @@ def expand_pieces(module: ir.Module) -> None:
     tensor that is new.  Only modules that ask for it (``inferno.expand_pieces``) are changed."""
     if EXPAND not in module.operation.attributes:
         return
-    if takes_unmeasured(module.operation):
-        for op in walk(module.operation, "tensor.insert_slice"):
-            if op.parent is not None and op.parent.name == "func.func" and _is_last(op):
-                _expand_writes(op)
+    for op in walk(module.operation, "tensor.insert_slice"):
+        if op.parent is not None and op.parent.name == "func.func" and _is_last(op):
+            _expand_writes(op)
     for op in walk(module.operation, "tensor.concat", "tensor.pad"):
         if op.parent is not None and op.parent.name == "func.func" and not pads_convolutions(op):
             expand_piece(op)
@@ -172,7 +174,7 @@ def _expand_writes(last: ir.Operation) -> None:
     while (op := owner(writes[-1].operands[1])) is not None and op.name == "tensor.insert_slice" and only_user(op.results[0]) is not None:
         writes.append(op)
     first, result = writes[-1].operands[1], last.results[0]
-    kept = owner(first) is None and any(u.name == "func.return" for u in users(result))
+    kept = (owner(first) is None and any(u.name == "func.return" for u in users(result))) or _stays_in_place(writes, first)
     whole = result.type.has_static_shape and 0 not in result.type.shape and len(writes) <= _MOST
     if kept or not whole or not all(map(_is_of_numbers, writes)) or any(map(has_windows, users(result))):
         return
@@ -199,6 +201,16 @@ def _expand_writes(last: ir.Operation) -> None:
     result.replace_all_uses_with(made.results[0])
     for op in writes:
         op.erase()
+
+
+def _stays_in_place(writes: Sequence[ir.Operation], first: ir.Value) -> bool:
+    """Whether small parts are written of what is in memory anyway, as a product is, and is read by nothing else."""
+    op = owner(first)
+    if op is None or op.name in ("tensor.empty", "linalg.fill") or only_user(first) is None or _is_computable(op):
+        return False
+    if not all(w.operands[0].type.has_static_shape for w in writes):
+        return True
+    return first.type.has_static_shape and prod(first.type.shape) > max(_SMALL, sum(prod(w.operands[0].type.shape) for w in writes) / _LARGE_PART)
 
 
 def _is_of_numbers(op: ir.Operation) -> bool:

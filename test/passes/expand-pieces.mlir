@@ -126,7 +126,7 @@ module attributes {inferno.expand_pieces} {
 // CHECK: else
 // CHECK: tensor.extract %arg0[%{{.*}}, %{{.*}}] : tensor<4x8xf32>
 // CHECK-NOT: tensor.insert_slice
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x16xf32> {
     %e = tensor.empty() : tensor<4x16xf32>
     %a = tensor.insert_slice %x into %e[0, 0] [4, 8] [1, 2] : tensor<4x8xf32> into tensor<4x16xf32>
@@ -140,7 +140,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 // An argument that is returned keeps its place in memory, where a part of it is written.
 // CHECK-LABEL: func.func @main
 // CHECK: tensor.insert_slice
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   func.func @main(%cache: tensor<4x64x8xf32>, %x: tensor<4x1x8xf32>) -> tensor<4x64x8xf32> {
     %a = tensor.insert_slice %x into %cache[0, 5, 0] [4, 1, 8] [1, 1, 1] : tensor<4x1x8xf32> into tensor<4x64x8xf32>
     return %a : tensor<4x64x8xf32>
@@ -155,7 +155,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 // CHECK: %[[ROW:.*]] = linalg.index 0
 // CHECK: tensor.extract %arg1[%[[ROW]]] : tensor<40xi64>
 // CHECK: tensor.extract %arg0[%[[ROW]]] : tensor<40xi64>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   func.func @main(%x: tensor<40xi64>, %y: tensor<40xi64>) -> tensor<40x2xi64> {
     %zero = arith.constant 0 : i64
     %e = tensor.empty() : tensor<40x2xi64>
@@ -163,5 +163,39 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
     %a = tensor.insert_slice %x into %f[0, 0] [40, 1] [1, 1] : tensor<40xi64> into tensor<40x2xi64>
     %b = tensor.insert_slice %y into %a[0, 1] [40, 1] [1, 1] : tensor<40xi64> into tensor<40x2xi64>
     return %b : tensor<40x2xi64>
+  }
+}
+
+// -----
+
+// A few columns of a large product are written in place.
+// CHECK-LABEL: func.func @main
+// CHECK: linalg.matmul
+// CHECK: tensor.insert_slice
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<1024x64xf32>, %y: tensor<64x1024xf32>, %z: tensor<1024x8xf32>) -> tensor<1024x1024xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1024x1024xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %p = linalg.matmul ins(%x, %y : tensor<1024x64xf32>, tensor<64x1024xf32>) outs(%f : tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %a = tensor.insert_slice %z into %p[0, 5] [1024, 8] [1, 1] : tensor<1024x8xf32> into tensor<1024x1024xf32>
+    return %a : tensor<1024x1024xf32>
+  }
+}
+
+// -----
+
+// Half of its columns are chosen where they are read.
+// CHECK-LABEL: func.func @main
+// CHECK: linalg.matmul
+// CHECK-NOT: tensor.insert_slice
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<1024x64xf32>, %y: tensor<64x1024xf32>, %z: tensor<1024x512xf32>) -> tensor<1024x1024xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1024x1024xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %p = linalg.matmul ins(%x, %y : tensor<1024x64xf32>, tensor<64x1024xf32>) outs(%f : tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %a = tensor.insert_slice %z into %p[0, 0] [1024, 512] [1, 2] : tensor<1024x512xf32> into tensor<1024x1024xf32>
+    return %a : tensor<1024x1024xf32>
   }
 }

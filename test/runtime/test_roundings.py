@@ -71,3 +71,11 @@ def test_what_is_only_computed_with_is_not_rounded():
     """It has the smaller error without, and where a linear layer's bias is added again by each reader, the product is rounded already."""
     x, b = torch.randn(40, 70).bfloat16(), torch.randn(70).bfloat16()
     assert "inferno.rounds" not in inferno.compile(lambda x, b: (y := x + b).softmax(-1) * y, (x, b)).ir("fused")
+
+
+@pytest.mark.parametrize("dtype, suffix", [(torch.float16, "f16"), (torch.bfloat16, "bf16")])
+def test_products_on_a_gpu_are_rounded_before_they_are_added(dtype, suffix):
+    """A fused multiply-add in 16 bits would not round the product of which eager subtracts another."""
+    x, r = torch.randn(140, 270).to(dtype), torch.randn(270).to(dtype)
+    ptx = inferno.compile(SHARED["first of a row"], (x, r), target="sm_90a", fallback=False).ir("ptx")
+    assert f"mul.rn.{suffix}x2" in ptx and f"fma.rn.{suffix}" not in ptx
