@@ -167,7 +167,7 @@ class StreamEmitter(Emitter):
     def place_of(self, worker: Integer) -> Integer:
         """Of a consumer like this one, in a block like this one of its cluster."""
         words, s = self.words, self.schedule
-        block = words.add(words.mul(worker, s.cluster), self.sharer)
+        block = words.add(words.mul(worker, s.cluster), self.rank)
         return words.add(words.mul(block, s.consumers), self.number)
 
     def leave(self, sums: Sequence[ir.Value]) -> None:

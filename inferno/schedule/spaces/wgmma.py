@@ -135,7 +135,7 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     if s.split > 1:
         # The other blocks' sums lie in the slots.
-        if s.blocks > 8 or s.persistent or (not s.sends and s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row):
+        if s.split > 8 or s.cluster > 1 or s.persistent or (not s.sends and s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row):
             return False
         steps = tiling.k_steps(depth)
         return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps and shares(s, tiling)
