@@ -46,7 +46,7 @@ _AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
 # comes behind, with 0.92; 86 of them are 1.10 times as fast as eager in the mean.  Of 80 others of 65 to 4214 rows, with narrower tiles of ours, it loses 1.4%
 # (1.7 with 0.92, 2.1 without the library).
 _CLEARLY, _SHORT, _FEW = 0.88, 12.0, 64
-# Estimates of blocks that have parts of the terms are not too high: on an H100 six products of 512 and 1024x8192x1024 take 1.03 times those, cuBLASLt 0.98
+# Estimates of blocks that have parts of the terms are not too high: on an H100 six products of 512 and 1024x8192x1024 take 1.02 times those, cuBLASLt 0.98
 # times its own (1024x8192x1024 28.1 us, ours 31.4, with a residual 28.4 and 32.0; 512x8192x1024 19.9 and 21.7).  Of factors that are more than L2
 # keeps it takes 1.25 times those (2048x11008x512 49.0 and 42.1; 256x11008x4096 50.5 and 43.4).
 _IN_PARTS, _KEPT_FACTORS = 0.98, 4.5e7

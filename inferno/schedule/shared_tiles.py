@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # What schedules with clusters take beside their estimates: 102 times of 50 matmuls on an H200 were 1.12 times those, others 0.97 times; 67 times of 13
 # whose rows begin inside of a sector 0.88, others of those 0.86.
 _TOGETHER, _TOGETHER_INSIDE = 1.12, 1.03
-# The same of blocks that also have parts of the terms, which bring three quarters of what others do (24 times of 12 matmuls on an H100; 1024x8192x1024
-# in two parts of 128x128 31.0 us, not shared 33.2).
+# The same of blocks that have parts of the terms, too, which bring three quarters of what others do (9 times of 7 matmuls on an H100; 1024x8192x1024 in
+# two parts of 128x128 31.0 us, not shared 33.2).
 _TOGETHER_IN_PARTS = 0.95
 SECTOR = 32  # bytes that L2 gets at a time
 # Times longer rows take, by where they begin.  Inside of a sector the copy engine brings them by about 16 bytes a clock, and every other row begins at
