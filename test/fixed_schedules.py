@@ -6,9 +6,12 @@ from pathlib import Path
 import torch
 from checks import check, poison_memory
 
+from inferno.mlir import ir
+from inferno.passes.programs import PRECISION
 from inferno.schedule import elementwise
 from inferno.schedule.contraction import parse_contraction
 from inferno.target import find_target
+from inferno.tf32 import takes_tf32
 
 sys.path.insert(0, str(Path(__file__).parent / "codegen"))
 from universal_program import compile_universal
@@ -27,9 +30,12 @@ def right(schedule, function, *shapes, dtype=torch.bfloat16):
         if parse_contraction(kernel) is None:
             return elementwise.choose(kernel, TARGET)
         used.append(schedule)
+        if dtype == torch.float32 and takes_tf32():
+            kernel.attributes[PRECISION] = ir.StringAttr.get("tf32", kernel.context)
         return schedule
 
     compiled = compile_universal(function, args, torch.device("cuda"), TARGET.name, choose)
+    assert "failed" not in (report := str(compiled.explain())), report
     poison_memory()
     verdict = check(compiled, function, args)
     assert used and verdict.right, f"{schedule}\n{verdict}"

@@ -75,7 +75,7 @@ class _Unfolded:
                 pixel = words.add(pixel, words.mul(at, axis.stride(operand.access) // window.terms))
         image, *places = first_places(words, window, pixel)
         offsets = [0 if d is None else words.mul(taps[d], dilation) for d, dilation in zip(window.loops, window.dilations)]
-        tma.load_pixels(words, map_, [channel, *places[::-1], image], offsets[::-1], target, barrier, blocks, self.first_sharer)
+        tma.load_pixels(words, map_, [channel, *places[::-1], image], offsets[::-1], target, barrier, blocks)
 
 
 class _Emitter(_Unfolded, wgmma.Emitter):

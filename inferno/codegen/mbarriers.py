@@ -55,7 +55,7 @@ class Position:
 @dataclass(frozen=True)
 class Ring:
     """``slots`` slots with two barriers each: ``full`` (``writers`` arrivals and the copies' bytes) and ``empty`` (``readers``
-    arrivals from each of the ``cluster`` blocks that fill them together, of which ``first`` is the first one's rank)."""
+    arrivals from each block of the cluster)."""
 
     words: Words
     base: Integer
@@ -63,7 +63,6 @@ class Ring:
     readers: int
     cluster: int = 1
     writers: int = 1
-    first: Integer = 0
 
     @property
     def full(self) -> Barriers:
@@ -106,11 +105,11 @@ class Ring:
         self.full.wait(at.slot, at.parity)
 
     def release(self, slot: ir.Value, thread: ir.Value) -> None:
-        """A consumer (``thread`` is the number of the thread in it) is done with a slot, for every block that fills it."""
+        """A consumer (``thread`` is the number of the thread in it) is done with a slot, in every block of the cluster."""
         words = self.words
         if self.cluster == 1:
             with only_if(words.equal(thread, 0)):
                 self.empty.arrive(slot)
             return
         with only_if(words.less(thread, self.cluster)):
-            self.empty.arrive_remote(slot, words.add(thread, self.first))
+            self.empty.arrive_remote(slot, thread)

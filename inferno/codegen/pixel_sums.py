@@ -50,4 +50,4 @@ class _Emitter(wgmma.Emitter):
         taps = words.split(tap, window.taps)
         image, *places = first_places(words, window, pixel)
         offsets = [words.mul(t, dilation) for t, dilation in zip(taps, window.dilations)]
-        tma.load_pixels(words, map_, [words.rem(column, channels), *places[::-1], image], offsets[::-1], target, barrier, blocks, self.first_sharer)
+        tma.load_pixels(words, map_, [words.rem(column, channels), *places[::-1], image], offsets[::-1], target, barrier, blocks)

@@ -13,10 +13,6 @@ from inferno.symbolic import ceildiv
 class SplitSums:
     """What an emitter of ``wgmma`` does with the sums of a tile, of whose terms this block has had its part."""
 
-    def rank_of(self, part: Integer) -> Integer:
-        """The block that has another part of the terms of this block's tile."""
-        return self.words.add(self.words.mul(part, self.schedule.cluster), self.sharer if self.schedule.cluster > 1 else 0)
-
     def add_up_parts(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """As the schedule says."""
         s = self.schedule
@@ -29,7 +25,7 @@ class SplitSums:
         flat = [x for block in sums for x in block]
         member = words.sub(self.thread, 128 * self.helpers)
         places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
-        sends = words.less(0, self.part)
+        sends = words.less(0, self.rank)
         rows = self.schedule.lhs_rows
         needed = words.less(member, 32 * ceildiv(rows, 16)) if 0 < rows <= 48 else None
         if self.readers > 1:  # the other one may still multiply
@@ -42,11 +38,11 @@ class SplitSums:
         def total() -> list[ir.Value]:
             found = flat
             for part in range(1, self.schedule.split):
-                parts = [load_remote(words, places[0], self.rank_of(part), 4, 16 * threads * i) for i in range(len(places))]
+                parts = [load_remote(words, places[0], part, 4, 16 * threads * i) for i in range(len(places))]
                 found = [arith.addf(x, y) for x, y in zip(found, [y for p in parts for y in lanes_of(p)])]
             return found
 
-        with only_if(words.equal(self.part, 0)):
+        with only_if(words.equal(self.rank, 0)):
             self.epilogue.begin(grid, m0, n0)
             if needed is None:
                 found = total()
@@ -74,12 +70,12 @@ class SplitSums:
         kept: list[ir.Value] = []
         for part in range(split):
             mine = [sums[block][4 * (part * width + j) + i] for block, j in places for i in range(4)]
-            kept = [arith.select(words.equal(self.part, part), x, y) for x, y in zip(mine, kept)] if kept else mine
-            with only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.part), words.value(part))):
-                distance = words.rem(words.add(self.part, split - part), split)  # of this block behind the one that gets them
+            kept = [arith.select(words.equal(self.rank, part), x, y) for x, y in zip(mine, kept)] if kept else mine
+            with only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(part))):
+                distance = words.rem(words.add(self.rank, split - part), split)  # of this block behind the one that gets them
                 for number in range(len(places)):
-                    send(words, mine[4 * number:4 * number + 4], place(distance, number), self.arrived.base, self.rank_of(part))
-        first = words.add(n0, words.mul(self.part, share))
+                    send(words, mine[4 * number:4 * number + 4], place(distance, number), self.arrived.base, part)
+        first = words.add(n0, words.mul(self.rank, share))
         with only_if(words.less(first, self.tiling.n.size)):  # else the share lies behind the last column
             self.epilogue.begin(grid, m0, first)
             self.arrived.wait(0, 0)
@@ -107,14 +103,14 @@ class SplitSums:
             self.meet_consumers()
         kept: list[ir.Value] = []
         for number in range(shares):
-            with nullcontext() if shares != split else only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.part), words.value(number))):
+            with nullcontext() if shares != split else only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(number))):
                 for block, j in places:
                     at = number * width + j
                     store(join(sums[block][4 * at:4 * at + 4]), shared_pointer(words, place(own, block, at)), 16)
             if shares != split:
                 continue
             mine = [sums[block][4 * (number * width + j) + i] for block, j in places for i in range(4)]
-            kept = [arith.select(words.equal(self.part, number), x, y) for x, y in zip(mine, kept)] if kept else mine
+            kept = [arith.select(words.equal(self.rank, number), x, y) for x, y in zip(mine, kept)] if kept else mine
         self.meet(aligned=False)
 
         def finish(number: Integer) -> Sequence[ir.Value]:
@@ -123,13 +119,13 @@ class SplitSums:
                 self.epilogue.begin(grid, m0, first)
                 totals = kept if shares == split else []
                 for distance in range(len(totals) > 0, split):
-                    rank = self.rank_of(words.rem(words.add(self.part, distance), split))
+                    rank = words.rem(words.add(self.rank, distance), split)
                     parts = [x for at in places for x in lanes_of(load_remote(words, place(base, *at), rank, 4))]
                     totals = [arith.addf(x, y) for x, y in zip(totals, parts)] if totals else parts
                 self.epilogue.emit([totals[i:i + 4 * width] for i in range(0, len(totals), 4 * width)])
             return []
 
         if shares == split:
-            finish(self.part)
+            finish(self.rank)
         else:
-            loop(words, self.part, shares, split, [], finish)
+            loop(words, self.rank, shares, split, [], finish)

@@ -16,7 +16,8 @@ cannot wait for each other in a circle, however many of them are there (blocks s
 GPU so far).  A kernel in front lowers the flags, for each launch its own.
 
 Measured on an H200, 89 times of 35 matmuls of bf16: as fast as the best other schedule for three of them, else slower, as blocks at different terms
-find less of the operands in L2.  So no model chooses it, but for few rows of TF32 by registers, whose tiles are few and read once; the tuner tries it.
+find less of the operands in L2.  So no model chooses it, but for ``parts`` of few tiles with many terms, and few rows of TF32 by registers, whose tiles are
+few and read once; the tuner tries it.
 """
 
 from collections.abc import Callable, Sequence
@@ -166,7 +167,7 @@ class StreamEmitter(Emitter):
     def place_of(self, worker: Integer) -> Integer:
         """Of a consumer like this one, in a block like this one of its cluster."""
         words, s = self.words, self.schedule
-        block = words.add(words.mul(worker, s.cluster), self.sharer)
+        block = words.add(words.mul(worker, s.cluster), self.rank)
         return words.add(words.mul(block, s.consumers), self.number)
 
     def leave(self, sums: Sequence[ir.Value]) -> None:

@@ -20,28 +20,28 @@ class TileCopies:
         self, map_: ir.Value, tile: Tile, outer: list[Integer], first: Integer, k0: Integer, slot: Integer,
         barrier: ir.Value, blocks: int,
     ) -> None:
-        """One tile, in as many boxes as it has panels; each of the blocks that share it copies its share of them for all."""
+        """One tile, in as many boxes as it has panels; each block of a cluster copies its share of them for all."""
         words = self.words
         if tile.along_k:
             rows = tile.rows // blocks
-            begin = words.mul(self.sharer, rows) if blocks > 1 else 0
+            begin = words.mul(self.rank, rows) if blocks > 1 else 0
             target = words.add(slot, words.mul(begin, tile.row))
             self.load_rows(map_, tile, [k0, words.add(first, begin), *outer], target, barrier, blocks)
             return
         panels = tile.panels // blocks
         for i in range(panels):
-            panel = words.add(words.mul(self.sharer, panels), i) if blocks > 1 else i
+            panel = words.add(words.mul(self.rank, panels), i) if blocks > 1 else i
             target = words.add(slot, words.mul(panel, tile.panel_bytes))
             row = words.add(first, words.mul(panel, tile.panel))
             self.load_lines(map_, tile, [row, k0, *outer], target, barrier, blocks)
 
     def load_rows(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
         """Rows of a tile with k innermost, from position ``where`` on."""
-        tma.load_box(self.words, map_, where, target, barrier, blocks, self.first_sharer)
+        tma.load_box(self.words, map_, where, target, barrier, blocks)
 
     def load_lines(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
         """A panel of a tile in the other order, from position ``where`` on."""
-        tma.load_box(self.words, map_, where, target, barrier, blocks, self.first_sharer)
+        tma.load_box(self.words, map_, where, target, barrier, blocks)
 
 
 def operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int, l2: int = 256) -> ir.Value:

@@ -13,27 +13,26 @@ def prefetch(map_: ir.Value) -> None:
 
 
 def load_box(
-    words: Words, map_: ir.Value, coordinates: Sequence[Integer], target: Integer, barrier: ir.Value, blocks: int = 1, first: Integer = 0,
+    words: Words, map_: ir.Value, coordinates: Sequence[Integer], target: Integer, barrier: ir.Value, blocks: int = 1,
 ) -> None:
     """Start the copy of the map's box at ``coordinates`` (innermost first) to shared address ``target``; ``barrier`` gets the
-    bytes.  What lies outside of the tensor arrives as zeros.  With ``blocks`` > 1 so many of a cluster's blocks, from rank
-    ``first`` on, get it, at the same address, and each one's barrier the bytes."""
-    _load(words, map_, coordinates, [], target, barrier, blocks, first)
+    bytes.  What lies outside of the tensor arrives as zeros.  With ``blocks`` > 1 all of a cluster's blocks get it, at the
+    same address, and each one's barrier the bytes."""
+    _load(words, map_, coordinates, [], target, barrier, blocks)
 
 
 def load_pixels(
     words: Words, map_: ir.Value, coordinates: Sequence[Integer], offsets: Sequence[Integer], target: Integer, barrier: ir.Value, blocks: int = 1,
-    first: Integer = 0,
 ) -> None:
     """As ``load_box``, of a map of pixels: those from the place ``coordinates`` on (channel, spatial ones innermost first, image), each ``offsets``
     away (innermost first)."""
     shifts = [arith.trunci(integer_type(16), words.value(o)) for o in offsets]
-    _load(words, map_, coordinates, shifts, target, barrier, blocks, first, mode="#nvvm.tma_load_mode<im2col>")
+    _load(words, map_, coordinates, shifts, target, barrier, blocks, mode="#nvvm.tma_load_mode<im2col>")
 
 
 def _load(
     words: Words, map_: ir.Value, coordinates: Sequence[Integer], offsets: Sequence[ir.Value], target: Integer, barrier: ir.Value, blocks: int,
-    first: Integer, mode: str = "#nvvm.tma_load_mode<tile>",
+    mode: str = "#nvvm.tma_load_mode<tile>",
 ) -> None:
     where, mode = [words.value(c) for c in coordinates], ir.Attribute.parse(mode)
     pointer = shared_pointer(words, target)
@@ -41,11 +40,7 @@ def _load(
         nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, offsets, isCTAOnly=True, mode=mode)
         return
     pointer = operation("llvm.addrspacecast", [pointer_type(CLUSTER)], [pointer])
-    everyone = (1 << blocks) - 1
-    if first == 0:
-        everyone = arith.constant(integer_type(16), everyone)
-    else:
-        everyone = arith.trunci(integer_type(16), arith.shli(words.value(everyone), words.value(first)))
+    everyone = arith.constant(integer_type(16), (1 << blocks) - 1)
     nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, offsets, multicastMask=everyone, mode=mode)
 
 

@@ -153,7 +153,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
     def check(self) -> None:
         """CompileError for what the schedule asks of sizes that they do not have."""
         c, t, s, known = self.contraction, self.tiling, self.schedule, isinstance(self.steps, int)
-        if s.split > 1 and (s.blocks > 8 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
+        if s.split > 1 and (s.split > 8 or s.cluster > 1 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
         shared = self.lhs if s.across else self.rhs
         if s.cluster > 1 and (shared.rows // 8 if shared.along_k else shared.panels) % s.cluster:
@@ -209,7 +209,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
                 nvvm.SetMaxRegisterOp(self.registers[1], ir.Attribute.parse("#nvvm<action increase>"))
                 self.consume()
                 scf.yield_([])
-            if s.blocks > 1 and not (s.sends and s.cluster == 1):  # shared memory must stay until the others are done with it
+            if s.blocks > 1 and not s.sends:  # shared memory must stay until the others are done with it
                 self.meet(aligned=False)
 
     def begin(self, device: Device, maps: int) -> None:
@@ -225,15 +225,12 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         self.warpgroup = words.shr(self.warp, 2)
         self.rank = special_register("cluster.ctarank") if s.blocks > 1 else 0
         self.worker = special_register("clusterid.x" if s.blocks > 1 else "ctaid.x")
-        # Which part of the terms this block has, which one of those it is that share tiles, and the rank of their first.
-        self.part, self.sharer = (words.div(self.rank, s.cluster), words.rem(self.rank, s.cluster)) if s.split > 1 else (0, self.rank)
-        self.first_sharer = words.mul(self.part, s.cluster) if s.cluster > 1 else 0
         # This block's steps along k.
         each = ceildiv(self.steps, s.split)
-        self.first = words.mul(self.part, each)
+        self.first = words.mul(self.rank, each) if s.split > 1 else 0
         self.end = words.min(words.add(self.first, each), self.steps)
         barriers = words.add(device.shared, self.layout.barriers)
-        self.ring = Ring(words, barriers, s.stages, self.releases, s.cluster, self.fillers, self.first_sharer)
+        self.ring = Ring(words, barriers, s.stages, self.releases, s.cluster, self.fillers)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
         self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, self.raw_readers)
         self.kept = self.arrived = Barriers(words, words.add(device.shared, self.layout.total - 8))
@@ -311,9 +308,9 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         s, words = self.schedule, self.words
         outer, row, column = tile_position(words, number, [a.size for a in self.tiling.grid], self.rows, self.columns, s.group)
         if s.cluster > 1 and s.across:
-            column = words.add(words.mul(column, s.cluster), self.sharer)
+            column = words.add(words.mul(column, s.cluster), self.rank)
         elif s.cluster > 1:
-            row = words.add(words.mul(row, s.cluster), self.sharer)
+            row = words.add(words.mul(row, s.cluster), self.rank)
         m0, n0 = words.mul(row, s.tile_m), words.mul(column, s.tile_n)
         if s.inside:
             m0 = words.min(m0, self.tiling.m.size - s.tile_m)

@@ -261,8 +261,8 @@ def _rows(program: Program) -> list[Row]:
         code = step.kernel.split("::")[0]
         name = by_code.get(code, code) if isinstance(step, Launch) else step.kernel or step.function
         before = first.setdefault(name, step)
-        if isinstance(before, Launch) and isinstance(step, Launch) and 0 in map(hint, before.grid):
-            first[name] = step  # what the example launches
+        if isinstance(before, Launch) and isinstance(step, Launch) and (0 in map(hint, before.grid) or _prepares(before, step)):
+            first[name] = step  # what the example launches, and most of its blocks do
         sources.setdefault(name, {}).update(dict.fromkeys(step.source))
     rows = []
     for name, step in first.items():
@@ -278,6 +278,11 @@ def _rows(program: Program) -> list[Row]:
             note=kernel.note if kernel else "", no_library=refused.get(name, ""),
         ))
     return rows
+
+
+def _prepares(before: Launch, step: Launch) -> bool:
+    """Whether one is a block that lowers the other's flags."""
+    return before.grid == (1, 1, 1) and before.shared == 0 < step.shared
 
 
 def _grid(launch: Launch | None, kernel: Kernel | None) -> tuple:

@@ -46,6 +46,10 @@ _AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
 # comes behind, with 0.92; 86 of them are 1.10 times as fast as eager in the mean.  Of 80 others of 65 to 4214 rows, with narrower tiles of ours, it loses 1.4%
 # (1.7 with 0.92, 2.1 without the library).
 _CLEARLY, _SHORT, _FEW = 0.88, 12.0, 64
+# Estimates of blocks that have parts of the terms are not too high: on an H100 six products of 512 and 1024x8192x1024 take 1.02 times those, cuBLASLt 0.98
+# times its own (1024x8192x1024 28.1 us, ours 31.4, with a residual 28.4 and 32.0; 512x8192x1024 19.9 and 21.7).  Of factors that are more than L2
+# keeps it takes 1.25 times those (2048x11008x512 49.0 and 42.1; 256x11008x4096 50.5 and 43.4).
+_IN_PARTS, _KEPT_FACTORS = 0.98, 4.5e7
 # Of batches what is estimated to be less is: 11 of 13 whose sums have 512 terms or more take less time by the library (64 of 256x512x256 8.2 us and 11.6,
 # 48 of 192x1024x320 16.4 and 20.1, 24 of 320x768x448 11.2 and 15.3, 8 of 1024x2048x256 13.9 and 14.7), and the others as much.  Ends of tiles with shorter
 # sums it does not hide (12 of 1536x384x640 21.6 and 16.9, estimated at 17.0).
@@ -104,7 +108,8 @@ def weigh(kernel: func.FuncOp, own: Any, target: Target) -> CublasLt | None:
         return None
     if c.B != 1 and c.K < _LONG_OF_BATCHES:
         return None
-    ours, clearly = min(time for time, _ in wgmma.every(kernel, c, target)), _CLEARLY if c.B == 1 else 1.0
+    kept = (own.spread or own.parts) and sum(accessed_bytes(a, c.sizes) for a in (*c.lhs.reads, *c.rhs.reads)) <= _KEPT_FACTORS
+    ours, clearly = min(time for time, _ in wgmma.every(kernel, c, target)), 1.0 if c.B != 1 else _IN_PARTS if kept else _CLEARLY
     if ours < _SHORT or _time(c) > clearly * ours:
         return None
     try:

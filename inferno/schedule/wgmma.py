@@ -9,7 +9,7 @@ from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together, may_be_lines
-from inferno.schedule.shared_terms import sharing_terms
+from inferno.schedule.shared_terms import sending, sharing_terms
 from inferno.schedule.shared_tiles import begins_inside_of_sectors, shares
 from inferno.schedule.short_sums import SHARE, short_schedules, with_few_terms
 from inferno.schedule.thin import beside_each_other, thin_schedules
@@ -47,7 +47,7 @@ CANDIDATES = (
 
 SPLIT_CANDIDATES = tuple((replace(s, persistent=False, split=split), share) for s, share in CANDIDATES[-2:] for split in (2, 4, 8))
 _SPREAD_CANDIDATES = tuple(
-    (replace(s, persistent=False, split=split, spread=True), share)
+    (sending(replace(s, persistent=False, split=split, spread=True)), share)
     for s, share in CANDIDATES if s.consumers == 2 or s.tile_n <= 64 for split in range(2, 9)
 )
 
@@ -85,10 +85,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
 
 
 def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Wgmma]]:
-    """Schedules of a kernel by itself, with their estimates: ``candidates``, and those that no GPU has run yet: something is brought, or
-    blocks share tiles as well as terms."""
+    """Schedules of a kernel by itself, with their estimates: ``candidates``, and where something is brought, which is not always faster."""
     found = candidates(kernel, c, target)
-    return [*found, *bringing(c, target), *sharing_terms(c, target, CANDIDATES)] if found and settings().unmeasured else found
+    return [*found, *bringing(c, target)] if found and settings().unmeasured else found
 
 
 def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Wgmma]]:
@@ -102,9 +101,11 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
         for s, share in _tried(c, tiling, width, target, at, most):
-            if (s.split > 1 and not splits(s, tiling, width, target, at)) or not shares(s, tiling):
+            if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
+            if not shares(s, tiling):
+                continue
             s = fit(with_few_terms(s, c, tiling, at), c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
@@ -131,6 +132,8 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
     yield from ((s, SHARE) for s in short_schedules(c, tiling, at))
     if tiling.rhs.along_k:
         yield from _cut(tiling, target, at, long)
+    if many and plain and not any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
+        yield from sharing_terms(tiling, width, target, CANDIDATES)
     if many and plain and begins_inside_of_sectors(tiling, width, at):
         yield from (*_SHARED, *_shared_cut(tiling, target, at))
 
@@ -212,7 +215,7 @@ def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgm
     for tile_n, tile_m, split in itertools.product(tiles, (128, 64), range(1, 7)):
         if not 32 <= tile_n <= 256 or (split > 1 and (tile_n % 32 or tile_m == 64)):
             continue
-        first = Wgmma(tile_m, tile_n, 8, tile_m // 64, persistent=split == 1, split=split, spread=split > 1, swapped=True)
+        first = sending(Wgmma(tile_m, tile_n, 8, tile_m // 64, persistent=split == 1, split=split, spread=split > 1, swapped=True))
         if split > 1 and not splits(first, tiling, width, target, at):
             continue
         if (s := fit(with_few_terms(first, turned, tiling, at), turned, tiling, target)) is not None:

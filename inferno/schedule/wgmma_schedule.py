@@ -39,8 +39,8 @@ class Wgmma:
     other writes its own.  ``cluster`` blocks along m share the tiles of the rhs, or with ``across`` blocks along n those of the lhs.
     ``persistent`` blocks walk over tiles, down columns of ``group`` tiles, so that blocks that run together share operands in L2.
     ``buffers`` for results a consumer.
-    ``split`` blocks of a cluster share the terms of one tile, or of ``cluster`` tiles each, and add up in the first one's registers: for few, long
-    sums.  With ``spread`` each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.
+    ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers: for few, long sums.  With ``spread`` each of them
+    adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.
     With ``sends`` they do not read each other's sums when all are there, but write theirs to where the one that adds them waits.
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
@@ -235,8 +235,8 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
     steps = tiling.k_steps(s.chunks * s.row // width)
     if not isinstance(steps, int):
         return False
-    each, (lhs, rhs) = ceil(steps / s.split), s.sharing
-    few = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) <= clusters_at_once(s.blocks, target.multiprocessors)
+    each = ceil(steps / s.split)
+    few = at(tiling.tiles(s.tile_m, s.tile_n)) <= clusters_at_once(s.split, target.multiprocessors)
     return few and each >= 4 and (s.split - 1) * each < steps
 
 

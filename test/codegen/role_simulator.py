@@ -370,8 +370,7 @@ class Role(WarpSimulation):
         size = int(np.prod(map_.map.box)) * map_.memory.data.dtype.itemsize
         assert at % 128 == 0 and at + size <= self.shared
         first = self.number_of_block // self.launch.cluster * self.launch.cluster
-        chosen = int(np.broadcast_to(multicast[0], mask.shape)[mask][0]) if multicast else 0
-        blocks = [first + r for r in range(16) if chosen >> r & 1] if multicast else [self.number_of_block]
+        blocks = [first + r for r in range(16) if int(multicast[0]) >> r & 1] if multicast else [self.number_of_block]
         assert blocks[-1] < first + self.launch.cluster
         for block in blocks:
             found = self.mbarriers[block, int(barrier.at[mask][0])]

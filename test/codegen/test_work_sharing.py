@@ -1,4 +1,4 @@
-"""What several blocks share: the terms of a tile, by clusters that share the columns, too, and by runs of steps (stream-K); tiles of the lhs; both."""
+"""What several blocks share: the terms of a tile, by clusters that share the columns, too, by runs of steps (stream-K) and by parts; tiles of the lhs."""
 
 import dataclasses
 import re
@@ -17,8 +17,8 @@ from inferno.target import TARGETS
 SIZES = {"m": 600, "n": 1000, "k": 2056}
 
 
-def spread(m: int, n: int, split: int, consumers: int = 2, stages: int = 4) -> Wgmma:
-    return Wgmma(m, n, stages, consumers, persistent=False, split=split, spread=True)
+def spread(m: int, n: int, split: int, consumers: int = 2, stages: int = 4, **knobs) -> Wgmma:
+    return Wgmma(m, n, stages, consumers, persistent=False, split=split, spread=True, **knobs)
 
 
 def kernel(layout: str = "nk", sizes: dict = SIZES) -> str:
@@ -92,10 +92,6 @@ def test_blocks_share_tiles_of_the_lhs(tile_n, cluster, layout):
     assert built.count(r"cp\.async\.bulk\.tensor[^;]*multicast") == (1 if layout == "mk" else share // 64) and f"[64, {tile_n}]" in built.gpu
 
 
-def both(m: int, n: int, split: int, cluster: int, consumers: int = 2, stages: int = 4, **knobs) -> Wgmma:
-    return Wgmma(m, n, stages, consumers, persistent=False, split=split, cluster=cluster, **knobs)
-
-
 def parts(m: int, n: int, parts: int, consumers: int = 2, stages: int = 4, **knobs) -> Wgmma:
     return Wgmma(m, n, stages, consumers, parts=parts, stream=True, **knobs)
 
@@ -107,10 +103,9 @@ def layer(x, w, bias, added):
 @pytest.mark.covering(most=4)
 @pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("m, n, k, schedule", [
-    (200, 160, 520, both(128, 64, 2, 2, spread=True)), (130, 256, 520, both(64, 64, 2, 2, 1, across=True, spread=True)),
-    (250, 120, 400, both(128, 64, 3, 2)), (100, 250, 400, both(64, 64, 2, 4, 1, 6, across=True)),
-    (130, 100, 520, both(128, 128, 2, 1, spread=True, sends=True)), (70, 33, 700, both(64, 64, 2, 1, 1, spread=True, sends=True)),
-    (130, 250, 700, both(128, 128, 4, 1, spread=True, sends=True)), (250, 160, 520, both(128, 64, 2, 2, spread=True, sends=True)),
+    (200, 160, 520, spread(128, 64, 2)), (130, 100, 520, spread(128, 128, 2, sends=True)), (70, 33, 700, spread(64, 64, 2, 1, sends=True)),
+    (130, 250, 700, spread(128, 128, 4, sends=True)), (136, 250, 520, spread(128, 64, 2, sends=True, swapped=True)),
+    (70, 128, 520, spread(128, 64, 2, sends=True, lhs_rows=72)), (70, 128, 1100, parts(128, 64, 3, lead=2, lhs_rows=72)),
     (130, 128, 520, parts(128, 64, 3)), (200, 64, 520, parts(128, 64, 2, cluster=2, lead=2)), (120, 128, 700, parts(64, 64, 2, 1, cluster=2, across=True)),
     (128, 520, 520, Wgmma(64, 32, 4, 1, cluster=2, across=True, stream=True)),
 ], ids=lambda x: f"k{x.split}c{x.cluster}p{x.parts}{'s' * x.sends}" if isinstance(x, Wgmma) else str(x))
@@ -126,22 +121,19 @@ def test_numbers(monkeypatch, m, n, k, schedule, early):
 @pytest.mark.covering(most=3)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule", [
-    both(128, 128, 2, 2, spread=True), both(128, 160, 2, 2, across=True, spread=True), both(256, 128, 3, 2, across=True, spread=True),
-    both(128, 128, 2, 4, across=True, spread=True, sends=True), both(128, 128, 2, 1, spread=True, sends=True),
-    both(128, 256, 4, 1, stages=2, spread=True, sends=True), both(256, 128, 2, 1, stages=2, spread=True, sends=True), both(128, 192, 2, 2, across=True),
-], ids=lambda x: f"{x.tile_m}x{x.tile_n}k{x.split}c{x.cluster}{'s' * x.sends}" if isinstance(x, Wgmma) else "")
-def test_blocks_share_tiles_and_terms(schedule, layout):
+    spread(128, 128, 2), spread(128, 128, 2, sends=True), spread(128, 96, 3, sends=True), spread(128, 256, 4, stages=2, sends=True),
+    spread(256, 128, 2, stages=2, sends=True),
+], ids=lambda x: f"{x.tile_m}x{x.tile_n}k{x.split}{'s' * x.sends}" if isinstance(x, Wgmma) else "")
+def test_blocks_send_sums(schedule, layout):
     built = build(kernel(layout, {**SIZES, "m": 1000, "n": 1024}), "wgmma", schedule)
     assembled(built)
-    assert f"cluster = [{schedule.blocks}, 1, 1]" in built.gpu and launches(built) == 1
-    assert (".multicast" in built.ptx) == (schedule.cluster > 1)
+    assert f"cluster = [{schedule.split}, 1, 1]" in built.gpu and launches(built) == 1
     # A thread sends 16 bytes for each 8 columns and 64 rows, but of its own share, and else reads as much of the others'.
     pieces, (split, share) = schedule.tile_n // 8 * (schedule.rows // 64), (schedule.split, schedule.share)
-    read = (split - (schedule.tile_n == share * split)) * share // 8 * (schedule.rows // 64) if schedule.spread else pieces * (split - 1)
     assert built.count(r"st\.async\.weak\.shared::cluster\S*\.v4\.b32") == pieces * schedule.sends
-    assert built.count(r"ld\.shared::cluster\.v4") == read * (not schedule.sends)
+    assert built.count(r"ld\.shared::cluster\.v4") == (split - 1) * share // 8 * (schedule.rows // 64) * (not schedule.sends)
     # The barriers of a cluster, for both of its roles: at the beginning, where sums are read, and in the end, unless nobody asks for what a block has.
-    assert built.count(r"barrier\.cluster\.arrive") == 1 + (not schedule.sends) * 2 + (not schedule.sends or schedule.cluster > 1)
+    assert built.count(r"barrier\.cluster\.arrive") == 1 + (not schedule.sends) * 3
 
 
 @pytest.mark.covering
@@ -158,10 +150,10 @@ def test_parts_come_through_the_workspace(schedule, layout):
     assert built.count(r"st\.release\.gpu") == built.count(r"ld\.acquire\.gpu") == 1
 
 
-def test_what_cannot_be_shared_twice_is_refused():
+def test_what_cannot_be_shared_is_refused():
     for schedule, why in (
-        (both(128, 64, 5, 2, spread=True), "cannot split"), (both(128, 96, 2, 1, spread=True, sends=True), "one share"),
-        (both(128, 64, 2, 1, sends=True), "one share"),
+        (spread(128, 64, 2, cluster=2), "cannot split"), (spread(128, 96, 2, sends=True), "one share"),
+        (dataclasses.replace(spread(128, 64, 2, sends=True), spread=False), "one share"),
         (parts(128, 64, 3), "cannot deal out"), (parts(256, 128, 2, lead=32), "cannot deal out"), (parts(64, 64, 2, 1, split=2), "cannot deal out"),
     ):
         with pytest.raises(CompileError, match=why):

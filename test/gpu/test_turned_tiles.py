@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 
 def turned(tile_m, tile_n, stages=4, split=1, spread=True, **knobs):
     return Wgmma(
-        tile_m, tile_n, stages, tile_m // 64, persistent=split == 1, split=split, spread=split > 1 and spread, swapped=True, **knobs)
+        tile_m, tile_n, stages, min(2, tile_m // 64), persistent=split == 1, split=split, spread=split > 1 and spread, swapped=True, **knobs)
 
 
 @pytest.mark.parametrize("m, k, n, schedule", [

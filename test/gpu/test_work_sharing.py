@@ -1,5 +1,5 @@
 """Contractions whose tiles' terms several blocks share against float64, bit for bit the same at each call: by clusters that share the
-columns, too, and by runs of steps (stream-K), also with several streams and in CUDA graphs; those that share tiles of the lhs; and both."""
+columns, too, by runs of steps (stream-K) and by parts, also with several streams and in CUDA graphs; and those that share tiles of the lhs."""
 
 import pytest
 import torch
@@ -60,22 +60,34 @@ def test_blocks_share_the_last_tiles_of_a_lhs_in_registers(m, k, n, schedule, tf
     right(schedule, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=torch.float32)
 
 
-def test_batches_share_the_last_tiles():
-    right(stream(128, 128), torch.matmul, (5, 600, 264), (5, 264, 1032))
+@pytest.mark.parametrize("schedule, sizes", [
+    (stream(128, 128), (5, 600, 264, 1032)), (stream(128, 128, 6, parts=2, cluster=2), (2, 500, 1032, 520)), (stream(128, 64, 8, parts=3), (4, 130, 2056, 264)),
+    (spread(128, 128, 2, sends=True), (3, 500, 1032, 520)),
+])
+def test_batches_share_terms(schedule, sizes):
+    b, m, k, n = sizes
+    right(schedule, torch.matmul, (b, m, k), (b, k, n))
 
 
 @pytest.mark.parametrize("m, k, n, schedule", [
-    (1024, 8192, 1024, spread(128, 128, 2, cluster=2)), (300, 2056, 1240, spread(128, 160, 2, cluster=2, across=True)),
-    (500, 1000, 520, spread(128, 64, 4, cluster=2)), (250, 1544, 264, Wgmma(128, 64, 6, 2, persistent=False, split=3, cluster=2)),
     (1024, 8192, 1024, spread(128, 128, 2, sends=True)), (200, 1000, 520, spread(128, 256, 4, stages=2, sends=True)),
-    (137, 520, 264, spread(64, 64, 2, 1, 8, sends=True)), (500, 1000, 520, spread(128, 128, 2, cluster=4, sends=True)),
+    (137, 520, 264, spread(64, 64, 2, 1, 8, sends=True)),
+    (100, 4096, 4096, spread(128, 64, 2, stages=8, sends=True, lhs_rows=104)), (384, 2056, 776, spread(128, 96, 3, stages=6, sends=True)),
+    (100, 13824, 5120, stream(128, 128, 6, parts=3, lead=8, lhs_rows=104)), (512, 8192, 1024, stream(128, 96, 6, parts=3, lead=8)),
+    (256, 5000, 4104, stream(128, 160, 5, parts=2, lead=8, cluster=2)), (300, 3000, 1000, stream(128, 192, parts=3, lead=8)),
+    (2048, 11008, 512, stream(128, 128, 6, parts=2, lead=8, cluster=2, across=True)),
     (1024, 8192, 1024, stream(128, 128, 6, parts=2)), (1024, 8192, 1024, stream(128, 128, 6, parts=2, lead=8, cluster=2)),
     (500, 2000, 1000, stream(128, 128, 6, parts=4, cluster=2)), (256, 3000, 2048, stream(256, 128, parts=5, cluster=2, across=True)),
     (2000, 328, 5000, stream(128, 128, 6, cluster=2)),
 ])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_blocks_share_tiles_and_terms(m, k, n, schedule, dtype):
+def test_blocks_send_sums_and_leave_parts(m, k, n, schedule, dtype):
     right(schedule, gelu, (m, k), (n, k), (m, n), dtype=dtype)
+
+
+@pytest.mark.parametrize("schedule", [spread(128, 64, 2, sends=True), stream(128, 64, parts=2, lead=2)])
+def test_products_of_tf32_share_terms(schedule, tf32):
+    right(schedule, lambda x, w, r: torch.relu(torch.nn.functional.linear(x, w) + r), (300, 2056), (520, 2056), (300, 520), dtype=torch.float32)
 
 
 @pytest.mark.parametrize("schedule", [stream(128, 128), stream(128, 128, 6, parts=2, cluster=2)], ids=["runs", "parts"])

@@ -190,3 +190,10 @@ def test_a_model_in_several_graphs_compiles_its_example_when_it_is_asked_for():
     assert ".visible .entry" in elsewhere.ir("ptx") and elsewhere.explain().target == "sm_90a" and seen == 0
     with pytest.raises(inferno.LaunchError):
         elsewhere.explain(x, seen)
+
+
+def test_the_grid_is_that_of_the_kernel_whose_flags_are_lowered():
+    args = torch.empty(2048, 11008, dtype=torch.bfloat16), torch.empty(512, 11008, dtype=torch.bfloat16)
+    report = inferno.compile(nn.functional.linear, args, target="sm_90a").explain()
+    (row,) = report.rows
+    assert "parts=2" in row.schedule and row.grid == (128, 1, 1) and row.shared > 2**17 and "2 launches" in str(report)

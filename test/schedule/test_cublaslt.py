@@ -1,18 +1,26 @@
 """Which contractions, with which epilogues, are calls of cuBLASLt's, and which calls; and why others are none."""
 
 import itertools
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from fake_cublaslt import FakeCublasLt
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+
+from contractions import contraction
 
 from inferno.codegen.generate import generate_kernels
 from inferno.library_matmul import LibraryMatmul, check_call
 from inferno.mlir import ir, idle_context
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.plan.plan import Buffer, LibraryCall
+from inferno.schedule import wgmma
+from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space
+from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space, weigh
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.target import find_target
 
@@ -335,3 +343,15 @@ def test_the_schedules(context, target, bytes_):
     with context:
         assert all(from_attribute(to_attribute(s)) == s for s in found)
         assert str(to_attribute(CublasLt(1, 16))) == '{algorithm = 1 : i64, generator = "cublaslt", workspace = 16 : i64}'
+
+
+@pytest.mark.parametrize("m, k, n, faster", [
+    (1024, 8192, 1024, True), (512, 8192, 1024, True), (1024, 4096, 1024, False), (2048, 11008, 512, False), (256, 11008, 4096, False),
+])
+def test_parts_of_the_terms_are_the_librarys_where_l2_keeps_the_factors(m, k, n, faster):
+    """As an H100 took less time."""
+    with idle_context(), ir.Location.unknown():
+        text = contraction({"m": m, "n": n, "k": k}, "mk", "nk", "mn", results=("bf16",), body="%y0 = arith.truncf %s : f32 to bf16")
+        module, target = ir.Module.parse(text), find_target("sm_90a")
+        product = kernels(module)[0]
+        assert (weigh(product, wgmma.choose(product, target), target) is not None) == faster

@@ -16,8 +16,8 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.spaces.wgmma import valid
+from inferno.schedule.wgmma import candidates
 from inferno.schedule.wgmma import choose as choose_wgmma
-from inferno.schedule.wgmma import every
 from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import find_target
 
@@ -29,12 +29,28 @@ def test_tiles_that_were_measured_best(size, tile):
 
 
 @pytest.mark.parametrize("m, k, n, tile", [
-    (2048, 3072, 768, (128, 96, 1)), (2048, 3584, 3584, (128, 224, 1)), (1024, 4096, 11008, (256, 112, 1)),
-    (256, 18944, 3584, (256, 128, 4)), (256, 13824, 5120, (128, 160, 2)), (128, 11008, 4096, (128, 64, 2)), (1, 18944, 3584, (64, 56, 2)),
+    (2048, 3072, 768, (128, 96, 1)), (2048, 3584, 3584, (128, 224, 1)), (1024, 4096, 11008, (256, 112, 1)), (1, 18944, 3584, (64, 56, 2)),
+    (1024, 4096, 1024, (64, 128, 1)), (1024, 3584, 512, (64, 64, 1)),
 ])
 def test_parts_and_widths_that_were_measured_best(m, k, n, tile):
     s = choose(matmul(m, n, k, "bf16", rhs="n,k"), "wgmma")
-    assert (s.tile_m, s.tile_n, s.split) == tile and s.spread == (s.split > 1 and m > 64)
+    assert (s.tile_m, s.tile_n, s.split) == tile and s.parts == 0 and s.spread == (s.split > 1 and m > 64)
+
+
+@pytest.mark.parametrize("m, k, n, tile", [
+    (1024, 8192, 1024, (128, 128, 2, 2, False)), (2048, 11008, 512, (128, 128, 2, 2, True)), (256, 11008, 4096, (128, 128, 2, 1, False)),
+    (512, 8192, 1024, (128, 96, 3, 1, False)),
+])
+def test_parts_that_come_through_the_workspace(m, k, n, tile):
+    """Of few tiles with many terms; two blocks share those of the longer factor where others read them, too."""
+    s = choose(matmul(m, n, k, "bf16", rhs="n,k"), "wgmma")
+    assert (s.tile_m, s.tile_n, s.parts, s.cluster, s.across) == tile and s.lead == 8
+
+
+@pytest.mark.parametrize("m, k, n, tile", [(128, 4096, 4096, (128, 64, 2, True)), (256, 3072, 768, (64, 64, 2, True)), (320, 8192, 512, (128, 64, 4, False))])
+def test_sums_are_sent_where_each_block_has_one_share(m, k, n, tile):
+    s = choose(matmul(m, n, k, "bf16", rhs="n,k"), "wgmma")
+    assert (s.tile_m, s.tile_n, s.split, s.sends) == tile and s.spread
 
 
 @pytest.mark.parametrize("m, k, n, found", [
@@ -166,34 +182,27 @@ def test_the_attribute_round_trips():
         assert from_attribute(to_attribute(schedule)) == schedule
 
 
-@pytest.mark.parametrize("m, k, n", [(1024, 8192, 1024), (512, 8192, 1024), (256, 11008, 4096)])
-def test_tiles_and_terms_are_shared_where_all_blocks_run_at_once(m, k, n, monkeypatch):
-    """An H200 runs 66 clusters of two blocks, 30 of four."""
-    text = matmul(m, n, k, "bf16", rhs="n,k")
-    usual = choose(text, "wgmma")
-    assert not (usual.sends or usual.parts) and min(usual.split, usual.cluster) == 1
+@pytest.mark.parametrize("m, k, n, shared", [(1024, 8192, 1024, True), (512, 8192, 1024, True), (2048, 11008, 512, True), (256, 11008, 4096, False)])
+def test_tiles_and_terms_are_shared_where_all_blocks_run_at_once(m, k, n, shared):
+    """An H200 runs 66 clusters of two blocks, 39 of three, 30 of four."""
     with idle_context(), ir.Location.unknown():
-        module, target = ir.Module.parse(text), find_target("sm_90a")
+        module, target = ir.Module.parse(matmul(m, n, k, "bf16", rhs="n,k")), find_target("sm_90a")
         kernel = kernels(module)[0]
-        before = {s for _, s in every(kernel, parse_contraction(kernel), target)}
-        monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-        found = {s for _, s in every(kernel, parse_contraction(kernel), target)} - before
-        assert found == {s for s in found if valid(kernel, s, target)} and choose_wgmma(kernel, target) in {*before, *found}
-    at_once = {1: 132, 2: 66, 4: 30, 6: 17, 8: 15}
+        found = {s for _, s in candidates(kernel, parse_contraction(kernel), target) if s.parts or s.sends}
+        assert found == {s for s in found if valid(kernel, s, target)}
     for s in found:
-        assert s.parts or s.sends or (s.split > 1 and s.cluster > 1) or s.bring
         tiles = -(-m // (s.tile_m * s.sharing[1])) * -(-n // (s.tile_n * s.sharing[0]))
-        assert not (s.parts or s.split > 1) or tiles * max(1, s.parts) <= at_once.get(s.blocks, 39)
-    assert {(s.parts > 0, s.cluster > 1) for s in found if s.parts} == {(True, False), (True, True)} and any(s.sends for s in found)
-    assert any(s.split > 1 and s.cluster > 1 for s in found)
+        assert tiles * max(1, s.parts) <= {1: 132, 2: 66, 3: 39, 4: 30}[s.blocks]
+        assert s.cluster == 1 or (s.parts and s.across == (m > n))
+    assert {(s.parts > 0, s.cluster > 1) for s in found} == {(True, False), (False, False), *([(True, True)] if shared else [])}
 
 
 @pytest.mark.parametrize("m, taken", [(512, True), (640, False)])
 def test_blocks_with_parts_of_the_terms_share_tiles_that_there_are(m, taken):
-    """Of five tiles down two blocks share the last one with none."""
+    """Of five tiles down two blocks share the last one with none; and those of a cluster share tiles or terms, not both."""
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(matmul(m, 512, 8192, "bf16", rhs="n,k"))
         alone = Wgmma(128, 128, 6, 2, persistent=False, split=2, spread=True, sends=True)
         both, dealt = replace(alone, cluster=2), Wgmma(128, 128, 6, 2, cluster=2, stream=True, parts=3, lead=8)
         found = [valid(kernels(module)[0], s, find_target("sm_90a")) for s in (alone, both, dealt)]
-    assert found == [True, taken, taken]
+    assert found == [True, False, taken]

@@ -30,7 +30,8 @@ _COLUMNS = {n for _, _, n in _SHARES}
 _FORMS = (
     Wgmma(), Wgmma(pingpong=True), Wgmma(cluster=2), Wgmma(pingpong=True, cluster=2), Wgmma(cluster=4),
     Wgmma(cluster=2, across=True), Wgmma(cluster=4, across=True), Wgmma(stream=True),
-    *(Wgmma(persistent=False, split=split) for split in (2, 4, 8)), *(Wgmma(persistent=False, split=split, spread=True) for split in range(2, 9)),
+    *(Wgmma(persistent=False, split=split) for split in (2, 4, 8)), *FORMS,
+    *(Wgmma(persistent=False, split=split, spread=True, sends=sends) for split, sends in itertools.product(range(2, 9), (False, True))),
 )
 
 
@@ -52,7 +53,7 @@ def space_of(kernel: func.FuncOp, c: Contraction, target: Target) -> Iterator[tu
 
 def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """All schedules of regular tiles, each with the share of the tensor core's rate that they reach."""
-    for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), (*_FORMS, *(FORMS if settings().unmeasured else ()))):
+    for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), _FORMS):
         m = rows if form.pingpong else rows * consumers
         first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
         first = with_few_terms(replace(first, inside=lies_inside(first, c, tiling)), c, tiling)
@@ -134,7 +135,7 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     if s.split > 1:
         # The other blocks' sums lie in the slots.
-        if s.blocks > 8 or s.persistent or (not s.sends and s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row):
+        if s.split > 8 or s.cluster > 1 or s.persistent or (not s.sends and s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row):
             return False
         steps = tiling.k_steps(depth)
         return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps and shares(s, tiling)
