@@ -13,11 +13,11 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.passes.convolution import leaves_channels
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import im2col, windows
 from inferno.schedule.cost import CLOCK, moved_bytes
 from inferno.schedule.group_tile import BYTES, GroupTile, Side, odd
 from inferno.schedule.window_kernel import Axis, WindowKernel, parse_windows
-from inferno.settings import settings
 from inferno.target import Target
 
 PIECE = 8
@@ -201,7 +201,7 @@ class GroupWindows:
 def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
     """The schedule with the lowest estimate, for groups of as many channels as were timed, where neither CUDA cores are faster nor tiles by the copy engine."""
     k = read(kernel, target)
-    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS or not (_is_timed(k) or settings().unmeasured):
+    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS or not (_is_timed(k) or takes_unmeasured(kernel.operation)):
         return None
     time, found = pick(k, target)
     if found is None:

@@ -72,7 +72,7 @@ def test_factors_of_products_that_begin_between_vectors_are_copied():
     assert [k.kernel for k in kernels] == ["extract_slice", "matmul"] and kernels[1].generator != "universal"
 
 
-# Writes to parts of new tensors, which are one kernel with what reads them (INFERNO_UNMEASURED=1).
+# Writes to parts of new tensors, which are one kernel with what reads them.
 
 
 def rotated(x, cos, sin):
@@ -129,8 +129,7 @@ WRITES = {
 
 @pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", WRITES)
-def test_writes_to_parts_of_new_tensors(name, monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_writes_to_parts_of_new_tensors(name):
     model, args, most = WRITES[name]
     simulated = SimulatedModel(model, args, choose=choose, passes=PASSES, expand=True)
     assert len(simulated.program.plan.steps) <= most
