@@ -40,6 +40,10 @@ _TIMED, _LARGE = 784, 1 << 24
 # And rows and points of norms, of sums and of squared distances from their means: with weights of 8x320x64x64 32 us in bf16, 42 in float32 and 31 in
 # float16, which were 65, 49 and 66 with transpositions; without weights 16x128x64x64 in bf16 14.8 (42.8), 4x256x64x64 in float32 14.2 (15.4).
 _NORMED_ROWS, LEAST = 1024, 4 << 20
+# And rows that are many and short enough: on an H100 layer norms over the channels of 16x192x28x28 in bf16 took 6.1 us, 11.1 with transpositions, of
+# 1x64x16x16 3.7 and 4.5, softmax of 12x512x512 with its rows turned 10.5 and 15.4; but of 64 rows of 2048 in float32 6.4 and 4.8, an instance norm of
+# 8x32x64x64 6.2 and 4.5.
+_MANY, _SHORT = 200, 1024
 # And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
 _GROUPED_LEAST = 1 << 20
 _FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
@@ -126,7 +130,8 @@ def _is_timed(c: RowKernel) -> bool:
     reduced = [k for s in c.steps for k in s.combiners if k is not None]
     norm = len(reduced) == 2 and all(k.sums for k in reduced)
     points = LEAST if norm and c.count >= _NORMED_ROWS else _LARGE
-    return len(read) == 1 and c.width >= _TIMED and c.count * c.width >= points and all(str(a.element) in ("f32", "bf16", "f16") for a in read)
+    timed = (c.count >= _MANY and c.width <= _SHORT) or (c.width >= _TIMED and c.count * c.width >= points)
+    return len(read) == 1 and timed and all(str(a.element) in ("f32", "bf16", "f16") for a in read)
 
 
 def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:

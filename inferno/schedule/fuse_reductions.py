@@ -8,11 +8,10 @@ in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 44
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from math import prod
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -72,14 +71,12 @@ class _Program:
         return None if found == "map" and _changes_places(call, self.kernels[name]) else found
 
     def permutes(self, call: ir.Operation) -> bool:
-        """Whether a call is a map of one tensor that changes the order of its dimensions; of a large one, unless what was not timed is asked for."""
+        """Whether a call is a map of one tensor that changes the order of its dimensions, whose sizes are known."""
         if self.kind(call) != "map":
             return False
         generic = next(o.operation for o in self.kernels[callee(call)].entry_block.operations if o.operation.name == "linalg.generic")
-        every, sizes = maps(generic), loop_sizes(generic)
-        if not takes_unmeasured(self.module.operation) and (any(not isinstance(n, int) for n in sizes) or prod(sizes) < columns.LEAST):
-            return False
-        return len(every) == 2 and every[0].is_permutation and every[0] != every[1]
+        every = maps(generic)
+        return all(isinstance(n, int) for n in loop_sizes(generic)) and len(every) == 2 and every[0].is_permutation and every[0] != every[1]
 
     def estimate(self, edges: Edges) -> float | None:
         """Microseconds of the kernel that calls become, by the generator that takes it; None where none does."""

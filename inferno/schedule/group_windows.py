@@ -12,8 +12,6 @@ from math import ceil, gcd, inf, prod
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.passes.convolution import leaves_channels
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import im2col, windows
 from inferno.schedule.cost import CLOCK, moved_bytes
 from inferno.schedule.group_tile import BYTES, GroupTile, Side, odd
@@ -199,9 +197,9 @@ class GroupWindows:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
-    """The schedule with the lowest estimate, for groups of as many channels as were timed, where neither CUDA cores are faster nor tiles by the copy engine."""
+    """The schedule with the lowest estimate, where neither CUDA cores are faster nor tiles by the copy engine."""
     k = read(kernel, target)
-    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS or not (_is_timed(k) or takes_unmeasured(kernel.operation)):
+    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS:
         return None
     time, found = pick(k, target)
     if found is None:
@@ -209,13 +207,6 @@ def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
     plain, tiles = windows.choose(kernel, target), im2col.parse_unfolded(kernel, target)
     others = windows.estimate(plain, k.window, target) if plain is not None else inf
     return found if time < min(others, im2col.least(kernel, tiles, target)[0] if tiles is not None else inf) else None
-
-
-def _is_timed(k: GroupKernel) -> bool:
-    """Whether a GPU has run its like: whole pieces in groups, one channel and two features, and what is not padded for it."""
-    groups, channels, features = k.size(k.group), k.size(k.channel), k.size(k.window.lane)
-    whole = k.group is not None and k.unit == 1 and k.together == k.last == PIECE
-    return whole or (groups > 1 and (channels, features) == (1, 2)) or leaves_channels(groups, channels, features)
 
 
 def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
