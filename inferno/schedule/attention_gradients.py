@@ -224,9 +224,9 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 
 
 def _timed(g: AttentionGradient) -> bool:
-    """Whether ``g`` is of a kind that was timed."""
+    """Whether ``g`` is of a kind that was timed.  Of a mask that is computed there may be nothing to see here: capture knows whether there is one."""
     keys = g.rows if g.turned else g.columns
-    return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
+    return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size, masked=g.dropout is None)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:

@@ -182,7 +182,7 @@ def test_matrices():
 
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.float32])
-@pytest.mark.parametrize("columns, width", [(64, 64), (128, 128), (128, 64)])
+@pytest.mark.parametrize("columns, width", [(64, 64), (96, 96), (128, 128), (128, 64)])
 def test_no_schedule_spills(dtype, columns, width):
     """Those that take most registers, with two consumers and three."""
     mask = torch.zeros(520, 528, dtype=dtype)
