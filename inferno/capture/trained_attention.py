@@ -64,7 +64,7 @@ def trained_attention(
         return NotImplemented
     if attn_mask is not None and attn_mask.requires_grad and is_causal:
         return NotImplemented  # of scores that a band hides kernels leave no gradients in memory
-    if not (settings().unmeasured or is_timed_for(q, k, v, attn_mask)):
+    if not (settings().unmeasured or is_timed_for(q, k, v, attn_mask, dropout_p)):
         return NotImplemented
     varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
     if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
@@ -110,13 +110,17 @@ def _is_mask(mask: Tensor, q: Tensor, k: Tensor) -> bool:
     return all(own in (1, whole) for own, whole in sizes if isinstance(own, int) and isinstance(whole, int))
 
 
-def is_timed_for(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
+def _is_hopper(q: Tensor) -> bool:
+    return q.device.type == "cuda" and torch.cuda.get_device_capability(q.device) == (9, 0)
+
+
+def is_timed_for(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float = 0.0) -> bool:
     """Whether kernels were timed for such tensors, whose sizes are numbers."""
-    if q.device.type != "cuda" or torch.cuda.get_device_capability(q.device) != (9, 0):
+    if not _is_hopper(q):
         return False
     if not all(isinstance(n, int) for t in (q, k, v, mask) if t is not None for n in t.shape) or q.shape[2] != k.shape[2]:
         return False
-    return is_timed(q.shape[3], v.shape[3], k.shape[2])
+    return is_timed(q.shape[3], v.shape[3], k.shape[2], masked=mask is not None and not dropout)
 
 
 def forward(

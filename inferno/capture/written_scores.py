@@ -90,8 +90,6 @@ def read(calls: list[Node]) -> Written:
         raise Left
     if not any(t.requires_grad for t in tensors) or not _tensor(last).is_contiguous():
         raise Left
-    if not (settings().unmeasured or is_timed_for(q, k.transpose(-2, -1), v, None)):
-        raise Left
     is_weight = False
     for before, node in pairwise([first, *steps]):
         old, new, name = _tensor(before), _tensor(node), name_of(node)
@@ -103,6 +101,9 @@ def read(calls: list[Node]) -> Written:
         if is_weight != (name in (SOFTMAX, "dropout")) and name != CAST:
             raise Left
         _STEPS[name](written, node, before)
+    mask = written.mask if written.bias is None else written.bias
+    if not (settings().unmeasured or is_timed_for(q, k.transpose(-2, -1), v, None if mask is None else _tensor(mask), written.dropout)):
+        raise Left
     return written
 
 

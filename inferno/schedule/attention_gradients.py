@@ -215,42 +215,46 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     found = read(kernel, target)
     if found is not None and not (takes_unmeasured(kernel.operation) or _timed(found[0])):
         return None
-    unmeasured = takes_unmeasured(kernel.operation)
-    best = _best(*found, target, unmeasured) if found is not None else None
+    best = _best(*found, target) if found is not None else None
     if best is None or found[0].queries is None or found[0].of_scores is not None:
         return best and best[1]
     g, tiling = found
-    apart = [_best(*each, target, unmeasured) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
+    apart = [_best(*each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
     return None if None not in apart and sum(time for time, _ in apart) < best[0] else best[1]
 
 
 def _timed(g: AttentionGradient) -> bool:
-    """Whether ``g`` is of a kind that was timed."""
+    """Whether ``g`` is of a kind that was timed.  Of a mask that is computed there may be nothing to see here: capture knows whether there is one."""
     keys = g.rows if g.turned else g.columns
-    return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
+    return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size, masked=g.dropout is None)
 
 
-def _best(g: AttentionGradient, tiling: GradientTiling, target: Target, unmeasured: bool) -> tuple[float, AttentionGradients] | None:
-    times = [(estimate(s, g, tiling, target), s) for s in candidates(g, tiling, target, unmeasured)]
+def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
+    times = [(estimate(s, g, tiling, target), s) for s in candidates(g, tiling, target)]
     return min(times, key=lambda item: item[0], default=None)
 
 
-def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target, unmeasured: bool = False) -> list[AttentionGradients]:
-    """Schedules that may be the best; ``unmeasured``: masks come to shared memory, where there is room.
+def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:
+    """Schedules that may be the best: masks come to shared memory, where there is room.
 
     On an H200 at 4x16x2048x128, in microseconds with 20 of the sums beside: gradients of keys 516, apart 520, with turns 473, ahead 469; of queries 321,
     apart 327, with turns 331, ahead 336; at 64 columns of queries 193, apart 188; of keys apart 347 and ahead 319 with 96 columns, 307 and 358 with 64.
+    Beside masks that threads read, and that come, on an H100, all kernels: 4x16x4096x64 of bf16 3448 and 2408, of bools 3006 and 2312; 16x16x1024x64 of
+    float32 875 and 712; 8x16x2048x128 of bf16 2391 and 1893; 32x12x128x64 46.4 and 44.5.  With two slots, and queries' gradients apart, 4x16x4096x64 2371,
+    16x16x1024x64 654 (with three, not apart, 672).
     """
-    found, masks = [], widths(brought_masks(g, tiling)) if unmeasured else ""
+    return _with_masks(widths(brought_masks(g, tiling)), g, tiling, target) or _with_masks("", g, tiling, target)
+
+
+def _with_masks(masks: str, g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:
+    found, both = [], len(g.results) > 1
+    of_queries = masks != "" and not both
     for form in itertools.product((2, 1), (128, 96, 64, 48, 32), (3, 2)):
         s = AttentionGradients(*form, masks=masks)
-        both = len(g.results) > 1
-        apart = tiling.tiles(s) > target.multiprocessors and (both or s.stages > 2)
+        apart = tiling.tiles(s) > target.multiprocessors and (both or of_queries or s.stages > 2)
         s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and g.blocks is None and not reads_early(s, g))
         found += [x for x in (s, replace(s, apart=False)) if s.consumers <= ceil(tiling.rows.size / 64) and fits(x, g, target)][:1]
-    if masks and not found:
-        return candidates(g, tiling, target)
-    return sorted(found, key=lambda s: not s.apart) if g.queries is not None else found
+    return sorted(found, key=lambda s: not s.apart) if g.queries is not None or of_queries else found
 
 
 def orders(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[str, ...]:

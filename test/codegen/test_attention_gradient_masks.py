@@ -13,10 +13,9 @@ from universal_program import SimulatedModel
 
 from inferno.capture import scored_attention, trained_attention
 from inferno.mlir import idle_context, ir
-from inferno.passes.programs import UNMEASURED
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
-from inferno.schedule.attention_gradients import AttentionGradients, brought_masks, choose, fits, held, read, tile_gradient
+from inferno.schedule.attention_gradients import AttentionGradients, brought_masks, candidates, choose, fits, held, read, tile_gradient
 from inferno.schedule.attention_masks import widths
 from inferno.schedule.spaces import attention_gradients as spaces
 
@@ -132,17 +131,35 @@ def texts(sizes, mask, passes=PASSES) -> list[str]:
     (torch.zeros(272, 200).t().bfloat16(), ""), (torch.zeros(1, 4, 200, 272), "4"),
 ], ids=["all", "each", "lines of other lengths", "keys", "bools", "lines of other lengths of bools", "turned", "float32"])
 def test_which(mask, brought):
-    """Chosen where no GPU need have timed it, and asked for."""
+    """By default, and as one of two that can be asked for."""
     for text in texts((2, 4, 4, 200, mask.shape[-1], 64), mask):
         with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
             kernel = kernels(module)[0]
             g, tiling = read(kernel, TARGET)
-            assert widths(brought_masks(g, tiling)) == brought and choose(kernel, TARGET).masks == ""
+            assert widths(brought_masks(g, tiling)) == brought == choose(kernel, TARGET).masks
             assert [fits(AttentionGradients(columns=32, masks=each), g, TARGET) for each in ("", "2", "2 2")] == [True, brought == "2", False]
-            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
-            assert choose(kernel, TARGET).masks == brought
             assert {s.masks for _, s in spaces.space(kernel, TARGET)} == {"", brought}
+
+
+@pytest.mark.parametrize("dtype, slots", [(torch.bfloat16, (2, 3)), (torch.bool, (3, 3))])
+def test_slots(dtype, slots):
+    """Of queries' and of keys' gradients: as many as leave results room of their own."""
+    for text, number in zip(texts((16, 16, 16, 1024, 1024, 64), torch.zeros(1024, 1024, dtype=dtype)), slots):
+        with idle_context(), ir.Location.unknown():
+            module = ir.Module.parse(text)
+            chosen = choose(kernels(module)[0], TARGET)
+            assert (chosen.stages, chosen.apart, chosen.masks) == (number, True, str(dtype.itemsize))
+
+
+def test_too_little_room():
+    """Where no slot of a mask fits beside rows and columns, threads read it."""
+    for text in texts((2, 4, 4, 200, 272, 64), torch.zeros(200, 272)):
+        with idle_context(), ir.Location.unknown():
+            module = ir.Module.parse(text)
+            found = read(kernels(module)[0], TARGET)
+            for room, masks in ((1 << 16, "4"), (40000, ""), (1 << 15, None)):
+                assert {s.masks for s in candidates(*found, replace(TARGET, shared=room))} == {masks} - {None}
 
 
 def test_nothing_of_a_mask_is_read_of_memory():
@@ -165,14 +182,13 @@ def test_matrices():
 
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.float32])
-@pytest.mark.parametrize("columns, width", [(64, 64), (128, 128), (128, 64)])
+@pytest.mark.parametrize("columns, width", [(64, 64), (96, 96), (128, 128), (128, 64)])
 def test_no_schedule_spills(dtype, columns, width):
     """Those that take most registers, with two consumers and three."""
     mask = torch.zeros(520, 528, dtype=dtype)
     for text in texts((2, 4, 2, 520, 528, columns, width), mask):
         with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
-            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
             kernel = kernels(module)[0]
             g, _ = read(kernel, TARGET)
             found = [s for _, s in spaces.space(kernel, TARGET) if s.masks == str(dtype.itemsize)]

@@ -71,9 +71,11 @@ def test_chosen_by_itself(monkeypatch, generators):
     right(causal, heads(1024, 1024, 64), generators)
 
 
-def test_chosen_by_itself_beside_masks(monkeypatch, generators):
+@pytest.mark.parametrize("size", [64, 80, 96, 120])
+def test_chosen_by_itself_beside_masks(size, monkeypatch, generators):
     monkeypatch.delenv("INFERNO_UNMEASURED")
-    right(with_mask, (*heads(512, 512, 64), torch.rand(2, 1, 512, 512, device="cuda") > 0.5), generators)
+    right(with_mask, (*heads(512, 512, size), torch.rand(2, 1, 512, 512, device="cuda") > 0.5), generators)
+    assert any('"attention_gradients"' in s and 'masks = "1"' in s for s in generators)
 
 
 def test_heads_share_keys(generators):

@@ -9,6 +9,7 @@ from by_hand_cases import cases, dropped, least, nano
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from inferno.capture import trained_attention
 from inferno.capture.attention_by_hand import join_attention
 from inferno.runtime.region import backend
 from inferno.runtime.workers import jobs
@@ -58,9 +59,9 @@ def test_gradients(name, operations):
 
 
 @pytest.mark.covering(most=2)
-@pytest.mark.parametrize("name", ["llama", "triangle", "mpt"])
-def test_kernels(name, monkeypatch):
-    """An attention kernel and one of its gradients on a GPU, beside what makes masks, copies, and sums."""
+@pytest.mark.parametrize("name, size", [("llama", 64), ("triangle", 64), ("mpt", 64), ("triangle", 96), ("llama", 80)])
+def test_kernels(name, size, monkeypatch):
+    """An attention kernel and one of its gradients on a GPU, without being asked for, beside what makes masks, copies, and sums."""
     generators, build_text = [], backend.build_text
 
     def noted(text, **more):
@@ -70,7 +71,7 @@ def test_kernels(name, monkeypatch):
         return build_text(text, **more)
 
     monkeypatch.setattr(backend, "build_text", noted)
-    function, args, trained = cases(1, 2, 512, 64)[name]
+    function, args, trained = cases(1, 2, 512, size)[name]
     step(compiled(function), args, torch.bfloat16, trained)
     forward, backward = generators
     assert forward.count("attention") == 1 and backward.count("attention_gradients") == 1
@@ -219,6 +220,18 @@ def test_others_are_left_alone(change, monkeypatch):
     shape, dtype = (4, 8, 8) if change == "three dimensions" else (2, 2, 8, 8), torch.float32 if change == "float32" else torch.bfloat16
     given = [torch.randn(shape, dtype=dtype, requires_grad=change != "no gradient") for _ in range(3)]
     assert is_left(whole, *given, dynamic=change == "sizes that vary")
+
+
+def test_what_was_timed_beside_masks(monkeypatch):
+    """Left alone where neither a mask nor a bias is found, or weights are dropped."""
+    monkeypatch.delenv("INFERNO_UNMEASURED")
+    monkeypatch.setattr(trained_attention, "_is_hopper", lambda q: True)
+    q = torch.randn(1, 2, 128, 96).bfloat16().requires_grad_()
+    hidden = torch.ones(128, 128).triu(1).bool()
+    assert not is_left(lambda q: torch.softmax((q @ q.mT).masked_fill(hidden, -9.0), -1) @ q, q)
+    assert not is_left(lambda q: torch.softmax(q @ q.mT + hidden.bfloat16(), -1) @ q, q)
+    assert is_left(lambda q: torch.softmax(q @ q.mT, -1) @ q, q)
+    assert is_left(lambda q: F.dropout(torch.softmax((q @ q.mT).masked_fill(hidden, -9.0), -1), 0.5) @ q, q)
 
 
 @pytest.mark.covering(most=2)

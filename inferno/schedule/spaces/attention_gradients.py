@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.attention_gradients import AttentionGradients, brought_masks, candidates, estimate, fits, orders, read
 from inferno.schedule.attention_masks import widths
 from inferno.target import Target
@@ -16,8 +15,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
     found = read(kernel, target)
     if found is None:
         return
-    unmeasured = takes_unmeasured(kernel.operation)
-    brought = widths(brought_masks(*found)) if unmeasured else ""
+    brought = widths(brought_masks(*found))
     sizes = itertools.product((2, 1, 3), (32, 48, 64, 80, 96, 112, 128), (2, 3, 4))
     forms = [AttentionGradients(*size, masks=masks) for size in sizes for masks in dict.fromkeys(("", brought))]
     further = itertools.product(forms, (False, True), ((False, False), (False, True), (True, False)))
@@ -25,7 +23,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         replace(s, order=order, apart=apart, turns=turns, ahead=ahead)
         for s, apart, (turns, ahead) in further for order in orders(s, *found, target)
     )
-    for s in dict.fromkeys((*candidates(*found, target, unmeasured), *rest)):
+    for s in dict.fromkeys((*candidates(*found, target), *rest)):
         if fits(s, found[0], target):
             yield estimate(s, *found, target), s
 
