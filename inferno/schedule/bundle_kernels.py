@@ -7,7 +7,7 @@ Each alone costs a launch and leaves most of the GPU idle.  Calls that are near 
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured
+from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import bundle
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.kernel_parts import parts_of
@@ -20,16 +20,14 @@ BUNDLE = "inferno.bundles"
 
 def bundle_kernels(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels, where the module asks for it; nothing for targets other than GPUs."""
-    if BUNDLE not in module.operation.attributes:
-        return
-    del module.operation.attributes[BUNDLE]
-    _Bundles.rewrite(module, target)
+    if BUNDLE in module.operation.attributes:
+        _Bundles.rewrite(module, target)
 
 
 def bundle_updates(module: ir.Module, target: str) -> None:
-    """The same of what changes arguments where they lie, the program's counts and weights, which stays possible: behind ``mark-overwrites``, in modules
-    that take what no GPU has run yet."""
-    if takes_unmeasured(module.operation):
+    """The same of what changes arguments where they lie, the program's counts and weights, which stays possible: behind ``mark-overwrites``."""
+    if BUNDLE in module.operation.attributes:
+        del module.operation.attributes[BUNDLE]
         _Updates.rewrite(module, target)
 
 

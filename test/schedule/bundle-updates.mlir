@@ -10,7 +10,7 @@
 // CHECK-SAME: inferno.overwrites = [array<i64: 0>, array<i64: 1>]
 // CHECK-SAME: generator = "bundle"
 #same = affine_map<(i) -> (i)>
-module attributes {inferno.unmeasured} {
+module attributes {inferno.bundles} {
   func.func @main(%a: tensor<64xi64>, %b: tensor<64xi64>) -> (tensor<64xi64>, tensor<64xi64>, tensor<64xi64>) {
     %e = tensor.empty() : tensor<64xi64>
     %f = tensor.empty() : tensor<64xi64>
