@@ -12,6 +12,8 @@ from math import ceil, gcd, inf, prod
 from typing import ClassVar
 
 from inferno.mlir import func
+from inferno.passes.convolution import leaves_channels
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import im2col, windows
 from inferno.schedule.cost import CLOCK, moved_bytes
 from inferno.schedule.group_tile import BYTES, GroupTile, Side, odd
@@ -199,7 +201,7 @@ class GroupWindows:
 def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
     """The schedule with the lowest estimate, where neither CUDA cores are faster nor tiles by the copy engine."""
     k = read(kernel, target)
-    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS:
+    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS or not (_is_timed(k) or takes_unmeasured(kernel.operation)):
         return None
     time, found = pick(k, target)
     if found is None:
@@ -207,6 +209,11 @@ def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
     plain, tiles = windows.choose(kernel, target), im2col.parse_unfolded(kernel, target)
     others = windows.estimate(plain, k.window, target) if plain is not None else inf
     return found if time < min(others, im2col.least(kernel, tiles, target)[0] if tiles is not None else inf) else None
+
+
+def _is_timed(k: GroupKernel) -> bool:
+    """Whether a GPU has run its like: groups, and what is not padded for it."""
+    return k.size(k.group) > 1 or leaves_channels(1, k.size(k.channel), k.size(k.window.lane))
 
 
 def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
@@ -223,6 +230,8 @@ def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
         return None
     group, channel = groups[0] if groups else None, channels[0] if channels else None
     k = GroupKernel(c, group, channel, tuple(images[::-1]))
+    if k.size(group) * k.size(c.lane) % 2:
+        return None  # (two neighbours are written together)
     k = replace(k, unit=_unit(k.size(group), k.size(channel), k.size(c.lane)))
     if any(a.strides[d] != 1 for d in channels for a in (c.image, c.weight)) or (k.unit > 1 and not _neighbours(k)) or k.together == 1:
         return None  # (what asynchronous copies are too large for are the weights alone)

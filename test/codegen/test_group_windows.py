@@ -44,6 +44,13 @@ def test_tiles_that_end_outside(schedule):
     check(GROUPS["24 of 24"], schedule)
 
 
+def test_an_odd_number_of_features_is_left_alone():
+    """Two neighbours are written together, which the last one of a pixel would not have."""
+    assert parsed(Case((2, 24, 9, 10), (3, 24, 3, 3), padding=1, inner=True), group_windows) is None
+    assert parsed(Case((2, 72, 9, 10), (9, 24, 3, 3), padding=1, inner=True), group_windows) is None
+    check(Case((1, 48, 6, 6), (6, 24, 3, 3), padding=1, inner=True), GroupWindows(1, 2, 3, 1, 8, 2))
+
+
 def test_rows_of_a_window_by_a_loop():
     """Of an odd number of pieces, so that each row of the window ends with one of zeros."""
     case, schedule = Case((1, 80, 12, 12), (40, 40, 3, 3), padding=1, inner=True), GroupWindows(1, 12, 12, 1, 40, 2)

@@ -20,6 +20,7 @@ TRANSPOSED = {
     "3x3 by 2": (nn.ConvTranspose2d(64, 128, 3, 2, 1, 1), (2, 64, 14, 14)),
     "as it is": (nn.ConvTranspose2d(64, 128, 3, 1, 1), (2, 64, 14, 14)),
     "few channels": (nn.ConvTranspose2d(20, 3, 4, 2, 1), (2, 20, 14, 14)),
+    "few channels in groups": (nn.ConvTranspose2d(48, 6, 4, 2, 1, groups=2), (2, 48, 14, 14)),
     "vocoder": (nn.ConvTranspose1d(128, 64, 16, 8, 4), (2, 128, 50)),
     "3d": (nn.ConvTranspose3d(32, 16, 2, 2), (1, 32, 6, 7, 8)),
     "depthwise": (nn.ConvTranspose2d(64, 64, 3, 2, 1, groups=64), (2, 64, 14, 14)),
