@@ -5,7 +5,7 @@ kernel each matrix meets its own rows alone, and the product of all with all, ei
 """
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import callee, readers, takes_unmeasured, wants_library
+from inferno.passes.programs import callee, readers, wants_library
 from inferno.schedule import grouped, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
@@ -20,7 +20,7 @@ _KERNEL, _RATE = 0.9, 3.9e6  # microseconds of a small kernel behind others, and
 def fuse_grouped(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module) or not takes_unmeasured(module.operation):
+    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

@@ -9,7 +9,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.dual import Dual, DualTiling, Pair, divides, takes, tile_pair
 from inferno.schedule.picked import Picked, parse_picked
@@ -27,6 +26,8 @@ CANDIDATES = (
 # Microseconds of both kernels, clocks of a tile's list entry and of a copy's way, bytes a clock that a multiprocessor gets from L2 (estimates, and as of
 # other products); the share of memory's time that it takes longer where multiprocessors read nothing, and of the shorter one of both that is not hidden.
 _START, _ENTRY, _LATENCY, _COPY_RATE, _IDLE, _BOTH = 5.0, 1500, 1200, 70, 0.6, 0.2
+# Bytes of all rows, of more than which L2 has none for the next column of tiles (see ``library_grouped``).
+_KEPT = 32e6
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _fits(p: Picked, t: Tiling) -> bool:
 
 def choose(kernel: func.FuncOp, target: Target) -> Grouped | None:
     """The schedule with the lowest estimate if ``kernel`` is of this form, else None."""
-    p = read(kernel, target) if takes_unmeasured(kernel.operation) else None
+    p = read(kernel, target)
     found = candidates(p, target) if p is not None else []
     return min(found, key=lambda item: item[0])[1] if found else None
 
@@ -93,6 +94,7 @@ def _estimate(s: Wgmma, share: float, p: Picked, wide: Tiling, target: Target) -
     rounds = ceil(tiles / target.multiprocessors)
     step = max(s.tile_m * s.tile_n * 4 / 128 / share, (s.tile_m + s.tile_n) * s.row / _COPY_RATE, _LATENCY / (s.stages - 1))
     clocks = rounds * (wide.k_steps(s.row // width) * step + _ENTRY)
-    moved = groups * c.K * wide.n.size * width + rows * (c.K * width + columns * sum(bit_width(d.access.element) // 8 for d in c.destinations))
+    again = ceil(wide.n.size / s.tile_n) if rows * c.K * width > _KEPT else 1
+    moved = groups * c.K * wide.n.size * width + rows * (again * c.K * width + columns * sum(bit_width(d.access.element) // 8 for d in c.destinations))
     memory = moved / MEMORY_RATE * (1 + _IDLE * (1 - tiles / (rounds * target.multiprocessors)))
     return _START + max(clocks / CLOCK, memory) + _BOTH * min(clocks / CLOCK, memory)

@@ -32,8 +32,8 @@ def reasons(rows, terms, columns, groups, dtype=torch.bfloat16, **options):
 @pytest.mark.covering(most=2)
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
 @pytest.mark.parametrize("rows, terms, columns, groups, theirs", [
-    (512, 1024, 7168, 8, True), (512, 3584, 1024, 8, False), (4096, 3584, 1024, 8, True), (16, 1024, 7168, 8, False), (2048, 2048, 1536, 64, True),
-    (2048, 1024, 512, 2, False),
+    (512, 1024, 7168, 8, False), (512, 3584, 1024, 8, False), (4096, 3584, 1024, 8, False), (16, 1024, 7168, 8, False), (2048, 2048, 1536, 64, False),
+    (2048, 1024, 512, 2, False), (16384, 2048, 1536, 64, True), (16384, 768, 2048, 64, True), (20000, 1024, 7168, 8, True), (4096, 1024, 7164, 8, True),
 ])
 def test_library_on_a_gpu(rows, terms, columns, groups, theirs):
     assert bool(reasons(rows, terms, columns, groups)) == theirs

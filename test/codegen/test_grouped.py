@@ -11,18 +11,12 @@ import inferno
 from inferno.capture import capture
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import UNMEASURED
 from inferno.runtime.workers import jobs
 from inferno.schedule import grouped as schedules
 from inferno.schedule.assign import kernels
 from inferno.schedule.grouped import Grouped
 
 PASSES = "fuse-grouped{target=sm_90a always=1}"
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
 def right(function, args, schedule, chunks=(1,)):
@@ -97,7 +91,6 @@ def kernel_of(function, args):
     linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         run_pipeline(module, f"inferno-fuse,{PASSES}")
         return next(str(k) for k in kernels(module) if schedules.read(k, TARGET) is not None)
 
@@ -131,8 +124,36 @@ def test_chosen(rows, terms, columns, groups, tile_m):
     assert report.count('generator = "grouped"') == 1 and f"tile_m = {tile_m} : i64" in report
 
 
-def test_not_by_default(monkeypatch):
-    monkeypatch.delenv("INFERNO_UNMEASURED")
-    args = empty(512, 3584), empty(8, 1024, 3584).transpose(1, 2), empty(8, dtype=torch.int32)
-    made = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), args, target="sm_90a", fallback=False)
-    assert 'generator = "grouped"' not in made.ir("scheduled")
+AROUND = {
+    "another order": lambda y, i, r: y.t().contiguous(), "rows of its rows": lambda y, i, r: y[i], "weighted rows of them": lambda y, i, r: (y * r[:, None])[i],
+    "sums of two": lambda y, i, r: y.view(256, 2, 2048).sum(1), "weighted": lambda y, i, r: (y * r[:, None]).view(256, 2, 2048).sum(1),
+    "biases": lambda y, i, r: y + torch.ones(8, 2048, device=y.device)[i], "behind others": lambda y, i, r: torch.cat([torch.zeros_like(y), y]),
+    "every other column": lambda y, i, r: y[:, ::2] * y[:, 1::2],
+}
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("name", AROUND)
+def test_whatever_follows(name):
+    """Nothing that is done with the rows makes a product of all with all of it."""
+    args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, dtype=torch.int32), empty(512, dtype=torch.int64), empty(512)
+    made = inferno.compile(lambda x, w, ends, i, r: AROUND[name](torch._grouped_mm(x, w, offs=ends), i, r), args, target="sm_90a")
+    assert made.ir("scheduled").count('generator = "grouped"') == 1 and 'generator = "wgmma"' not in made.ir("scheduled")
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("change", [lambda x, w, r: (x * 2, w), lambda x, w, r: ((x * r[:, None]), w), lambda x, w, r: (x, w * r[:8, None, None])])
+def test_computed_factors(change):
+    args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, dtype=torch.int32), empty(512)
+
+    def function(x, w, ends, r):
+        x, w = change(x, w, r)
+        return torch._grouped_mm(x, w, offs=ends)
+
+    assert inferno.compile(function, args, target="sm_90a").ir("scheduled").count('generator = "grouped"') == 1
+
+
+def test_two_that_meet():
+    args = empty(512, 1024), *[empty(8, 2048, 1024).transpose(1, 2) for _ in range(2)], empty(8, dtype=torch.int32)
+    made = inferno.compile(lambda x, w, v, ends: torch._grouped_mm(x, w, offs=ends) * torch._grouped_mm(x, v, offs=ends), args, target="sm_90a")
+    assert made.ir("scheduled").count('generator = "grouped"') == 2
