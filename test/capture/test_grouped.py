@@ -24,9 +24,9 @@ def meta(*shape, dtype=torch.bfloat16):
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
-def reasons(rows, terms, columns, groups, dtype=torch.bfloat16, **options):
+def reasons(rows, terms, columns, groups, dtype=torch.bfloat16, target="sm_90a", **options):
     args = meta(rows, terms, dtype=dtype), meta(groups, columns, terms, dtype=dtype).transpose(1, 2), meta(groups, dtype=torch.int32)
-    return [p.reason for p in inferno.compile(experts, args, target="sm_90a", **options).explain().pieces if "torch's library" in p.reason]
+    return [p.reason for p in inferno.compile(experts, args, target=target, **options).explain().pieces if "torch's library" in p.reason]
 
 
 @pytest.mark.covering(most=2)
@@ -37,6 +37,13 @@ def reasons(rows, terms, columns, groups, dtype=torch.bfloat16, **options):
 ])
 def test_library_on_a_gpu(rows, terms, columns, groups, theirs):
     assert bool(reasons(rows, terms, columns, groups)) == theirs
+
+
+@pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
+@pytest.mark.parametrize("target", ["sm_80", "sm_100"])
+def test_library_on_other_gpus(target):
+    """Which have no kernel for groups."""
+    assert reasons(512, 1024, 7168, 8, target=target) and not reasons(512, 3584, 1024, 8, target=target)
 
 
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
