@@ -157,3 +157,19 @@ def test_two_that_meet():
     args = empty(512, 1024), *[empty(8, 2048, 1024).transpose(1, 2) for _ in range(2)], empty(8, dtype=torch.int32)
     made = inferno.compile(lambda x, w, v, ends: torch._grouped_mm(x, w, offs=ends) * torch._grouped_mm(x, v, offs=ends), args, target="sm_90a")
     assert made.ir("scheduled").count('generator = "grouped"') == 2
+
+
+def test_two_that_meet_are_right():
+    """The second one's end reads the first one's rows."""
+    x, w, ends = operands(ENDS["several"], 160, 64, 72)
+    v = torch.randn(len(ENDS["several"]), 72, 64, dtype=torch.bfloat16).transpose(1, 2)
+    right(lambda x, w, v, ends: torch.nn.functional.silu(grouped(x, w, ends)) * grouped(x, v, ends), (x, w, v, ends), Grouped(64, 64, 3, 1), (1, 1))
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("name", ["another order", "rows of its rows", "biases", "weighted rows of them"])
+def test_what_follows_is_right(name):
+    x, w, ends = operands(ENDS["several"], 160, 64, 72)
+    b = torch.randn(len(ENDS["several"]), 72)
+    follow = {**AROUND, "biases": lambda y, i, r: y + b[i % len(b)]}[name]
+    right(lambda x, w, ends, i, r: follow(grouped(2 * x, w, ends), i, r), (x, w, ends, torch.randint(0, 160, (160,)), torch.rand(160)), Grouped(64, 64, 3, 1))
