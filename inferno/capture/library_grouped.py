@@ -12,6 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from inferno.capture.orders import example
+from inferno.settings import settings
 
 aten = torch.ops.aten
 
@@ -90,7 +91,7 @@ def _together(count: int, terms: int, groups: int, columns: int, width: int) -> 
     """Microseconds of the kernel for groups."""
     used = min(count, groups)
     tiles = max(used, count / _TILE + used / 2)
-    again = ceil(columns / _COLUMNS) if count * terms * width > _KEPT else 1
+    again = ceil(columns / _COLUMNS) if count * terms * width > _KEPT and not settings().unmeasured else 1
     products = 2 * tiles * _TILE * terms * columns / _FLOPS[width]
     memory = (used * terms * columns + count * (again * terms + columns)) * width / _BYTES
     return _KERNELS + max(products, memory) + _BOTH * min(products, memory)

@@ -5,7 +5,7 @@ kernel each matrix meets its own rows alone, and the product of all with all, ei
 """
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import callee, readers, wants_library
+from inferno.passes.programs import callee, readers, takes_unmeasured, wants_library
 from inferno.schedule import grouped, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
@@ -69,6 +69,6 @@ def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges) ->
 def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, target: Target, always: bool) -> bool:
     first, last = (kernels[callee(call)] for call in edges.calls)
     c, p = parse_contraction(first), parse_picked(merged, looked_up=True)
-    together = [time for time, _ in grouped.candidates(p, target)] if c is not None and p is not None else []
+    together = [time for time, _ in grouped.candidates(p, target, takes_unmeasured(first.operation))] if c is not None and p is not None else []
     apart = [time for time, _ in wgmma.candidates(first, c, target)] if together else []
     return bool(apart) and (always or min(together) < min(apart) + _KERNEL + count_bytes(last) / _RATE)

@@ -49,7 +49,9 @@ def test_few_rows(ends, rows):
 
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("turned", [True, False])
-@pytest.mark.parametrize("schedule", [Grouped(128, 64, 3, 2), Grouped(64, 128, 2, 1), Grouped(64, 32, 4, 1)])
+@pytest.mark.parametrize("schedule", [
+    Grouped(128, 64, 3, 2, group=0), Grouped(64, 128, 2, 1, group=0), Grouped(64, 32, 4, 1), Grouped(64, 64, 3, 1, group=2), Grouped(64, 64, 3, 1, group=3),
+])
 def test_tiles(schedule, turned):
     """Columns that are no whole tiles, and terms that are no whole steps."""
     right(grouped, operands(ENDS["several"], 150, 136, 168, turned=turned), schedule)
@@ -122,6 +124,15 @@ def test_chosen(rows, terms, columns, groups, tile_m):
     args = empty(rows, terms), empty(groups, columns, terms).transpose(1, 2), empty(groups, dtype=torch.int32)
     report = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), args, target="sm_90a").ir("scheduled")
     assert report.count('generator = "grouped"') == 1 and f"tile_m = {tile_m} : i64" in report
+
+
+@pytest.mark.parametrize("unmeasured", [False, True])
+def test_more_rows_than_l2_keeps(monkeypatch, unmeasured):
+    """Some at a time meet all columns, once that has been measured."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", str(int(unmeasured)))
+    args = empty(16384, 2048), empty(64, 1536, 2048).transpose(1, 2), empty(64, dtype=torch.int32)
+    made = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends) * 2, args, target="sm_90a")
+    assert [r.schedule.count("group=15") for r in made.explain().rows if r.generator == "grouped"] == [1] * unmeasured
 
 
 AROUND = {
