@@ -47,6 +47,24 @@ def stays_pick(producer: ir.Operation, consumer: ir.Operation, number: int) -> b
     return all(_is_of_row(e) for op in (producer, consumer) if product_of(op) is None for e in walk(op, "tensor.extract"))
 
 
+def are_chunks(pick: ir.Operation) -> bool:
+    """Whether slices alone read a pick, one of its columns, or two as long that meet in one operation: it can pick these alone."""
+    cuts = list(users(pick.results[0]))
+    if not 0 < len(cuts) <= 2 or any(c.name != "tensor.extract_slice" or len(c.operands) != 1 for c in cuts):
+        return False
+    rows = pick.results[0].type.shape[0]
+    for cut in cuts:
+        offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(cut.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))
+        if cut.results[0].type.rank != 2 or (offsets[0], sizes[0], steps) != (0, rows, [1, 1]):
+            return False
+    readers = [r for c in cuts for r in users(c.results[0])]
+    if len(cuts) == 1:
+        return True
+    meet = all(r == readers[0] for r in readers) and is_elementwise(readers[0]) and kinds(readers[0]) == [PARALLEL] * 2
+    return meet and cuts[0].results[0].type == cuts[1].results[0].type and all(m == ir.AffineMap.get_identity(2) for v, m in zip(
+        inputs(readers[0]), maps(readers[0])) if any(v == c.results[0] for c in cuts))
+
+
 def _is_of_row(extract: ir.Operation) -> bool:
     """Whether what is looked up is a row's, which a kernel in front can do."""
     return all(not _depends(place, 1) for place in list(extract.operands)[1:])

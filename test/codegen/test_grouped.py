@@ -140,6 +140,8 @@ AROUND = {
     "sums of two": lambda y, i, r: y.view(256, 2, 2048).sum(1), "weighted": lambda y, i, r: (y * r[:, None]).view(256, 2, 2048).sum(1),
     "biases": lambda y, i, r: y + torch.ones(8, 2048, device=y.device)[i], "behind others": lambda y, i, r: torch.cat([torch.zeros_like(y), y]),
     "every other column": lambda y, i, r: y[:, ::2] * y[:, 1::2],
+    "four chunks": lambda y, i, r: torch.cat([a * b for a, b in (y.chunk(4, -1)[:2], y.chunk(4, -1)[2:])]),
+    "chunks apart": lambda y, i, r: (y[:, :1024] * 2, y[:, 1024:].t().contiguous()), "one chunk": lambda y, i, r: y[:, 1024:] + 1,
 }
 
 
@@ -150,6 +152,18 @@ def test_whatever_follows(name):
     args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, dtype=torch.int32), empty(512, dtype=torch.int64), empty(512)
     made = inferno.compile(lambda x, w, ends, i, r: AROUND[name](torch._grouped_mm(x, w, offs=ends), i, r), args, target="sm_90a")
     assert made.ir("scheduled").count('generator = "grouped"') == 1 and 'generator = "wgmma"' not in made.ir("scheduled")
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("between", [
+    lambda y: torch.nn.functional.silu(y[:, :1024]) * y[:, 1024:], lambda y: y[:, ::2] * y[:, 1::2], lambda y: y[:, 5:1029] * y[:, :1024] + y[:, 1024:],
+    lambda y: y[:, :1024], lambda y: y.view(512, 1024, 2).sum(-1),
+])
+def test_whatever_is_between(between):
+    """Two products of groups, of rows whose numbers they share."""
+    args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, 1024, 1024).transpose(1, 2), empty(8, dtype=torch.int32)
+    made = inferno.compile(lambda x, w, v, ends: torch._grouped_mm(between(torch._grouped_mm(x, w, offs=ends)), v, offs=ends), args, target="sm_90a")
+    assert made.ir("scheduled").count('generator = "grouped"') == 2 and 'generator = "wgmma"' not in made.ir("scheduled")
 
 
 @pytest.mark.covering(most=2)
