@@ -198,3 +198,13 @@ def test_what_follows_is_right(name):
     b = torch.randn(len(ENDS["several"]), 72)
     follow = {**AROUND, "biases": lambda y, i, r: y + b[i % len(b)]}[name]
     right(lambda x, w, ends, i, r: follow(grouped(2 * x, w, ends), i, r), (x, w, ends, torch.randint(0, 160, (160,)), torch.rand(160)), Grouped(64, 64, 3, 1))
+
+
+def test_chunks_of_one_are_right():
+    x, w, ends = operands(ENDS["several"], 160, 64, 2 * 72)
+
+    def function(x, w, ends):
+        gate, up = grouped(x, w, ends).chunk(2, -1)
+        return torch.nn.functional.silu(gate) * up
+
+    right(function, (x, w, ends), Grouped(64, 64, 3, 1), (2,))
