@@ -1,6 +1,10 @@
-"""Which matmuls of groups of rows, experts of a mixture, torch's library does faster than a product of all matrices with all rows, of which the right
-rows are picked: that is what ours are (see ``decompositions.grouped``), so that only few groups, or few rows, are."""
+"""Which matmuls of groups of rows, experts of a mixture, torch's library does faster: than a kernel of ours for groups (see ``schedule.grouped``), and where
+there is none than a product of all matrices with all rows, of which the right rows are picked (see ``decompositions.grouped``), so that only few groups, or
+few rows, are ours."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import ceil
 
 import torch
@@ -15,15 +19,31 @@ aten = torch.ops.aten
 _NAMES = {"aten._grouped_mm.default", "transformers.grouped_mm_fallback.default"}
 REASON = "torch's library multiplies groups of rows faster"
 
-# Microseconds on an H100 of the library's kernel: at least, and of a round of tiles of 128x128 on all multiprocessors, by term.  Of bf16 512 rows of 1024
-# to 7168 columns in 8 groups took 47, of 3584 to 1024 as long.
-_LEAST, _TERM, _TILE, _MULTIPROCESSORS = 8.0, 0.0105, 128, 132
+# Microseconds on an H100 of the library's kernel: at least, and by term of each round of tiles of 128x128 on all multiprocessors, besides of the first one's.
+# Of bf16 512 rows of 1024 to 7168 columns in 8 groups took 47, of 3584 to 1024 as long; 16384 of 2048 to 1536 and of 768 to 2048 in 64 some 420.
+_LEAST, _TERM, _FIRST, _TILE, _MULTIPROCESSORS = 8.0, 0.0075, 0.003, 128, 132
 # Of a call that asks for the groups' ends, which the host waits for, and multiplies them one by one: at least, and of a group (an estimate).
 _WAIT, _GROUP = 25.0, 12.0
 # Of ours: multiplications and bytes in one (all matrices with 512 rows: the same products 104 and 42), of at least so many rows.
 _FLOPS, _BYTES, _FEW = {1: 3e8, 2: 6e8, 4: 1.2e8, 8: 3e7}, 2.7e6, 64
-_MOST_ROWS = 1 << 14  # of a kernel of ours for groups
+# Of the kernel for groups: at least, the share of the shorter one of its products and its memory that is not hidden, and the most rows.  Its tiles of a
+# column go over all rows, which come from memory again for the next 192 columns where they are more bytes than L2 keeps: 16384 of 2048 to 1536 columns
+# in 64 groups took a mixture 140 longer than the library.
+_KERNELS, _BOTH, _MOST_ROWS, _KEPT, _COLUMNS = 5.0, 0.2, 1 << 14, 32e6, 192
 _WORTH = 1.25  # a call between segments: what would be fused with the product is not
+
+
+_ON_HOPPER: ContextVar[bool] = ContextVar("on_hopper", default=True)
+
+
+@contextmanager
+def capturing_for(hopper: bool) -> Iterator[None]:
+    """Whether what is captured will run on Hopper, as far as its tensors' device leaves that open."""
+    token = _ON_HOPPER.set(hopper)
+    try:
+        yield
+    finally:
+        _ON_HOPPER.reset(token)
 
 
 def is_target(op: object) -> bool:
@@ -56,12 +76,25 @@ def is_faster(rows: Tensor, matrices: Tensor) -> bool:
 def is_grouped(rows: Tensor, matrices: Tensor) -> bool:
     """Whether a product of all matrices with all rows becomes one of groups (see ``schedule.grouped``)."""
     sizes = (*rows.shape, *matrices.shape)
-    if not settings().unmeasured or not all(isinstance(s, int) for s in sizes) or rows.dtype not in (torch.bfloat16, torch.float16):
+    if not all(isinstance(s, int) for s in sizes) or rows.dtype not in (torch.bfloat16, torch.float16):
         return False
-    if rows.device.type == "cpu" or (rows.device.type == "cuda" and torch.cuda.get_device_capability(rows.device) != (9, 0)):
+    if rows.device.type == "cpu" or not _ON_HOPPER.get() or (rows.device.type == "cuda" and torch.cuda.get_device_capability(rows.device) != (9, 0)):
         return False
-    places = matrices.shape[0] * rows.shape[0] * matrices.shape[2]  # of the product of all with all, as it is imported
-    return matrices.shape[0] > 1 and 1 < rows.shape[0] <= _MOST_ROWS and places < 1 << 31 and rows.shape[1] % 8 == 0 and matrices.shape[2] % 8 == 0
+    (count, terms), (groups, _, columns) = rows.shape, matrices.shape
+    places = groups * count * columns  # of the product of all with all, as it is imported
+    if groups < 2 or not 1 < count <= _MOST_ROWS or places >= 1 << 31 or terms % 8 or columns % 8:
+        return False
+    return _together(count, terms, groups, columns, rows.dtype.itemsize) <= _WORTH * _theirs(count, terms, groups, columns, rows)
+
+
+def _together(count: int, terms: int, groups: int, columns: int, width: int) -> float:
+    """Microseconds of the kernel for groups."""
+    used = min(count, groups)
+    tiles = max(used, count / _TILE + used / 2)
+    again = ceil(columns / _COLUMNS) if count * terms * width > _KEPT and not settings().unmeasured else 1
+    products = 2 * tiles * _TILE * terms * columns / _FLOPS[width]
+    memory = (used * terms * columns + count * (again * terms + columns)) * width / _BYTES
+    return _KERNELS + max(products, memory) + _BOTH * min(products, memory)
 
 
 def _ours(count: int, terms: int, groups: int, columns: int, width: int) -> float:
@@ -76,8 +109,8 @@ def _theirs(count: int, terms: int, groups: int, columns: int, rows: Tensor) -> 
     least = max(2 * count * terms * columns / _FLOPS[rows.dtype.itemsize], used * terms * columns * rows.dtype.itemsize / _BYTES)
     if not _is_one_kernel(rows):
         return _WAIT + used * _GROUP + least
-    tiles = (used + count // _TILE) * ceil(columns / _TILE)
-    return _LEAST + max(ceil(tiles / _MULTIPROCESSORS) * terms * _TERM, least)
+    rounds = max(1, (used + count // _TILE) * ceil(columns / _TILE) / _MULTIPROCESSORS)
+    return _LEAST + max((_FIRST + rounds * _TERM) * terms, least)
 
 
 def _is_one_kernel(rows: Tensor) -> bool:

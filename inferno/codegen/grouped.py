@@ -1,7 +1,8 @@
 """Products of groups of rows, each with a matrix of its own, on Hopper's tensor cores: ``wgmma`` on tiles that a kernel in front lists.
 
 A tile is ``tile_m`` rows from a row of its group on; the copy engine brings those behind the group's last one, too, whose results are not written.  All
-tiles of a column of tiles run together, for they read the same columns of the matrices.
+tiles of a column of tiles run together, for they read the same columns of the matrices, or with ``group`` so many of the list, all columns of which come
+before the next ones': their rows stay in L2.
 """
 
 from collections.abc import Callable, Sequence
@@ -120,10 +121,21 @@ class _Groups:
 
     def tile(self, number: Integer) -> tuple[list[Integer], Integer, Integer]:
         words = self.words
-        at = words.shl(arith.remui(words.value(number), self.count), 1)
+        place, column = self.listed_at(words.value(number))
+        at = words.shl(place, 1)
         row, group = (self.listed.read(at, group_list.FIRST + i) for i in range(2))
         row, group = (row, group) if self.alone else (uniform(words, row), uniform(words, group))
-        return [group], row, words.mul(arith.divui(words.value(number), self.count), self.schedule.tile_n)
+        return [group], row, words.mul(column, self.schedule.tile_n)
+
+    def listed_at(self, number: ir.Value) -> tuple[Integer, Integer]:
+        """Where a tile is in the list, and its column of tiles."""
+        words, group = self.words, self.schedule.group
+        if not group:
+            return arith.remui(number, self.count), arith.divui(number, self.count)
+        each = group * self.columns
+        first, inside = words.mul(words.div(number, each), group), words.value(words.rem(number, each))
+        high = words.value(words.min(words.sub(self.count, first), group))
+        return words.add(first, arith.remui(inside, high)), arith.divui(inside, high)
 
     def each_tile(self, first: Integer, step: Int, carried: Sequence[ir.Value], body: Callable) -> None:
         loop(self.words, first, self.total, step, carried, body)

@@ -12,6 +12,7 @@ from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user
+from inferno.passes.picks import product_of
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
 from inferno.symbolic import Int
 
@@ -257,7 +258,7 @@ def element_of(
         return element_of(op.operands[0], found, op, wanted)
     if op.name == "tensor.expand_shape" and wanted is not None and op.results[0].type.has_static_shape:
         return element_of(op.operands[0], flattened(op, place), op, wanted)
-    if _is_computable(op) and (wanted or _is_wanted)(op, reader):
+    if _is_computable(op) and product_of(op) is None and (wanted or _is_wanted)(op, reader):
         return element_at(op, place, lambda v, at: element_of(v, at, op, wanted))
     return tensor.extract(value, place)
 

@@ -14,6 +14,7 @@ from inferno.passes.generics import (
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
+from inferno.passes.picks import stays_pick
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import mark_rounding
 from inferno.passes.write_slices import WRITES, is_update
@@ -53,6 +54,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         if not knows_sizes(producer) or not _pays(producer, value) or (_chooses(producer) and REDUCTION in kinds(consumer)):
             continue
         if writes and is_update(producer):
+            continue
+        if not stays_pick(producer, consumer, number):
             continue
         if walk(producer, "tensor.extract") and ended_contraction(consumer, reshaped=_looks_up(producer)) is not None:
             continue  # the end of a contraction reads each of its tensors at one place for each point, and scores a bias that a table has for pairs of places

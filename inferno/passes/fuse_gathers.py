@@ -10,6 +10,7 @@ from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
     body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
 )
+from inferno.passes.picks import product_of
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
@@ -27,7 +28,7 @@ def fuse_gathers(module: ir.Module) -> None:
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _drop_unread(op)
     for producer in reversed(walk(module.operation, "linalg.generic")):
-        if is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and _is_picked(producer):
+        if is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and _is_picked(producer) and product_of(producer) is None:
             for pick in list(users(producer.results[0])):
                 with ir.InsertionPoint(pick), pick.location:
                     pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))

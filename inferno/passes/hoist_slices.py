@@ -10,6 +10,7 @@ from inferno.passes.expand_pieces import kept_dimensions
 from inferno.passes.fuse_elementwise import fuse_elementwise
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.programs import root_of
+from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
@@ -81,7 +82,8 @@ def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operatio
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):
         return []
-    if any(_ends_sum(v) for v in inputs(producer)):
+    picks = product_of(producer) is not None
+    if (picks and not are_chunks(producer)) or (not picks and any(_ends_sum(v) for v in inputs(producer))):
         return []
     found = []
     order = dims(maps(producer)[-1])

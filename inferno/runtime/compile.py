@@ -13,6 +13,7 @@ import torch
 from inferno.capture import export_model
 from inferno.capture.refusal import preferences, refusals
 from inferno.capture.replace_draws import draws
+from inferno.capture.library_grouped import capturing_for
 from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
@@ -162,7 +163,8 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
             return CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
         if key or not open_cache():  # there is something to compile, unless only the capture was not kept
             pool().warm(1 + len(exported.program.graph.nodes) // _NODES, target.kind)
-        captured = exported.capture()
+        with capturing_for(target.hopper):
+            captured = exported.capture()
         if options.freeze is not False:
             captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
     except (CaptureError, UnsupportedOperation) as error:
@@ -195,7 +197,8 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         from inferno.runtime.region.region import build_region
 
         if not captured.exact:  # operations in eager see strides
-            captured = replace(exported.capture(exact=True), frozen=captured.frozen)
+            with capturing_for(target.hopper):
+                captured = replace(exported.capture(exact=True), frozen=captured.frozen)
         build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
         region = build_region(
             captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),

@@ -20,7 +20,7 @@ _KERNEL, _RATE = 0.9, 3.9e6  # microseconds of a small kernel behind others, and
 def fuse_grouped(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module) or not takes_unmeasured(module.operation):
+    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
@@ -69,6 +69,6 @@ def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges) ->
 def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, target: Target, always: bool) -> bool:
     first, last = (kernels[callee(call)] for call in edges.calls)
     c, p = parse_contraction(first), parse_picked(merged, looked_up=True)
-    together = [time for time, _ in grouped.candidates(p, target)] if c is not None and p is not None else []
+    together = [time for time, _ in grouped.candidates(p, target, takes_unmeasured(first.operation))] if c is not None and p is not None else []
     apart = [time for time, _ in wgmma.candidates(first, c, target)] if together else []
     return bool(apart) and (always or min(together) < min(apart) + _KERNEL + count_bytes(last) / _RATE)

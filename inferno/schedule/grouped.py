@@ -4,7 +4,7 @@ The kernel's form is in ``picked``.  How many rows a group has is known on the d
 over the list.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import ClassVar
 
@@ -27,11 +27,13 @@ CANDIDATES = (
 # Microseconds of both kernels, clocks of a tile's list entry and of a copy's way, bytes a clock that a multiprocessor gets from L2 (estimates, and as of
 # other products); the share of memory's time that it takes longer where multiprocessors read nothing, and of the shorter one of both that is not hidden.
 _START, _ENTRY, _LATENCY, _COPY_RATE, _IDLE, _BOTH = 5.0, 1500, 1200, 70, 0.6, 0.2
+# Bytes of all rows, of more than which L2 has none for the next column of tiles (see ``library_grouped``).
+_KEPT, _LEAST = 32e6, 8  # and tiles that run together at least
 
 
 @dataclass(frozen=True)
 class Grouped(Wgmma):
-    """As ``Wgmma``; of two chunks a tile has ``tile_n`` columns of each, as in ``Dual``."""
+    """As ``Wgmma``; of two chunks a tile has ``tile_n`` columns of each, as in ``Dual``.  ``group``: how many of the list run together, 0 for all."""
 
     generator: ClassVar[str] = "grouped"
 
@@ -63,21 +65,24 @@ def _fits(p: Picked, t: Tiling) -> bool:
 
 def choose(kernel: func.FuncOp, target: Target) -> Grouped | None:
     """The schedule with the lowest estimate if ``kernel`` is of this form, else None."""
-    p = read(kernel, target) if takes_unmeasured(kernel.operation) else None
-    found = candidates(p, target) if p is not None else []
+    p = read(kernel, target)
+    found = candidates(p, target, takes_unmeasured(kernel.operation)) if p is not None else []
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
-def candidates(p: Picked, target: Target) -> list[tuple[float, Grouped]]:
-    """Schedules with their estimates in microseconds."""
+def candidates(p: Picked, target: Target, unmeasured: bool = False) -> list[tuple[float, Grouped]]:
+    """Schedules with their estimates in microseconds; of rows that L2 does not keep those of ``unmeasured`` go over some at a time."""
     tiles, found = tile(p), []
     if tiles is None:
         return []
     wide = tiles.wide if p.second is not None else tiles
+    line = p.contraction.K * bit_width(p.contraction.lhs.element) // 8
     for s, share in CANDIDATES:
         s = fit(s, p.contraction, wide, target)
         if s is None:
             continue
+        group = max(_LEAST, int(_KEPT / 4 / (s.tile_m * line))) if unmeasured and p.sizes[1] * line > _KEPT else 0
+        s = replace(s, group=group)
         made = Grouped(**{**asdict(s), "tile_n": s.tile_n // (1 if p.second is None else 2)})
         if p.second is None or divides(Dual(**asdict(made)), wide):
             found.append((_estimate(s, share, p, wide, target), made))
@@ -86,13 +91,15 @@ def candidates(p: Picked, target: Target) -> list[tuple[float, Grouped]]:
 
 def _estimate(s: Wgmma, share: float, p: Picked, wide: Tiling, target: Target) -> float:
     """Microseconds, where all matrices have rows, as many each: the longer one of what memory takes and of rounds of tiles."""
-    c, (matrices, rows, columns) = p.contraction, p.sizes
-    groups, width = min(matrices, rows), bit_width(c.lhs.element) // 8
+    c, (every, rows, columns) = p.contraction, p.sizes
+    groups, width = min(every, rows), bit_width(c.lhs.element) // 8
     parts = max(groups, rows / s.tile_m + groups / 2)
     tiles = parts * ceil(wide.n.size / s.tile_n)
     rounds = ceil(tiles / target.multiprocessors)
     step = max(s.tile_m * s.tile_n * 4 / 128 / share, (s.tile_m + s.tile_n) * s.row / _COPY_RATE, _LATENCY / (s.stages - 1))
     clocks = rounds * (wide.k_steps(s.row // width) * step + _ENTRY)
-    moved = groups * c.K * wide.n.size * width + rows * (c.K * width + columns * sum(bit_width(d.access.element) // 8 for d in c.destinations))
+    again = ceil(wide.n.size / s.tile_n) if rows * c.K * width > _KEPT and not s.group else 1
+    matrices = groups + (ceil(parts / s.group) - 1 if s.group else 0)  # of a group that is cut
+    moved = matrices * c.K * wide.n.size * width + rows * (again * c.K * width + columns * sum(bit_width(d.access.element) // 8 for d in c.destinations))
     memory = moved / MEMORY_RATE * (1 + _IDLE * (1 - tiles / (rounds * target.multiprocessors)))
     return _START + max(clocks / CLOCK, memory) + _BOTH * min(clocks / CLOCK, memory)

@@ -24,19 +24,26 @@ def meta(*shape, dtype=torch.bfloat16):
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
-def reasons(rows, terms, columns, groups, dtype=torch.bfloat16, **options):
+def reasons(rows, terms, columns, groups, dtype=torch.bfloat16, target="sm_90a", **options):
     args = meta(rows, terms, dtype=dtype), meta(groups, columns, terms, dtype=dtype).transpose(1, 2), meta(groups, dtype=torch.int32)
-    return [p.reason for p in inferno.compile(experts, args, target="sm_90a", **options).explain().pieces if "torch's library" in p.reason]
+    return [p.reason for p in inferno.compile(experts, args, target=target, **options).explain().pieces if "torch's library" in p.reason]
 
 
 @pytest.mark.covering(most=2)
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
 @pytest.mark.parametrize("rows, terms, columns, groups, theirs", [
-    (512, 1024, 7168, 8, True), (512, 3584, 1024, 8, False), (4096, 3584, 1024, 8, True), (16, 1024, 7168, 8, False), (2048, 2048, 1536, 64, True),
-    (2048, 1024, 512, 2, False),
+    (512, 1024, 7168, 8, False), (512, 3584, 1024, 8, False), (4096, 3584, 1024, 8, False), (16, 1024, 7168, 8, False), (2048, 2048, 1536, 64, False),
+    (2048, 1024, 512, 2, False), (16384, 2048, 1536, 64, True), (16384, 768, 2048, 64, True), (20000, 1024, 7168, 8, True), (4096, 1024, 7164, 8, True),
 ])
 def test_library_on_a_gpu(rows, terms, columns, groups, theirs):
     assert bool(reasons(rows, terms, columns, groups)) == theirs
+
+
+@pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
+@pytest.mark.parametrize("target", ["sm_80", "sm_100"])
+def test_library_on_other_gpus(target):
+    """Which have no kernel for groups."""
+    assert reasons(512, 1024, 7168, 8, target=target) and not reasons(512, 3584, 1024, 8, target=target)
 
 
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")

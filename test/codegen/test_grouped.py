@@ -11,18 +11,12 @@ import inferno
 from inferno.capture import capture
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import UNMEASURED
 from inferno.runtime.workers import jobs
 from inferno.schedule import grouped as schedules
 from inferno.schedule.assign import kernels
 from inferno.schedule.grouped import Grouped
 
 PASSES = "fuse-grouped{target=sm_90a always=1}"
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
 def right(function, args, schedule, chunks=(1,)):
@@ -55,7 +49,9 @@ def test_few_rows(ends, rows):
 
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("turned", [True, False])
-@pytest.mark.parametrize("schedule", [Grouped(128, 64, 3, 2), Grouped(64, 128, 2, 1), Grouped(64, 32, 4, 1)])
+@pytest.mark.parametrize("schedule", [
+    Grouped(128, 64, 3, 2, group=0), Grouped(64, 128, 2, 1, group=0), Grouped(64, 32, 4, 1), Grouped(64, 64, 3, 1, group=2), Grouped(64, 64, 3, 1, group=3),
+])
 def test_tiles(schedule, turned):
     """Columns that are no whole tiles, and terms that are no whole steps."""
     right(grouped, operands(ENDS["several"], 150, 136, 168, turned=turned), schedule)
@@ -97,7 +93,6 @@ def kernel_of(function, args):
     linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         run_pipeline(module, f"inferno-fuse,{PASSES}")
         return next(str(k) for k in kernels(module) if schedules.read(k, TARGET) is not None)
 
@@ -131,8 +126,85 @@ def test_chosen(rows, terms, columns, groups, tile_m):
     assert report.count('generator = "grouped"') == 1 and f"tile_m = {tile_m} : i64" in report
 
 
-def test_not_by_default(monkeypatch):
-    monkeypatch.delenv("INFERNO_UNMEASURED")
-    args = empty(512, 3584), empty(8, 1024, 3584).transpose(1, 2), empty(8, dtype=torch.int32)
-    made = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), args, target="sm_90a", fallback=False)
-    assert 'generator = "grouped"' not in made.ir("scheduled")
+@pytest.mark.parametrize("unmeasured", [False, True])
+def test_more_rows_than_l2_keeps(monkeypatch, unmeasured):
+    """Some at a time meet all columns, once that has been measured."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", str(int(unmeasured)))
+    args = empty(16384, 2048), empty(64, 1536, 2048).transpose(1, 2), empty(64, dtype=torch.int32)
+    made = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends) * 2, args, target="sm_90a")
+    assert [r.schedule.count("group=15") for r in made.explain().rows if r.generator == "grouped"] == [1] * unmeasured
+
+
+AROUND = {
+    "another order": lambda y, i, r: y.t().contiguous(), "rows of its rows": lambda y, i, r: y[i], "weighted rows of them": lambda y, i, r: (y * r[:, None])[i],
+    "sums of two": lambda y, i, r: y.view(256, 2, 2048).sum(1), "weighted": lambda y, i, r: (y * r[:, None]).view(256, 2, 2048).sum(1),
+    "biases": lambda y, i, r: y + torch.ones(8, 2048, device=y.device)[i], "behind others": lambda y, i, r: torch.cat([torch.zeros_like(y), y]),
+    "every other column": lambda y, i, r: y[:, ::2] * y[:, 1::2],
+    "four chunks": lambda y, i, r: torch.cat([a * b for a, b in (y.chunk(4, -1)[:2], y.chunk(4, -1)[2:])]),
+    "chunks apart": lambda y, i, r: (y[:, :1024] * 2, y[:, 1024:].t().contiguous()), "one chunk": lambda y, i, r: y[:, 1024:] + 1,
+}
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("name", AROUND)
+def test_whatever_follows(name):
+    """Nothing that is done with the rows makes a product of all with all of it."""
+    args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, dtype=torch.int32), empty(512, dtype=torch.int64), empty(512)
+    made = inferno.compile(lambda x, w, ends, i, r: AROUND[name](torch._grouped_mm(x, w, offs=ends), i, r), args, target="sm_90a")
+    assert made.ir("scheduled").count('generator = "grouped"') == 1 and 'generator = "wgmma"' not in made.ir("scheduled")
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("between", [
+    lambda y: torch.nn.functional.silu(y[:, :1024]) * y[:, 1024:], lambda y: y[:, ::2] * y[:, 1::2], lambda y: y[:, 5:1029] * y[:, :1024] + y[:, 1024:],
+    lambda y: y[:, :1024], lambda y: y.view(512, 1024, 2).sum(-1),
+])
+def test_whatever_is_between(between):
+    """Two products of groups, of rows whose numbers they share."""
+    args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, 1024, 1024).transpose(1, 2), empty(8, dtype=torch.int32)
+    made = inferno.compile(lambda x, w, v, ends: torch._grouped_mm(between(torch._grouped_mm(x, w, offs=ends)), v, offs=ends), args, target="sm_90a")
+    assert made.ir("scheduled").count('generator = "grouped"') == 2 and 'generator = "wgmma"' not in made.ir("scheduled")
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("change", [lambda x, w, r: (x * 2, w), lambda x, w, r: ((x * r[:, None]), w), lambda x, w, r: (x, w * r[:8, None, None])])
+def test_computed_factors(change):
+    args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, dtype=torch.int32), empty(512)
+
+    def function(x, w, ends, r):
+        x, w = change(x, w, r)
+        return torch._grouped_mm(x, w, offs=ends)
+
+    assert inferno.compile(function, args, target="sm_90a").ir("scheduled").count('generator = "grouped"') == 1
+
+
+def test_two_that_meet():
+    args = empty(512, 1024), *[empty(8, 2048, 1024).transpose(1, 2) for _ in range(2)], empty(8, dtype=torch.int32)
+    made = inferno.compile(lambda x, w, v, ends: torch._grouped_mm(x, w, offs=ends) * torch._grouped_mm(x, v, offs=ends), args, target="sm_90a")
+    assert made.ir("scheduled").count('generator = "grouped"') == 2
+
+
+def test_two_that_meet_are_right():
+    """The second one's end reads the first one's rows."""
+    x, w, ends = operands(ENDS["several"], 160, 64, 72)
+    v = torch.randn(len(ENDS["several"]), 72, 64, dtype=torch.bfloat16).transpose(1, 2)
+    right(lambda x, w, v, ends: torch.nn.functional.silu(grouped(x, w, ends)) * grouped(x, v, ends), (x, w, v, ends), Grouped(64, 64, 3, 1), (1, 1))
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("name", ["another order", "rows of its rows", "biases", "weighted rows of them"])
+def test_what_follows_is_right(name):
+    x, w, ends = operands(ENDS["several"], 160, 64, 72)
+    b = torch.randn(len(ENDS["several"]), 72)
+    follow = {**AROUND, "biases": lambda y, i, r: y + b[i % len(b)]}[name]
+    right(lambda x, w, ends, i, r: follow(grouped(2 * x, w, ends), i, r), (x, w, ends, torch.randint(0, 160, (160,)), torch.rand(160)), Grouped(64, 64, 3, 1))
+
+
+def test_chunks_of_one_are_right():
+    x, w, ends = operands(ENDS["several"], 160, 64, 2 * 72)
+
+    def function(x, w, ends):
+        gate, up = grouped(x, w, ends).chunk(2, -1)
+        return torch.nn.functional.silu(gate) * up
+
+    right(function, (x, w, ends), Grouped(64, 64, 3, 1), (2,))

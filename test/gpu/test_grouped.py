@@ -50,33 +50,36 @@ def right(function, args, chunks):
 
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_groups(unmeasured, name, dtype):
+def test_groups(name, dtype):
     right(grouped, operands(ENDS[name], max(ENDS[name][-1], 160) + 3, 200, 264, dtype, "cuda"), (1,))
 
 
 @pytest.mark.parametrize("turned", [True, False])
-def test_chunks_and_any_order(unmeasured, turned):
+def test_chunks_and_any_order(turned):
     x, w, _ = operands([1000] * 8, 1000, 256, 2 * 272, device="cuda", turned=turned)
     numbers = torch.randint(0, 8, (1000,), device="cuda")
     right(gated, (x, w, numbers.sort()[0]), (2,))
     right(mixed, (x, w, numbers), (1,))
 
 
-def test_experts(unmeasured):
+def test_experts():
     x, first, ends = operands([0, 300, 301, 301, 555, 900, 901, 1200], 1200, 512, 2 * 256, device="cuda")
     second = torch.randn(8, 512, 256, dtype=torch.bfloat16, device="cuda").transpose(1, 2)
     right(experts, (x, first, second, ends, torch.rand(1200, device="cuda"), torch.randperm(1200, device="cuda")), (2, 1))
     right(weighted, (x, first, ends, torch.rand(1200, device="cuda")), (1,))
 
 
-@pytest.mark.parametrize("kernel", [True, False])
-@pytest.mark.parametrize("rows, terms, columns, groups", [(512, 1024, 2048, 8), (512, 256, 512, 64), (16, 512, 512, 8), (2, 512, 512, 8)])
-def test_operation(unmeasured, monkeypatch, kernel, rows, terms, columns, groups):
-    """Eager's own operation, of rows that all have a group."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1" if kernel else "0")
+@pytest.mark.parametrize("rows, terms, columns, groups, library", [
+    (512, 1024, 2048, 8, False), (512, 256, 512, 64, False), (16, 512, 512, 8, False), (2, 512, 512, 8, False), (16384, 1024, 1536, 64, True),
+    (16384, 1024, 1536, 64, False),
+])
+def test_operation(monkeypatch, rows, terms, columns, groups, library):
+    """Eager's own operation, of rows that all have a group; so many rows stay the library's by default."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", str(int(rows > 512 and not library)))
     ends = torch.randint(0, groups, (rows,)).bincount(minlength=groups).cumsum(0).int().tolist()
     x, w, offs = operands(ends, rows, terms, columns, device="cuda")
     compiled = inferno.compile(lambda x, w, offs: torch._grouped_mm(x, w, offs=offs), (x, w, offs))
+    assert any("torch's library" in p.reason for p in compiled.explain().pieces) == library
     poison_memory()
     found, exact, begin = compiled(x, w, offs), torch.empty(rows, columns, dtype=torch.float64, device="cuda"), 0
     for group, end in enumerate(ends):

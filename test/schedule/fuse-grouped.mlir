@@ -16,7 +16,7 @@
 // CHECK: func.func private @every_pick{{.*}}generator = "grouped"
 // NONE-LABEL: func.func @main
 // NONE-COUNT-2: call @
-module attributes {inferno.unmeasured} {
+module {
   func.func @main(%x: tensor<128x64xbf16>, %w: tensor<4x64x64xbf16>, %number: tensor<128xi64>, %place: tensor<128xi64>, %scales: tensor<128xf32>)
       -> tensor<128x64xbf16> {
     %e0 = tensor.empty() : tensor<4x128x64xf32>
@@ -72,7 +72,7 @@ module attributes {inferno.unmeasured} {
 // CHECK-COUNT-2: call @
 // NONE-LABEL: func.func @main
 // NONE-COUNT-2: call @
-module attributes {inferno.unmeasured} {
+module {
   func.func @main(%x: tensor<128x64xbf16>, %w: tensor<4x64x64xbf16>, %number: tensor<128xi64>) -> tensor<128x64xf32> {
     %e0 = tensor.empty() : tensor<4x128x64xf32>
     %0 = call @every(%x, %w, %e0) {inferno.source = ["a"]} : (tensor<128x64xbf16>, tensor<4x64x64xbf16>, tensor<4x128x64xf32>) -> tensor<4x128x64xf32>
