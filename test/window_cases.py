@@ -242,7 +242,7 @@ GROUPS = {
     "12 of 12, dilated": Case((2, 48, 9, 8), (12, 12, 3, 3), 1, 2, 2, inner=True),
     "18, one group": Case((2, 18, 9, 10), (18, 18, 3, 3), padding=1, inner=True),
     "12 to 36, one group": Case((2, 12, 9, 10), (36, 12, 3, 3), 2, 1, inner=True),
-    "18 to 9, one group": Case((2, 18, 9, 10), (9, 18, 3, 3), padding=1, inner=True),
+    "18 to 10, one group": Case((2, 18, 9, 10), (10, 18, 3, 3), padding=1, inner=True),
     "20 to 10, two groups": Case((2, 40, 9, 7), (10, 20, 3, 3), padding=1, inner=True),
     "72, no epilogue": Case((1, 144, 6, 7), (72, 72, 3, 3), padding=1, epilogue=False, inner=True),
 }

@@ -18,6 +18,10 @@ _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to we
 # Bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares), and of numbers of four bytes (on an H100, TF32, 2048^3 in 128x256 44.6 us,
 # which the tensor core takes, in 128x128 51.6, 64x256 57.3, 64x128 66.9, 128x96 74.2).
 _COPY_RATE, _WIDE_COPY_RATE = 70, 55
+# The same where L2, which holds so many bytes, keeps neither factor, nor the rows and columns of the tiles that are computed at a time (on an H100, GELU,
+# bf16, 8192x11008x4096 in 128x128 1225 us, in turns 1474, in 128x160 1181, in 128x256 1110; 4096x11008x4096 in 128x128 635, in 128x256 514; but of fewer
+# terms 8192x4096x11008 in 128x160 1082, in 128x256 1148).
+_FAR_RATE, _KEPT = 50, 50e6
 # Times longer a product of such numbers takes in parts (640x2048x2048 in two of 128x160 28.6 us, whole in 128x80 19.7: 25 are estimated without it, for both).
 _WIDE_PARTS = 1.2
 # Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
@@ -123,7 +127,7 @@ def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: flo
     return work * rounds + reads * (rounds if alone else rounds - 1)
 
 
-def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, at: At, rounds: float, second: Operand | None) -> float:
+def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At, rounds: float, second: Operand | None) -> float:
     """Clocks of a step along k: the longest of the tensor core's, the copy engine's, those of warps that rewrite, and a copy's way."""
     width, few = bit_width(c.lhs.element) // 8, at(tiling.m.size) <= FEW
     lhs, rhs = s.sharing
@@ -137,6 +141,10 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, at: At, rounds
     copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     rate = _WIDE_COPY_RATE if width == 4 and not s.registers else _COPY_RATE
+    terms = at(tiling.k_steps(depth)) * depth * width
+    together = s.group * s.tile_m + target.multiprocessors / s.group * s.tile_n
+    far = min(at(tiling.m.size), at(tiling.n.size), together) * terms > _KEPT and c.lhs.unfolded is None
+    rate = min(rate, _FAR_RATE) if far else rate
     step = max(multiply, copied / rate, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
     if (tiling.lhs.raw is not None or tiling.rhs.raw is not None) and is_short(c, tiling, at):
@@ -164,7 +172,7 @@ def estimate(
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (Of two rhs 5.2, 1024x4096x11008, take as long as 6.)
     rounds = rounds if s.stream and not s.parts else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
     few, depth = at(tiling.m.size) <= FEW, s.chunks * s.row // width
-    step = _step(s, share, c, tiling, at, rounds, second)
+    step = _step(s, share, c, tiling, target, at, rounds, second)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
     short = is_short(c, tiling, at, s.swapped)
