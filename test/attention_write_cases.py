@@ -4,7 +4,7 @@ import torch
 from paged_cases import CASES
 from torch import nn
 
-from inferno.capture.decompositions.slices import copy_slices
+from inferno.capture.decompositions.scattering import put_slices
 
 F = torch.nn.functional
 
@@ -19,7 +19,7 @@ def by_place(cache, new, places):
 
 def several(cache, new, places):
     """As ``index_copy_`` of several rows is on a GPU."""
-    cache.copy_(copy_slices(cache, 2, places, new))
+    cache.copy_(put_slices(cache, 2, places, new))
 
 
 def rows_outside(cache, new, places):

@@ -93,7 +93,7 @@ def test_products_and_addresses_are_all_there_is_in_a_step():
     (Case((32, 48, 56, 56), (2, 1, 7, 7), 2, 3, inner=True), "GroupWindows"),
     (Case((32, 120, 28, 28), (12, 12, 3, 3), padding=1, inner=True), "GroupWindows"),
     (Case((32, 18, 56, 56), (18, 18, 3, 3), padding=1, inner=True), "GroupWindows"),
-    (Case((32, 96, 28, 28), (2, 2, 3, 3), padding=1, inner=True), "NoneType"),  # not timed
+    (Case((32, 96, 28, 28), (2, 2, 3, 3), padding=1, inner=True), "GroupWindows"),  # CUDA cores took 5 times as long
     (Case((32, 64, 28, 28), (32, 64, 3, 3), padding=1, inner=True), "NoneType"),  # one group of whole pieces
 ])
 def test_chosen_where_it_is_faster(case, generator):

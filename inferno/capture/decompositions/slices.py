@@ -13,7 +13,6 @@ aten = torch.ops.aten
 
 # Comparisons that it may cost to find, for every place, the last slice that goes there: 2**26 are 0.1 ms on a GPU.
 _MOST = 1 << 26
-_COMPILED = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64)
 
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -28,21 +27,12 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     place = torch.arange(places, device=x.device, dtype=index.dtype)
     if slices == 1:
         return torch.where((place == index.reshape(1)).reshape(along), source, x)
-    # Its places outside are written to by nobody as a kernel, and end the process where torch writes them: no type that would be torch's.
-    if x.device.type == "cuda" and x.dtype in _COMPILED and slices * slices <= _MOST and not torch.are_deterministic_algorithms_enabled():
-        return copy_slices(x, dim, index, source)
+    if x.device.type == "cuda" and not torch.are_deterministic_algorithms_enabled():
+        return put_slices(x, dim, index.reshape(-1), source)  # of several for one place any one may stay, as in eager
     number = torch.arange(1, slices + 1, device=x.device)
     last = torch.where(place.unsqueeze(1) == index, number, 0).amax(1)  # where several go to one place, the last one stays
     found = aten.index_select.default(source, dim, (last - 1).clamp(min=0))
     return torch.where((last > 0).reshape(along), found, x)
-
-
-def copy_slices(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Each slice to its own place, and nothing else read or written: one that a later one takes the place of has none."""
-    index = index.reshape(-1)
-    number = torch.arange(index.numel(), device=x.device)
-    taken = ((index.unsqueeze(1) == index) & (number.unsqueeze(1) < number)).any(1)
-    return put_slices(x, dim, torch.where(taken, -1, index), source)
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: float | Tensor) -> Tensor:
