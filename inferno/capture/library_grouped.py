@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from inferno.capture.devices import on_hopper
 from inferno.capture.orders import example
 from inferno.settings import settings
 
@@ -78,7 +79,7 @@ def is_grouped(rows: Tensor, matrices: Tensor) -> bool:
     sizes = (*rows.shape, *matrices.shape)
     if not all(isinstance(s, int) for s in sizes) or rows.dtype not in (torch.bfloat16, torch.float16):
         return False
-    if rows.device.type == "cpu" or not _ON_HOPPER.get() or (rows.device.type == "cuda" and torch.cuda.get_device_capability(rows.device) != (9, 0)):
+    if rows.device.type == "cpu" or not _ON_HOPPER.get() or (rows.device.type == "cuda" and not on_hopper(rows)):
         return False
     (count, terms), (groups, _, columns) = rows.shape, matrices.shape
     places = groups * count * columns  # of the product of all with all, as it is imported

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.capture.devices import on_hopper
 from inferno.attention_limits import is_timed
 from inferno.capture.decompositions.attention import factor, in_order, masked, order_of, repeat_heads
 from inferno.capture.draws import SEEDS
@@ -110,13 +111,9 @@ def _is_mask(mask: Tensor, q: Tensor, k: Tensor) -> bool:
     return all(own in (1, whole) for own, whole in sizes if isinstance(own, int) and isinstance(whole, int))
 
 
-def _is_hopper(q: Tensor) -> bool:
-    return q.device.type == "cuda" and torch.cuda.get_device_capability(q.device) == (9, 0)
-
-
 def is_timed_for(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float = 0.0) -> bool:
     """Whether kernels were timed for such tensors, whose sizes are numbers."""
-    if not _is_hopper(q):
+    if not on_hopper(q):
         return False
     if not all(isinstance(n, int) for t in (q, k, v, mask) if t is not None for n in t.shape) or q.shape[2] != k.shape[2]:
         return False

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, clone_onto, ir, linalg, walk
+from inferno.mlir import arith, clone_onto, ir, linalg, owner, walk
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.symbolic import Int
 
@@ -188,6 +188,12 @@ def index(value: int) -> ir.Value:
 def loop(dim: int) -> ir.Value:
     """The number of an iteration of the loop around the insertion point."""
     return linalg.IndexOp(dim).result
+
+
+def loop_of(value: ir.Value) -> int | None:
+    """The loop that a value is the number of an iteration of; None of any other value."""
+    made = owner(value)
+    return ir.IntegerAttr(made.attributes["dim"]).value if made is not None and made.name == "linalg.index" else None
 
 
 def evaluate(expr: ir.AffineExpr, loops: Callable[[int], ir.Value] = loop) -> ir.Value:

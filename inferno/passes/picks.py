@@ -7,7 +7,7 @@ all, which is as many times as much as there are matrices.
 
 from inferno.mlir import ir, owner, users, walk
 from inferno.passes.contraction import is_sum_of_products
-from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds, maps
+from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds, loop_of, maps
 
 
 def product_of(pick: ir.Operation | None) -> ir.Operation | None:
@@ -17,7 +17,7 @@ def product_of(pick: ir.Operation | None) -> ir.Operation | None:
     for extract in walk(pick, "tensor.extract"):
         places = list(extract.operands)[1:]
         made = owner(extract.operands[0])
-        if made is not None and len(places) == 3 and _loop(places[1]) == 0:
+        if made is not None and len(places) == 3 and loop_of(places[1]) == 0:
             product = made if is_sum_of_products(made) else _rounded(made)
             if product is not None and not _depends(places[0], 1):
                 return product
@@ -76,12 +76,7 @@ def _rounded(made: ir.Operation) -> ir.Operation | None:
     return owner(inputs(made)[0])
 
 
-def _loop(value: ir.Value) -> int | None:
-    made = owner(value)
-    return ir.IntegerAttr(made.attributes["dim"]).value if made is not None and made.name == "linalg.index" else None
-
-
 def _depends(value: ir.Value, loop: int) -> bool:
     """Whether a place is computed of the number of a loop."""
     made = owner(value)
-    return made is not None and (_loop(value) == loop or any(_depends(v, loop) for v in made.operands))
+    return made is not None and (loop_of(value) == loop or any(_depends(v, loop) for v in made.operands))

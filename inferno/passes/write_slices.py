@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
-from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, loop, loops_of, maps, substitute, yielded
+from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, loop, loop_of, loops_of, maps, substitute, yielded
 from inferno.passes.movements import reshape
 from inferno.passes.programs import readers, root_of
 
@@ -101,9 +101,8 @@ def _read(op: ir.Operation) -> _Slice | None:
 def _loop(value: ir.Value) -> int | None:
     """The loop whose place a value is, in an integer that holds any size."""
     made = owner(value)
-    if made is not None and made.name == "arith.index_cast" and str(value.type) in ("i32", "i64"):
-        made = owner(made.operands[0])
-    return ir.IntegerAttr(made.attributes["dim"]).value if made is not None and made.name == "linalg.index" else None
+    widened = made is not None and made.name == "arith.index_cast" and str(value.type) in ("i32", "i64")
+    return loop_of(made.operands[0] if widened else value)
 
 
 def _needed(value: ir.Value, op: ir.Operation) -> list[ir.Operation]:

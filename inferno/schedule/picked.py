@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import arith, func, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_sum_of_products
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, outputs, substitute
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, loop_of, maps, outputs, substitute
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.contraction import Contraction, Operand, parse_split
 
@@ -113,21 +113,16 @@ def _find(kernel: func.FuncOp) -> _Found | None:
 def _offset(pick: ir.Operation) -> int | None:
     """How far from the operation's own column the element is that it picks of its own row; None where it is elsewhere."""
     _, _, row, column = pick.operands
-    if _loop(row) != 0:
+    if loop_of(row) != 0:
         return None
     made, constant = owner(column), 0
     if made is not None and made.name == "arith.addi":
-        number = [v for v in made.operands if _loop(v) is None]
+        number = [v for v in made.operands if loop_of(v) is None]
         if len(number) != 1 or owner(number[0]) is None or owner(number[0]).name != "arith.constant":
             return None
         constant = ir.IntegerAttr(owner(number[0]).attributes["value"]).value
         column = next(v for v in made.operands if v != number[0])
-    return constant if _loop(column) == 1 else None
-
-
-def _loop(value: ir.Value) -> int | None:
-    op = owner(value)
-    return ir.IntegerAttr(op.attributes["dim"]).value if op is not None and op.name == "linalg.index" else None
+    return constant if loop_of(column) == 1 else None
 
 
 def _given(found: _Found) -> dict[ir.Value, int] | None:
@@ -138,7 +133,7 @@ def _given(found: _Found) -> dict[ir.Value, int] | None:
         value = todo.pop()
         op = owner(value)
         if op is not None:
-            if not op.name.startswith(_COMPUTED) or len(op.regions) or _loop(value) not in (None, 0):
+            if not op.name.startswith(_COMPUTED) or len(op.regions) or loop_of(value) not in (None, 0):
                 return None
             todo += op.operands
             continue

@@ -31,7 +31,7 @@ LAYERS = {
 @pytest.fixture(autouse=True)
 def as_on_hopper(monkeypatch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    monkeypatch.setattr(convolution_gradients, "_on_hopper", lambda tensor: True)
+    monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
 
 
 def options(layer):

@@ -225,7 +225,7 @@ def test_others_are_left_alone(change, monkeypatch):
 def test_what_was_timed_beside_masks(monkeypatch):
     """Left alone where neither a mask nor a bias is found, or weights are dropped."""
     monkeypatch.delenv("INFERNO_UNMEASURED")
-    monkeypatch.setattr(trained_attention, "_is_hopper", lambda q: True)
+    monkeypatch.setattr(trained_attention, "on_hopper", lambda q: True)
     q = torch.randn(1, 2, 128, 96).bfloat16().requires_grad_()
     hidden = torch.ones(128, 128).triu(1).bool()
     assert not is_left(lambda q: torch.softmax((q @ q.mT).masked_fill(hidden, -9.0), -1) @ q, q)

@@ -11,6 +11,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from inferno.capture.devices import on_hopper
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
 
@@ -37,7 +38,7 @@ def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sizes | None, stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool,
     output_padding: Sizes, groups: int, output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    if not output_mask[0] or not settings().unmeasured or not _on_hopper(gradient):
+    if not output_mask[0] or not settings().unmeasured or not on_hopper(gradient):
         return NotImplemented
     rank = x.dim() - 2
     stride, padding, dilation = (list(v) * rank if len(v) == 1 else list(v) for v in (stride, padding, dilation))
@@ -123,10 +124,6 @@ def _is_patches(gradient: Tensor, weight: Tensor, stride: Sizes, padding: Sizes)
     """Whether windows lie side by side in an image whose channels do not: a product whose terms are strewn over memory."""
     return list(weight.shape[2:]) == list(stride) and not any(padding) and not (
         gradient.dim() == 4 and gradient.is_contiguous(memory_format=torch.channels_last))
-
-
-def _on_hopper(tensor: Tensor) -> bool:
-    return tensor.device.type == "cuda" and torch.cuda.get_device_capability(tensor.device) == (9, 0)
 
 
 def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> bool:

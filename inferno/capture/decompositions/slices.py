@@ -23,12 +23,12 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     places, slices = x.shape[dim], index.numel()
     if places * slices > _MOST or source.dim() != x.dim():
         return NotImplemented
+    if slices > 1 and x.device.type == "cuda" and not torch.are_deterministic_algorithms_enabled():
+        return put_slices(x, dim, index.reshape(-1), source)  # of several for one place any one may stay, as in eager
     along = [places if d == dim else 1 for d in range(x.dim())]
     place = torch.arange(places, device=x.device, dtype=index.dtype)
     if slices == 1:
         return torch.where((place == index.reshape(1)).reshape(along), source, x)
-    if x.device.type == "cuda" and not torch.are_deterministic_algorithms_enabled():
-        return put_slices(x, dim, index.reshape(-1), source)  # of several for one place any one may stay, as in eager
     number = torch.arange(1, slices + 1, device=x.device)
     last = torch.where(place.unsqueeze(1) == index, number, 0).amax(1)  # where several go to one place, the last one stays
     found = aten.index_select.default(source, dim, (last - 1).clamp(min=0))
