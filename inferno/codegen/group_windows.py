@@ -6,7 +6,7 @@ no address arithmetic between the products.  A step takes two pieces of eight ch
 with a piece of zeros, on both sides.  Sums go through shared memory, warp by warp, to be stored by vectors of features.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -105,10 +105,12 @@ class _Emitter:
 
     # Copies.
 
-    def each(self, count: int) -> list[Integer]:
-        """The numbers of this thread's pieces of so many; the last one may be another thread's too."""
-        numbers = [self.words.add(self.thread, i) for i in range(0, count, self.s.threads)]
-        return [*numbers[:-1], self.words.min(numbers[-1], count - 1)] if count % self.s.threads else numbers
+    def each(self, count: int) -> Iterator[Integer]:
+        """The numbers of this thread's pieces of so many, each where the operations on it belong."""
+        for i in range(0, count, self.s.threads):
+            number = self.words.add(self.thread, i)
+            with only_if(self.words.less(number, count)) if i + self.s.threads > count else nullcontext():
+                yield number
 
     def copy(self, argument: int, offset: Integer, target: Integer, conditions: Sequence[ir.Value], count: int = BYTES) -> None:
         """Start a copy of so many bytes to shared memory, or of zeros where the condition, if there is one, does not hold."""
