@@ -15,6 +15,7 @@ from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product, reach
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
 _FLOATS = ("bf16", "f16", "f32")
+_BEYOND = 64  # columns that a tile may have beyond those of whole lines: a part of them is computed for nothing
 _NEAR = 2**18  # elements from a line to the next: 15 of them are reached by an instruction's constant
 
 
@@ -111,12 +112,13 @@ def _has_lines(access: Access, tiling: Axes) -> bool:
 
 
 def whole_lines(c: Contraction, tiling: Axes, tile_n: int) -> int:
-    """Bytes of a line of the only result, where a tile has whole lines and those are neighbours in memory; else 0."""
-    access = c.destinations[0].access
-    size, line = _bytes(access), tiling.m.stride(access) if tiling.m.size != 1 else tile_n
-    begins = [access.offset, line, *(a.stride(access) for a in tiling.grid)]
-    plain = len(c.destinations) == 1 and str(access.element) in _FLOATS and tiling.n.stride(access) == 1
-    return size * line if plain and tile_n % 8 == 0 and tiling.n.size == tile_n == line and all(is_multiple(x * size, 16) for x in begins) else 0
+    """Bytes of a line of the only result, where a tile has whole lines and those are neighbours in memory, of which every 64, and all of them, are
+    multiples of 16 bytes; else 0."""
+    access, columns = c.destinations[0].access, tiling.n.size
+    size, begins = _bytes(access), [access.offset, *(a.stride(access) for a in tiling.grid), tiling.m.size * columns]
+    plain = len(c.destinations) == 1 and str(access.element) in _FLOATS and tiling.n.stride(access) == 1 and isinstance(columns, int)
+    near = plain and columns <= tile_n < columns + _BEYOND and (tiling.m.size == 1 or tiling.m.stride(access) == columns)
+    return size * columns if near and all(is_multiple(x * size, 16) for x in begins) else 0
 
 
 def in_sectors(c: Contraction, tiling: Axes) -> bool:

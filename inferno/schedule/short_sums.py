@@ -61,7 +61,7 @@ def short_schedules(c: Contraction, tiling: Tiling, at: At) -> Iterator[Wgmma]:
     few = next((n for n in _LINES if columns <= n), 0)
     parts = range(1 if columns <= _KEPT else ceil(columns / _WIDEST), ceil(columns / _LINES[-1]) + 1)
     widths = [few] if few else [16 * ceil(columns / each / 16) for each in parts]
-    widths = [columns, *widths] if columns <= _KEPT and whole_lines(c, tiling, columns) % _PARTS else widths
+    widths = [columns, *widths] if columns <= _KEPT and columns % 8 == 0 and whole_lines(c, tiling, columns) % _PARTS else widths
     rewritten = tiling.lhs.raw is not None or tiling.rhs.raw is not None
     for tile_n in dict.fromkeys(widths):
         for rows in (64, 128):
@@ -112,12 +112,19 @@ def with_few_terms(s: Wgmma, c: Contraction, tiling: Tiling, at: At = hint) -> W
         s = replace(s, row=row, stages=min(_MOST_STAGES, s.stages * s.row // row))
     if keeps:
         s = replace(s, kept=tiling.k_steps(s.row // 2))
-    return _with_end(s, c, tiling, at) if short else s
+    return _with_end(s, c, tiling, at) if short else in_pieces(s, c, tiling)
+
+
+def in_pieces(s: Wgmma, c: Contraction, tiling: Tiling) -> Wgmma:
+    """``s`` with results that are written as pieces where the copy engine has no boxes for them, and threads would write them one by one."""
+    line = 0 if s.swapped or s.registers or s.bring or store_maps(c, tiling, s) else whole_lines(c, tiling, s.tile_n)
+    return replace(s, line=line, buffers=1) if line else s
 
 
 def _with_end(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> Wgmma:
     """``s`` with the way of results to memory that takes the least."""
-    if (line := whole_lines(c, tiling, s.tile_n)) % _PARTS:
+    line = whole_lines(c, tiling, s.tile_n)
+    if line % _PARTS and (tiling.n.size == s.tile_n or not store_maps(c, tiling, s)):
         return replace(s, line=line, buffers=1)
     written = sum(at(product(d.access.shape)) * bit_width(d.access.element) // 8 for d in c.destinations)
     return replace(s, by_threads=True) if written <= _NEAR and threads_write(s, c, tiling) and store_maps(c, tiling, s) else s

@@ -8,7 +8,7 @@ from math import ceil
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once
-from inferno.schedule.result_parts import ROW, brought_tensors, columns_together, may_be_lines
+from inferno.schedule.result_parts import ROW, brought_tensors, columns_together, may_be_lines, whole_lines
 from inferno.schedule.shared_terms import sending, sharing_terms
 from inferno.schedule.shared_tiles import begins_inside_of_sectors, shares
 from inferno.schedule.short_sums import SHARE, short_schedules, with_few_terms
@@ -130,6 +130,7 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
         yield from _PAIRS if long else _SHORT_PAIRS
         yield from _NARROW_PAIRS if long and at(c.K) <= _NARROW_TERMS else ()
     yield from ((s, SHARE) for s in short_schedules(c, tiling, at))
+    yield from _of_whole_lines(c, tiling) if many and plain else ()
     if tiling.rhs.along_k:
         yield from _cut(tiling, target, at, long)
     if many and plain and not any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
@@ -194,6 +195,15 @@ def _shared_cut(tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma,
         tile_n = unit * ceil(at(tiling.n.size) / together / unit) if together else 0
         if 64 <= tile_n <= _WIDEST[tile_m]:
             yield (made := Wgmma(tile_m, tile_n, 8, 2, cluster=cluster, across=across)), _CUT_SHARE * _share_of(made)
+
+
+def _of_whole_lines(c: Contraction, tiling: Tiling) -> Iterator[tuple[Wgmma, float]]:
+    """Tiles that have all of the results' columns, where lines begin anywhere and are neighbours, so that a tile is written as one piece."""
+    columns = tiling.n.size
+    tile_n = 16 * ceil(columns / 16) if isinstance(columns, int) else 0
+    if tile_n <= _WIDEST[128] and whole_lines(c, tiling, tile_n) % 16:
+        for s in (Wgmma(128, tile_n, 8, 2), Wgmma(64, tile_n, 8, 1), Wgmma(64, tile_n, 8, 2, pingpong=True)):
+            yield s, _share_of(s)
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:

@@ -76,7 +76,8 @@ def test_numbers_of_short_rows(monkeypatch, m, k, n, schedule):
     (600, 16, 96, Wgmma(128, 96, 4, 2, row=32, pingpong=True, by_threads=True, kept=1)), (200, 40, 116, Wgmma(128, 64, 4, 2, by_threads=True)),
     (329, 72, 72, Wgmma(128, 80, 4, 2, pingpong=True, by_threads=True, kept=2)), (300, 16, 8, Wgmma(64, 8, 4, 2, pingpong=True, row=32, line=16, kept=1)),
     (300, 24, 40, Wgmma(128, 40, 4, 2, row=64, line=80, kept=1, inside=True)),
-], ids=["a piece", "one buffer", "two steps", "pieces of 128 rows", "threads", "threads at edges", "beyond the columns", "8 columns", "inside"])
+    (328, 72, 49, Wgmma(128, 64, 4, 2, line=98, buffers=1)), (200, 136, 100, Wgmma(64, 112, 4, 2, pingpong=True, line=200)),
+], ids=["a piece", "one buffer", "two steps", "pieces of 128 rows", "threads", "threads at edges", "beyond the columns", "8 columns", "inside", "odd lines", "lines of 8 bytes"])
 def test_numbers_of_other_ends(monkeypatch, m, k, n, schedule):
     torch.manual_seed(3)
     vectors = [torch.randn(n).bfloat16(), 1 + torch.rand(n).bfloat16(), torch.randn(n).bfloat16()]
@@ -84,10 +85,10 @@ def test_numbers_of_other_ends(monkeypatch, m, k, n, schedule):
     assert ("cp.async.bulk.global.shared.cta" in made.program.gpu) == (schedule.line > 0)
 
 
-def test_numbers_of_a_piece_of_floats(monkeypatch):
+@pytest.mark.parametrize("m, n, schedule", [(150, 40, Wgmma(64, 40, 4, 2, pingpong=True, line=160, kept=1)), (148, 49, Wgmma(64, 64, 4, 1, line=196))])
+def test_numbers_of_a_piece_of_floats(monkeypatch, m, n, schedule):
     torch.manual_seed(4)
-    x, w = torch.randn(150, 24), torch.randn(40, 24)
-    run(monkeypatch, torch.nn.functional.linear, [x, w], Wgmma(64, 40, 4, 2, pingpong=True, line=160, kept=1))
+    run(monkeypatch, torch.nn.functional.linear, [torch.randn(m, 24), torch.randn(n, 24)], schedule)
 
 
 def test_numbers_of_short_rows_with_columns_innermost(monkeypatch):
