@@ -9,6 +9,8 @@ from inferno.symbolic import product
 # Windows of so many terms - the weights that a thread can keep - over images of so few channels, or in groups of their own, are read as they are, on CUDA
 # cores (generator ``windows``): with more the tensor cores' generators are better.
 MOST_TERMS, FEW_CHANNELS = 128, 4
+# Results up to which a depthwise convolution reads its weight as it lies, element by element: a launch that turns it takes longer.
+_FEW_RESULTS = 2**21
 
 Order = tuple[int, ...]
 """Of a tensor's dimensions in memory, outermost first."""
@@ -17,7 +19,7 @@ Order = tuple[int, ...]
 @dataclass(frozen=True)
 class Roles:
     """The orders that kernels want: of the image (n, spatial, group, channel), the weight (group, feature, window, channel; of a depthwise
-    convolution window, channel) and the result (n, spatial, group, feature).  Features that stand between places of the result, as phases do
+    convolution window, channel, or what it has where results are few) and the result (n, spatial, group, feature).  Features that stand between places of the result, as phases do
     (``skip-zeros``), stay there, and come before the others in the weight.  ``terms`` are the reduction's loops in the weight's order."""
 
     image: Order
@@ -93,8 +95,14 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
         along = [image[d][0] for d in order or range(len(image)) if image[d] and image[d][0] in channels]
         own, last = order or tuple(range(len(image))), sort(weight, phases, features, *({d} for d in along))
     else:
-        own, last = sort(image, groups, channels), sort(weight, *((phases, features, windows, channels) if features or channels else (phases, windows, groups)))
+        orders = (phases, features, windows, channels) if features or channels else () if _is_few(op) else (phases, windows, groups)
+        own, last = sort(image, groups, channels), sort(weight, *orders)
     return made(own, last, sort(result, groups, features))
+
+
+def _is_few(op: ir.Operation) -> bool:
+    count = product(size for size, kind in zip(loop_sizes(op), kinds(op)) if kind != REDUCTION)
+    return isinstance(count, int) and count <= _FEW_RESULTS
 
 
 def sums_images(op: ir.Operation) -> bool:

@@ -10,16 +10,16 @@ from inferno.passes.convolution import Order
 from inferno.passes.propagate_reshapes import grouping
 from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape
 
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 _SAME = ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
 
 
 def moves(op: ir.Operation | None) -> bool:
     """Whether an operation is one of these, with numbers for what it moves by."""
-    if op is None or op.name not in (*_RESHAPES, *_SAME):
+    if op is None or op.name not in (*RESHAPES, *_SAME):
         return False
     tensors = [v for v in (*op.operands, op.results[0]) if isinstance(v.type, ir.RankedTensorType)]
-    if op.name in _RESHAPES:
+    if op.name in RESHAPES:
         return all(t.type.has_static_shape and 0 not in t.type.shape for t in tensors)
     if any(t.type.rank != op.results[0].type.rank for t in tensors):
         return False
@@ -36,7 +36,7 @@ def sources(op: ir.Operation) -> list[ir.Value]:
 
 def order_before(op: ir.Operation, order: Order) -> Order | None:
     """The order of the operands of which the result comes in ``order`` without moving anything else; None where there is none."""
-    if op.name not in _RESHAPES:
+    if op.name not in RESHAPES:
         return order
     groups, many, few = _reshape(op)
     return _of_many(groups, order) if op.name == "tensor.collapse_shape" else _of_few(groups, many, few, order)
@@ -44,7 +44,7 @@ def order_before(op: ir.Operation, order: Order) -> Order | None:
 
 def order_after(op: ir.Operation, order: Order) -> Order | None:
     """The order of the result if the operands come in ``order``."""
-    if op.name not in _RESHAPES:
+    if op.name not in RESHAPES:
         return order
     groups, many, few = _reshape(op)
     return _of_many(groups, order) if op.name == "tensor.expand_shape" else _of_few(groups, many, few, order)
@@ -54,7 +54,7 @@ def move(op: ir.Operation, values: Sequence[ir.Value], order: Order) -> ir.Value
     """The operation at the insertion point, with a result in ``order``, of operands that are in the order that belongs to it."""
     result = op.results[0]
     wanted = [result.type.shape[d] for d in order]
-    if op.name in _RESHAPES:
+    if op.name in RESHAPES:
         return reshape(values[0], wanted)
     type_ = ir.RankedTensorType.get(wanted, result.type.element_type)
     if op.name == "tensor.concat":

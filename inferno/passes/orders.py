@@ -11,7 +11,7 @@ from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
 from inferno.passes.convolution import Order, Roles, is_depthwise, is_whole, loops_in, roles
 from inferno.passes.generics import PARALLEL, body, inputs, is_generic, kinds, maps
-from inferno.passes.movements import is_free, moves, order_after, order_before, sources
+from inferno.passes.movements import RESHAPES, is_free, moves, order_after, order_before, sources
 
 Keys = list[int | None]
 """The loop behind each dimension of a tensor; None where there is none, or several."""
@@ -136,7 +136,7 @@ def _is_given(value: ir.Value) -> bool:
     """Whether a tensor is an argument of the program as it lies, maybe moved, or what is computed of its elements alone."""
     while (made := owner(value)) is not None:
         read = sources(made) if moves(made) else inputs(made) if is_generic(made) and not is_sum_of_products(made) else []
-        same = [v for v in read if isinstance(v.type, ir.RankedTensorType) and v.type.rank == value.type.rank]
+        same = [v for v in read if isinstance(v.type, ir.RankedTensorType) and (v.type.rank == value.type.rank or made.name in RESHAPES)]
         if len(same) != 1 or not _keeps_order(made, same[0]):
             return False
         value = same[0]

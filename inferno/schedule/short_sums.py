@@ -105,14 +105,15 @@ def with_few_terms(s: Wgmma, c: Contraction, tiling: Tiling, at: At = hint) -> W
     if not plain or at(tiling.m.size) <= FEW:
         return s
     terms = bounds(tiling.k.size)[1] * bit_width(c.lhs.element) // 8
-    short = not (s.swapped or s.registers or s.bring) and is_short(c, tiling, at)
+    # With the sides exchanged that is known of images whose pixels lie side by side, more of them than there are features.
+    short = not (s.registers or s.bring) and is_short(c, tiling, at) and (not s.swapped or at(tiling.m.size) > at(tiling.n.size))
     keeps = short and may_keep(s, tiling)
     row = next((row for row in _ROWS if terms == row or (keeps and terms < row)), s.row)
     if row < s.row:
         s = replace(s, row=row, stages=min(_MOST_STAGES, s.stages * s.row // row))
     if keeps:
         s = replace(s, kept=tiling.k_steps(s.row // 2))
-    return _with_end(s, c, tiling, at) if short else in_pieces(s, c, tiling)
+    return _with_end(s, c, tiling, at) if short and not s.swapped else in_pieces(s, c, tiling)
 
 
 def in_pieces(s: Wgmma, c: Contraction, tiling: Tiling) -> Wgmma:
@@ -132,7 +133,7 @@ def _with_end(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> Wgmma:
 
 def fits_ends(s: Wgmma, c: Contraction, tiling: Tiling, steps: Int) -> bool:
     """Whether results can be written, and the rhs kept, as ``s`` says."""
-    plain = not (s.swapped or s.registers or s.bring or s.stream) and s.split == s.cluster == 1
+    plain = not (s.registers or s.bring or s.stream or (s.swapped and (s.line or s.by_threads))) and s.split == s.cluster == 1
     line = not s.line or s.line == whole_lines(c, tiling, s.tile_n)
     threads = not s.by_threads or threads_write(s, c, tiling)
     return plain and line and threads and not (s.line and s.by_threads) and (not s.kept or (s.kept == steps and may_keep(s, tiling)))

@@ -202,8 +202,9 @@ def _of_whole_lines(c: Contraction, tiling: Tiling) -> Iterator[tuple[Wgmma, flo
     columns = tiling.n.size
     tile_n = 16 * ceil(columns / 16) if isinstance(columns, int) else 0
     if tile_n <= _WIDEST[128] and whole_lines(c, tiling, tile_n) % 16:
-        for s in (Wgmma(128, tile_n, 8, 2), Wgmma(64, tile_n, 8, 1), Wgmma(64, tile_n, 8, 2, pingpong=True)):
-            yield s, _share_of(s)
+        yield from ((s, _share_of(s)) for s in (Wgmma(128, tile_n, 8, 2), Wgmma(64, tile_n, 8, 1), Wgmma(64, tile_n, 8, 2, pingpong=True)))
+        if tile_n <= 128:
+            yield from ((s, _share_of(s)) for s in (Wgmma(256, tile_n, 8, 2), Wgmma(128, tile_n, 8, 2, pingpong=True)))
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
@@ -218,6 +219,9 @@ def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgm
     for s, _ in _cut(tiling, target, at, are_long(c)):
         if (made := fit(with_few_terms(replace(s, swapped=True), turned, tiling, at), turned, tiling, target)) is not None:
             yield estimate(made, _share_of(made), turned, tiling, target, at), made
+    for s in short_schedules(turned, tiling, at) if at(tiling.m.size) > at(tiling.n.size) else ():
+        if (made := fit(with_few_terms(replace(s, swapped=True), turned, tiling, at), turned, tiling, target)) is not None:
+            yield estimate(made, SHARE, turned, tiling, target, at), made
     rows = at(tiling.n.size)
     if rows not in _TURNED or rows % 64 == 0:
         return

@@ -91,6 +91,16 @@ def test_numbers_of_a_piece_of_floats(monkeypatch, m, n, schedule):
     run(monkeypatch, torch.nn.functional.linear, [torch.randn(m, 24), torch.randn(n, 24)], schedule)
 
 
+@pytest.mark.parametrize("schedule", [
+    Wgmma(64, 144, 4, 2, pingpong=True, swapped=True, row=64, kept=1), Wgmma(128, 144, 3, 2, swapped=True, kept=1),
+], ids=["in turns", "two consumers"])
+def test_numbers_of_pixels_side_by_side(monkeypatch, schedule):
+    """With the sides exchanged, so that what all tiles have in common is the rhs, which is kept."""
+    torch.manual_seed(6)
+    args = torch.randn(2, 24, 200).bfloat16(), torch.randn(144, 24).bfloat16(), torch.randn(144).bfloat16()
+    run(monkeypatch, lambda x, w, b: torch.relu(w @ x + b[:, None]), args, schedule)
+
+
 def test_numbers_of_short_rows_with_columns_innermost(monkeypatch):
     torch.manual_seed(4)
     run(monkeypatch, untransposed, [torch.randn(150, 16).bfloat16(), torch.randn(16, 128).bfloat16()], Wgmma(64, 128, 4, 2, pingpong=True, row=32))

@@ -61,6 +61,30 @@ module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @main
   // CHECK: %[[W:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<8x3x3xf32>) outs(%{{.*}} : tensor<3x3x8xf32>)
   // CHECK: %[[R:.*]] = linalg.generic {indexing_maps = [#[[IMAGE]], #[[WEIGHT]], {{.*}} ins(%arg0, %[[W]]
+  // CHECK: return %[[R]] : tensor<2x1024x1024x8xf32>
+  func.func @main(%x: tensor<2x1026x1026x8xf32>, %w: tensor<8x3x3xf32>) -> tensor<2x1024x1024x8xf32> {
+    %zero = arith.constant 0.0 : f32
+    %xe = tensor.empty() : tensor<2x8x1026x1026xf32>
+    %0 = linalg.transpose ins(%x : tensor<2x1026x1026x8xf32>) outs(%xe : tensor<2x8x1026x1026xf32>) permutation = [0, 3, 1, 2]
+    %e = tensor.empty() : tensor<2x8x1024x1024xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x1024x1024xf32>) -> tensor<2x8x1024x1024xf32>
+    %1 = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
+      ins(%0, %w : tensor<2x8x1026x1026xf32>, tensor<8x3x3xf32>) outs(%f : tensor<2x8x1024x1024xf32>) -> tensor<2x8x1024x1024xf32>
+    %re = tensor.empty() : tensor<2x1024x1024x8xf32>
+    %2 = linalg.transpose ins(%1 : tensor<2x8x1024x1024xf32>) outs(%re : tensor<2x1024x1024x8xf32>) permutation = [0, 2, 3, 1]
+    return %2 : tensor<2x1024x1024x8xf32>
+  }
+}
+
+// -----
+
+// Where the results are few it is read as it lies.
+// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 + d4, d2 + d5, d3)>
+// CHECK-DAG: #[[WEIGHT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d3, d4, d5)>
+module attributes {inferno.expand_pieces} {
+  // CHECK-LABEL: @main
+  // CHECK-NOT: tensor<3x3x8xf32>
+  // CHECK: %[[R:.*]] = linalg.generic {indexing_maps = [#[[IMAGE]], #[[WEIGHT]], {{.*}} ins(%arg0, %arg1
   // CHECK: return %[[R]] : tensor<2x7x7x8xf32>
   func.func @main(%x: tensor<2x9x9x8xf32>, %w: tensor<8x3x3xf32>) -> tensor<2x7x7x8xf32> {
     %zero = arith.constant 0.0 : f32
