@@ -1,5 +1,7 @@
 """Attention in float32 by products of bf16 pieces: as exact as eager by the simulator, which cuts sums off as the tensor core does."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from attention_program import simulate
@@ -7,6 +9,7 @@ from checks import assert_close_to_float64
 from kernels import build
 from test_attention import TARGET, causal, heads, kernel_of
 
+from inferno.codegen.attention import Emitter
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import choose
@@ -60,6 +63,23 @@ def test_cut_by_the_kernel(queries, keys, size, shared, schedule):
 
     args = normal(queries, keys, size, shared=shared)
     assert_close_to_float64(simulate(model, args, schedule), model, args)
+
+
+@pytest.mark.parametrize("queries, keys, size, heads_, schedule", [
+    (32, 32, 64, 6, exact(1, 32, 1, cut=True, order="static", resident=2)), (300, 100, 24, 2, exact(2, 32, 2, cut=True, order="static", apart=False)),
+])
+def test_several_tiles_of_what_cuts(monkeypatch, queries, keys, size, heads_, schedule):
+    """By as many blocks as two multiprocessors have."""
+    begin = Emitter.__post_init__
+
+    def with_two(self):
+        self.target = replace(self.target, multiprocessors=2)
+        begin(self)
+        assert isinstance(self.tiles, int) and self.tiles > self.workers
+
+    monkeypatch.setattr(Emitter, "__post_init__", with_two)
+    args = normal(queries, keys, size, of=heads_, shared=heads_)
+    assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, schedule), F.scaled_dot_product_attention, args)
 
 
 def test_cut_of_any_strides():
