@@ -206,12 +206,10 @@ def _expand_writes(last: ir.Operation) -> None:
 
 
 def _is_new_value(result: ir.Value, first: ir.Value) -> bool:
-    """Whether a result is what an argument becomes, or is returned beside one that something else than an elementwise operation reads, which would have to
-    read two tensors: attention writes a token to a cache itself."""
-    readers = list(users(result))
-    if owner(first) is not None or not any(u.name == "func.return" for u in readers):
-        return False
-    return is_written(first) or not all(u.name == "func.return" or is_elementwise(u) for u in readers)
+    """Whether a result is returned, and is what an argument becomes or is read by others, too, for which the choice would be between two tensors: attention
+    writes a token to a cache itself."""
+    returned = [u.name == "func.return" for u in users(result)]
+    return owner(first) is None and any(returned) and (is_written(first) or not all(returned))
 
 
 def _stays_in_place(writes: Sequence[ir.Operation], first: ir.Value) -> bool:
