@@ -7,7 +7,7 @@ import operator
 import re
 import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,12 @@ class Captured:
     @functools.cached_property
     def text(self) -> str:
         """The ``torch`` stage, with locations.  UnsupportedOperation for an operation that does not import."""
-        return lower_graph(self.graph, self.signature.arguments, self.frozen)
+        written = sorted({r.target for r in self.signature.results if r.kind == "mutation"})
+        return lower_graph(self.graph, self.signature.arguments, self.frozen, written)
 
 
-def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None) -> str:
-    """The text of the ``torch`` stage, with locations, of a graph, which stays as it is."""
+def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None, written: Collection[int] = ()) -> str:
+    """The text of the ``torch`` stage, with locations, of a graph, which stays as it is; ``written``: the arguments that a call writes to."""
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
     copied = copy_graph(graph)
@@ -68,7 +69,7 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     expand_grouped(copied)
     say_known_integers(copied)
     normalise(copied)
-    return import_graph(copied, (*arguments, *_take_draws(copied)), frozen)
+    return import_graph(copied, (*arguments, *_take_draws(copied)), frozen, written)
 
 
 def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:

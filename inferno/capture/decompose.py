@@ -32,6 +32,7 @@ from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from inferno.capture.graph_key import NAMESPACES, state
+from inferno.capture.library_grouped import captures_for_hopper
 from inferno.capture.refusal import CHECKS, REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import registered, run_decompositions
@@ -178,7 +179,7 @@ _MOST = 1024
 
 def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
     """The patterns of ``kinds``, of which torch makes those that are new; one thread at a time is here, since it traces."""
-    process = state(), settings().features(), takes_tf32_convolutions(), registered()
+    process = state(), settings().features(), takes_tf32_convolutions(), captures_for_hopper(), registered()
     keys = {kind: (process, kind.key) for kind in kinds if kind.key[0].namespace in NAMESPACES}
     found = {kind: _remembered[key] for kind, key in keys.items() if key in _remembered}
     new = [kind for kind in kinds if kind not in found]

@@ -1,5 +1,7 @@
 """From an FX graph of ATen operations to the torch dialect, with locations that name the user's operations and lines."""
 
+from collections.abc import Collection
+
 import torch
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
@@ -24,8 +26,9 @@ class _Locations(ContextCache):
         return ir.Location.name(operation_name(node), childLoc=inner, context=self._c)
 
 
-def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None) -> str:
-    """The text, with locations, of a module whose ``@main`` is ``graph``; its arguments carry their names, and say which are ``frozen``."""
+def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None, written: Collection[int] = ()) -> str:
+    """The text, with locations, of a module whose ``@main`` is ``graph``; its arguments carry their names, and say which are ``frozen``, and which a call
+    writes to (``written``)."""
     has_data = any(n.op == "get_attr" for n in graph.nodes)  # which a context keeps
     context = new_context() if has_data else idle_context()
     importer = FxImporter(context=context)
@@ -42,6 +45,8 @@ def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen:
                 entry[SIZES] = sizes_attribute(argument.shape, symbols)
             if argument.random is not None:
                 entry[RANDOM] = random_attribute(*argument.random)
+        for i in written:
+            attributes[i]["inferno.written"] = ir.UnitAttr.get()
         if frozen is not None:
             function.attributes["inferno.freeze"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), frozen.bytes)
             for i in frozen.arguments:

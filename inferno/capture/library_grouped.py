@@ -47,6 +47,11 @@ def capturing_for(hopper: bool) -> Iterator[None]:
         _ON_HOPPER.reset(token)
 
 
+def captures_for_hopper() -> bool:
+    """Which of the two it is."""
+    return _ON_HOPPER.get()
+
+
 def is_target(op: object) -> bool:
     """Whether it is one of the operations, of libraries too that are loaded at some time."""
     return isinstance(op, OpOverload) and str(op) in _NAMES
@@ -79,7 +84,7 @@ def is_grouped(rows: Tensor, matrices: Tensor) -> bool:
     sizes = (*rows.shape, *matrices.shape)
     if not all(isinstance(s, int) for s in sizes) or rows.dtype not in (torch.bfloat16, torch.float16):
         return False
-    if rows.device.type == "cpu" or not _ON_HOPPER.get() or (rows.device.type == "cuda" and not on_hopper(rows)):
+    if rows.device.type == "cpu" or not captures_for_hopper() or (rows.device.type == "cuda" and not on_hopper(rows)):
         return False
     (count, terms), (groups, _, columns) = rows.shape, matrices.shape
     places = groups * count * columns  # of the product of all with all, as it is imported

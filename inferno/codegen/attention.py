@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.attention_blocks import BlockLists, LaidLists, laid_at
 from inferno.codegen.attention_consumer import Consumer
+from inferno.codegen.attention_cuts import CuttingProducer
 from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_masks import mask_map
@@ -44,6 +45,7 @@ from inferno.target import Target
 # blocks' in registers.
 REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
 _OF_PAGES = (96, 240)
+_OF_CUTS, _OF_TWO = {1: (120, 240), 2: (120, 192)}, (104, 152)  # of one that cuts, whose loads are under way together, and of two blocks of these
 
 
 def generate(kernel: func.FuncOp, schedule: Attention, target: Target) -> None:
@@ -81,7 +83,7 @@ class Emitter:
         a, t, s = self.kernel, self.tiling, self.schedule
         self.words = Words({})
         self.tiles = t.tiles(s)
-        self.workers = self.tiles if s.order == "single" else minimum(self.target.multiprocessors, self.tiles)
+        self.workers = self.tiles if s.order == "single" else minimum(self.target.multiprocessors * s.resident, self.tiles)
         self.stores = store_maps(a, result_axes(t), result_schedule(s, t, True))
         if len(self.stores) < len(a.destinations) or not s.staged:
             self.stores = {}
@@ -95,6 +97,9 @@ class Emitter:
         plain = {x.argument: x.element for x in (*read, *(() if a.dropout is None else (a.dropout.seed,)))}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)
+        if s.cut:
+            plain.update({o.access.argument: o.access.element for o in (a.q, a.k, a.v)})
+        self.maps = 0 if s.cut else 3
         plain.update({x.argument: x.element for x in a.statistics})
         self.lists = None if a.blocks is None else BlockLists(self.words, a.blocks, t.grid, t.keys.size, s.keys, counts=s.order == "dynamic")
         for w in a.writes:
@@ -110,7 +115,9 @@ class Emitter:
         a, t, s = self.kernel, self.tiling, self.schedule
         launch_copies(self.name, a.writes, arguments)
         operands = [(arguments[o.access.argument], copied, rows) for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))]
-        maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands, arguments, self.sizes(arguments))
+        maps = []
+        if not s.cut:
+            maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands, arguments, self.sizes(arguments))
         together = columns_together(a, result_axes(t), self.finished)
         for i, m in self.stores.items():
             access = a.destinations[i].access
@@ -146,6 +153,14 @@ class Emitter:
         """The kernel's sizes that vary."""
         return list(symbol_arguments(self.kernel.module.body.operations[0].operation))
 
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Of a thread of the producer's and of a consumer's."""
+        s = self.schedule
+        if s.cut:
+            return _OF_TWO if s.resident == 2 else _OF_CUTS[s.consumers]
+        return _OF_PAGES if self.kernel.pages and s.pieces == 1 else REGISTERS[s.consumers]
+
     def sizes(self, arguments: Sequence[ir.Value]) -> list[ir.Value]:
         """These as parameters, of a launcher's arguments."""
         return [scalar(arguments[v.arg_number]) for v in symbol_arguments(self.kernel.module.body.operations[0].operation).values()]
@@ -159,8 +174,8 @@ class Emitter:
             for x, (_, readonly) in self.plain.items()
         ]
         emit_copies(words, module, self.name, self.kernel.writes)
-        count = 3 + len(self.stores) + len(self.brought)
-        if s.pieces > 1:
+        count = self.maps + len(self.stores) + len(self.brought)
+        if s.pieces > 1 and not s.cut:
             self.pieces.emit(module, self.name, self.symbols)
         scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if s.order == "dynamic" else 0)
         lists = []
@@ -170,7 +185,7 @@ class Emitter:
         elif s.order == "dynamic":
             emit_counter(words, module, self.name)
         sizes = ["i64"] * len(self.symbols)
-        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *sizes, *lists, *scratch], s.threads, s.parts, True) as device:
+        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *sizes, *lists, *scratch], s.threads, s.parts, True, s.resident) as device:
             words.take(self.symbols, device.parameters[count + len(pointers):])
             behind = count + len(pointers) + len(sizes)
             frame = self.frame(device, count, laid_at(self.lists, device.parameters[behind]) if lists else None)
@@ -183,17 +198,20 @@ class Emitter:
             if self.tiling.writes:
                 CacheWriter(frame).emit()
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)
-            few, many = _OF_PAGES if self.kernel.pages and s.pieces == 1 else REGISTERS[s.consumers]
+            few, many = self.registers
             with ir.InsertionPoint(role.then_block):
                 nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
-                with only_if(arith.andi(words.equal(frame.warp, 0), elect())):
-                    Producer(frame).emit()
+                if s.cut:
+                    CuttingProducer(frame).emit()
+                else:
+                    with only_if(arith.andi(words.equal(frame.warp, 0), elect())):
+                        Producer(frame).emit()
                 if s.parts > 1:
                     meet_parts()
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
-                (Consumer if s.pieces == 1 else ExactConsumer)(frame, dict(zip(self.stores, device.parameters[3:]))).emit()
+                (Consumer if s.pieces == 1 else ExactConsumer)(frame, dict(zip(self.stores, device.parameters[self.maps:]))).emit()
                 scf.yield_([])
             if s.parts > 1:  # shared memory must stay until the first one is done with it
                 meet_parts()
@@ -210,9 +228,9 @@ class Emitter:
         if s.splits > 1:
             worker, split = words.div(worker, s.splits), words.rem(worker, s.splits)
         return Frame(
-            words, self.kernel, self.tiling, self.schedule, self.layout, device.shared, device.parameters[:3], tensors, thread,
+            words, self.kernel, self.tiling, self.schedule, self.layout, device.shared, device.parameters[:self.maps], tensors, thread,
             uniform(words, words.shr(thread, 5)), worker, self.workers,
             device.parameters[-1] if s.order == "dynamic" else None, bool(self.stores), split,
             special_register("cluster.ctarank") if several else 0, device.parameters[-2:] if s.splits > 1 else (), lists,
-            self.brought, device.parameters[3 + len(self.stores):count],
+            self.brought, device.parameters[self.maps + len(self.stores):count],
         )

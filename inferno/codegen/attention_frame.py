@@ -23,10 +23,10 @@ from inferno.symbolic import Int
 
 @dataclass
 class Frame:
-    """``maps`` are the tensor maps of q, k and v; ``tensors`` what is read or written without them, by argument; ``worker`` is this block's
-    number of ``workers``; ``counter`` counts the tiles that were given out; ``split`` is the number of this cluster of those that share a tile, ``rank``
-    this block's in it, and ``scratch`` where clusters leave their sums, and counters; ``lists`` are those of the blocks that tiles see; ``brought`` the
-    tensors that come to shared memory for scores, by ``mask_maps``.
+    """``maps`` are the tensor maps of q, k and v, or none where they are cut; ``tensors`` what is read or written without them, by argument; ``worker`` is
+    this block's number of ``workers``; ``counter`` counts the tiles that were given out; ``split`` is the number of this cluster of those that share a
+    tile, ``rank`` this block's in it, and ``scratch`` where clusters leave their sums, and counters; ``lists`` are those of the blocks that tiles see;
+    ``brought`` the tensors that come to shared memory for scores, by ``mask_maps``.
     """
 
     words: Words
@@ -65,9 +65,10 @@ class Frame:
         self.v_piece = self.v_tile.bytes * (lines(s.keys) if t.v.turned else 1)
         self.q_bytes, self.k_bytes, self.v_bytes = (s.pieces * size for size in (self.q_piece, self.k_piece, self.v_piece))
         barriers = words.add(self.shared, self.layout.barriers)
-        self.keys = Ring(words, barriers, s.stages, s.consumers)
-        self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, s.consumers)
-        self.queries = Ring(words, words.add(barriers, 32 * s.stages), s.consumers, 4 if self.early else 1)
+        writers = 4 if s.cut else 1  # warps that cut, or the thread that starts copies
+        self.keys = Ring(words, barriers, s.stages, s.consumers, writers=writers)
+        self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, s.consumers, writers=writers)
+        self.queries = Ring(words, words.add(barriers, 32 * s.stages), s.consumers, 4 if self.early else 1, writers=writers)
         self.masks = MaskSlots(words, self.brought, self.mask_maps, s.mask_slot, words.add(self.shared, self.layout.masks)) if s.masks else None
         self.mask_ring = Ring(words, words.add(self.shared, s.mask_barriers(self.layout.barriers)), s.stages, 4 * s.consumers)
         numbers = words.add(barriers, 32 * s.stages + 16 * s.consumers)

@@ -16,6 +16,7 @@ from inferno.codegen.launcher import launch, pointer, temporary, tensor_map
 from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, only_if, operation, special_register, store, widen_pointer
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
+from inferno.schedule.attention_cuts import LANES
 from inferno.schedule.attention_schedule import LINE
 from inferno.schedule.attention_tiling import Copied
 from inferno.schedule.contraction import Operand
@@ -23,7 +24,6 @@ from inferno.schedule.pages import Pages
 from inferno.symbolic import Int, Symbol, ceildiv, divisor
 
 _THREADS = 256
-_LANES = 8  # elements of a thread: 16 bytes of each piece
 _HIGH = -65536  # the bits of a float32 that are a bf16
 _TINY = 2.0**-126  # the smallest piece, next to which a number is as good as exact if it is at least:
 _SMALL = 2.0**-90
@@ -75,7 +75,7 @@ class Pieces:
         return t.axes[0].size * t.axes[1].size * t.heads
 
     def blocks(self, t: Copied) -> Int:
-        return ceildiv(self.elements(t), _LANES * _THREADS)
+        return ceildiv(self.elements(t), LANES * _THREADS)
 
     def launch(
         self, name: str, operands: Sequence[tuple[ir.Value, Copied, int]], arguments: Sequence[ir.Value], sizes: Sequence[ir.Value],
@@ -104,7 +104,7 @@ class Pieces:
             for t, o, source, target in zip(self.tensors, self.operands, device.parameters, device.parameters[count:]):
                 table = None if o.pages is None else next(tables)
                 number = words.add(words.mul(words.sub(block, first), _THREADS), thread)
-                with only_if(arith.andi(words.at_least(block, first), words.less(number, self.elements(t) // _LANES))):
+                with only_if(arith.andi(words.at_least(block, first), words.less(number, self.elements(t) // LANES))):
                     self.split(t, Elements(words, source, o.access.element), o, table, number, target)
                 first += self.blocks(t)
 
@@ -113,12 +113,12 @@ class Pieces:
         words, columns, rows, access = self.words, t.axes[0].size, t.axes[1].size, o.access
         inner, outer, *others = t.strides
         if inner == 1 or columns == 1:
-            row, column = words.div(number, columns // _LANES), words.rem(number, columns // _LANES)
+            row, column = words.div(number, columns // LANES), words.rem(number, columns // LANES)
             head, row = words.div(row, rows), words.rem(row, rows)
         else:  # neighbouring threads have neighbouring rows
             row, column = words.rem(number, rows), words.div(number, rows)
-            head, column = words.div(column, columns // _LANES), words.rem(column, columns // _LANES)
-        column = words.mul(column, _LANES)
+            head, column = words.div(column, columns // LANES), words.rem(column, columns // LANES)
+        column = words.mul(column, LANES)
         where = words.split(head, [a.size for a in t.axes[2:]])
         at, strides, size = [column, row, *where], [inner, outer, *others], self.elements(t)
         if o.pages is not None:
@@ -130,12 +130,12 @@ class Pieces:
             source, at = source.moved(at, strides, access.offset), 0
         if inner == 1:
             aligned = gcd(4, *(divisor(x) for x in (outer, access.offset, *others)))
-            values = lanes_of(source.read(at, 0, _LANES, aligned))
+            values = lanes_of(source.read(at, 0, LANES, aligned))
         elif isinstance(inner, int):
-            values = [source.read(at, i * inner) for i in range(_LANES)]
+            values = [source.read(at, i * inner) for i in range(LANES)]
         else:
-            values = [source.read(words.add(at, i * inner)) for i in range(_LANES)]
-        pairs = [pieces_of(values[i:i + 2], self.count) for i in range(0, _LANES, 2)]
+            values = [source.read(words.add(at, i * inner)) for i in range(LANES)]
+        pairs = [pieces_of(values[i:i + 2], self.count) for i in range(0, LANES, 2)]
         to = words.add(words.mul(words.add(words.mul(head, rows), row), columns), column)
         for piece in range(self.count):
             if isinstance(size, int):

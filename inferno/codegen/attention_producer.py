@@ -21,7 +21,8 @@ class Producer:
     def __init__(self, frame: Frame) -> None:
         self.frame, self.words = frame, frame.words
         t = frame.tiling
-        self.q, self.k, self.v = zip(frame.maps, (t.q, t.k, t.v), (t.depth, t.depth, t.width))
+        if frame.maps:
+            self.q, self.k, self.v = zip(frame.maps, (t.q, t.k, t.v), (t.depth, t.depth, t.width))
         self.pages = PageNumbers(frame)
 
     def emit(self) -> None:
@@ -63,10 +64,14 @@ class Producer:
         target = f.place(f.layout.keys, f.k_bytes, at.slot)
         self.fill(f.keys, at, f.k_bytes, target, self.k, place, block, self.pages.of_keys(pages))
         if f.masks is not None:
-            f.mask_ring.acquire(at)
-            f.mask_ring.full.expect(at.slot, f.masks.form.bytes)
-            key, full = f.words.mul(block, f.schedule.keys), f.mask_ring.full.at(at.slot)
-            f.masks.copy(dict(zip(f.tiling.grid, place.grid)), place.first, key, at.slot, full)
+            self.copy_masks(place, block, at)
+
+    def copy_masks(self, place: Place, block: Integer, at: Position) -> None:
+        f = self.frame
+        f.mask_ring.acquire(at)
+        f.mask_ring.full.expect(at.slot, f.masks.form.bytes)
+        key, full = f.words.mul(block, f.schedule.keys), f.mask_ring.full.at(at.slot)
+        f.masks.copy(dict(zip(f.tiling.grid, place.grid)), place.first, key, at.slot, full)
 
     def copy_values(self, place: Place, block: Integer, at: Position, pages: Sequence[ir.Value]) -> None:
         f = self.frame

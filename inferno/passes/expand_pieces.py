@@ -13,6 +13,7 @@ from inferno.passes.contraction import ended_convolution, has_windows, pads_conv
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user
 from inferno.passes.picks import product_of
+from inferno.passes.programs import is_written
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
 from inferno.symbolic import Int
 
@@ -170,12 +171,12 @@ def _is_last(op: ir.Operation) -> bool:
 
 
 def _expand_writes(last: ir.Operation) -> None:
-    """Rewrite the writes that end with ``last``, if they are to something else than an argument that is returned, which keeps its place in memory."""
+    """Rewrite the writes that end with ``last``, if they are to something else than an argument that has their result in its place in memory."""
     writes = [last]
     while (op := owner(writes[-1].operands[1])) is not None and op.name == "tensor.insert_slice" and only_user(op.results[0]) is not None:
         writes.append(op)
     first, result = writes[-1].operands[1], last.results[0]
-    kept = (owner(first) is None and any(u.name == "func.return" for u in users(result))) or _stays_in_place(writes, first)
+    kept = _is_new_value(result, first) or _stays_in_place(writes, first)
     whole = result.type.has_static_shape and 0 not in result.type.shape and len(writes) <= _MOST
     if kept or not whole or not all(map(_is_of_numbers, writes)) or any(map(has_windows, users(result))):
         return
@@ -202,6 +203,13 @@ def _expand_writes(last: ir.Operation) -> None:
     result.replace_all_uses_with(made.results[0])
     for op in writes:
         op.erase()
+
+
+def _is_new_value(result: ir.Value, first: ir.Value) -> bool:
+    """Whether a result is returned, and is what an argument becomes or is read by others, too, for which the choice would be between two tensors: attention
+    writes a token to a cache itself."""
+    returned = [u.name == "func.return" for u in users(result)]
+    return owner(first) is None and any(returned) and (is_written(first) or not all(returned))
 
 
 def _stays_in_place(writes: Sequence[ir.Operation], first: ir.Value) -> bool:

@@ -5,10 +5,13 @@ from collections.abc import Iterator
 
 from inferno.mlir import func, ir, owner, users
 from inferno.options import MATMUL
+from inferno.passes.shapes import argument_attributes
 
 MAIN, PREPARE = "main", "prepare"
 FROZEN, FREEZE = "inferno.frozen", "inferno.freeze"
 """On an argument: it rarely changes; on ``@main``: so many bytes may be kept of what is prepared."""
+WRITTEN = "inferno.written"
+"""On an argument of ``@main``: a call writes to it what the program returns for it."""
 PREPARED, ARGUMENT = "inferno.prepared", "inferno.argument"
 """On an argument of ``@main``: it is this result of ``@prepare``; on one of ``@prepare``: it is this argument of ``@main``."""
 
@@ -69,6 +72,14 @@ def has_few_multiprocessors(op: ir.Operation) -> bool:
 def callee(call: ir.Operation) -> str:
     """The name of what is called."""
     return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def is_written(value: ir.Value) -> bool:
+    """Whether a value is an argument of the program, in whatever shape, that a call writes to."""
+    root = root_of(value)
+    if not isinstance(root, ir.BlockArgument) or not isinstance(root.owner.owner, func.FuncOp):
+        return False
+    return WRITTEN in argument_attributes(root.owner.owner.operation)[root.arg_number]
 
 
 def root_of(value: ir.Value) -> ir.Value:

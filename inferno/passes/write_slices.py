@@ -14,7 +14,7 @@ from math import prod
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, loop, loop_of, loops_of, maps, substitute, yielded
 from inferno.passes.movements import reshape
-from inferno.passes.programs import readers, root_of
+from inferno.passes.programs import is_written, readers, root_of
 
 WRITES = "inferno.write_slices"
 """On a module whose slices are to be written by themselves."""
@@ -47,13 +47,15 @@ def write_slices(module: ir.Module) -> None:
 
 def is_update(op: ir.Operation) -> bool:
     """Whether an elementwise operation chooses between the elements of an argument of the program and others, by some of its loops, and the program
-    returns what that makes: it stays what it is, whoever reads it."""
+    returns what that makes: it stays what it is, whoever reads it.  What nobody else reads, and is no argument's new value, is a tensor of its own, of which
+    all is written anyway."""
     if not is_elementwise(op) or len(op.results) != 1 or not op.results[0].type.has_static_shape or _old(op) is None:
         return False
     chosen = owner(yielded(op)[0]).operands[0]
     if isinstance(chosen, ir.BlockArgument) and len(maps(op)[chosen.arg_number].results) >= op.results[0].type.rank:
         return False
-    return any(r.name == "func.return" for r in readers(op.results[0]))
+    returned = [r.name == "func.return" for r in readers(op.results[0])]
+    return any(returned) and (not all(returned) or is_written(inputs(op)[_old(op).arg_number]))
 
 
 def _old(op: ir.Operation) -> ir.BlockArgument | None:

@@ -27,6 +27,7 @@ from inferno.runtime.prepared import freeze, shares
 from inferno.runtime.cache.recall import capture_key, recall, remember
 from inferno.runtime.region.generator import generator_of
 from inferno.runtime.workers.pool import pool
+from inferno.target import Target
 from inferno.tf32 import takes_tf32
 
 log = logging.getLogger(__name__)
@@ -147,13 +148,19 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
 
 
 def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request) -> CompiledModule:
-    begin = time.perf_counter()
-    options = request.options
     device = find_device(model, args, kwargs)
-    target = choose_target(options.target, device)
-    if options.tune:
+    target = choose_target(request.options.target, device)
+    if request.options.tune:
         require_gpus(target)
-    tf32 = takes_tf32()
+    with capturing_for(target.hopper):
+        return _compile_for(target, device, model, args, kwargs, request)
+
+
+def _compile_for(
+    target: Target, device: torch.device, model: Any, args: tuple, kwargs: dict[str, Any], request: _Request,
+) -> CompiledModule:
+    begin = time.perf_counter()
+    options, tf32 = request.options, takes_tf32()
     try:
         exported = export_model(model, args, kwargs, request.dynamic_shapes)
         key = capture_key(exported, target, {**asdict(options), "tf32": tf32, "features": features()})
@@ -163,8 +170,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
             return CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
         if key or not open_cache():  # there is something to compile, unless only the capture was not kept
             pool().warm(1 + len(exported.program.graph.nodes) // _NODES, target.kind)
-        with capturing_for(target.hopper):
-            captured = exported.capture()
+        captured = exported.capture()
         if options.freeze is not False:
             captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
     except (CaptureError, UnsupportedOperation) as error:
@@ -197,8 +203,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         from inferno.runtime.region.region import build_region
 
         if not captured.exact:  # operations in eager see strides
-            with capturing_for(target.hopper):
-                captured = replace(exported.capture(exact=True), frozen=captured.frozen)
+            captured = replace(exported.capture(exact=True), frozen=captured.frozen)
         build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
         region = build_region(
             captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),

@@ -20,11 +20,13 @@ _ROOMY = 185  # numbers of a thread beyond which ptxas has too little room to ov
 _WIDE = 256
 
 
-def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
-    """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
+def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint, cut: bool = False) -> list[Attention]:
+    """Schedules that may be the best; where sizes vary, ``at`` says which ones.  ``cut``: operands may be cut by
+    the blocks that multiply them."""
     found, pieces = [], pieces_of(a)
     masks = widths(brought_masks(a, tiling))
-    for consumers, keys, brought in itertools.product((2, 3, 1), range(192, 0, -16), dict.fromkeys(("", masks))):
+    cuts = (False, True) if cut and pieces > 1 else (False,)
+    for consumers, keys, brought, cut in itertools.product((2, 3, 1), range(192, 0, -16), dict.fromkeys(("", masks)), cuts):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue
         if pieces == 1:
@@ -34,12 +36,17 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
             ]
         else:
             forms = [
-                Attention(consumers, keys, stages, "single", False, False, apart, pieces=pieces)
+                Attention(consumers, keys, stages, "single", False, False, apart, pieces=pieces, cut=cut)
                 for stages, apart in ((2, True), (1, True), (2, False), (1, False))
             ]
         first = next((s for s in forms if fits(s, a, target)), None)
         if first is not None:
             found += [first, *_shared_out(first, a, tiling, target, at)]
+        for stages in (2, 1):
+            two = Attention(consumers, keys, stages, "single", False, False, pieces=pieces, cut=True, resident=2, masks=brought)
+            if cut and fits(two, a, target):
+                found += [two, *(s for s in _shared_out(two, a, tiling, target, at) if s.shares == 1)]
+                break
     roomy = [s for s in found if held(s, a) <= _ROOMY or s.keys <= 64]
     return roomy or found
 
@@ -47,8 +54,8 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
 def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At) -> Iterator[Attention]:
     """``s`` with more tiles than blocks, or with several blocks for a tile."""
     tiles = at(tiling.tiles(s))
-    if tiles > target.multiprocessors and s.apart and (not a.uneven or a.depth.size + a.width.size <= _WIDE):
-        yield replace(s, order="dynamic" if a.uneven else "static")
+    if tiles > target.multiprocessors * s.resident and s.apart and (not a.uneven or a.depth.size + a.width.size <= _WIDE):
+        yield replace(s, order="dynamic" if a.uneven and not s.cut else "static")
     blocks = ceil(at(a.keys.size) / s.keys)
     for parts in range(1, 9):
         most = clusters_at_once(parts, target.multiprocessors) // tiles

@@ -47,6 +47,9 @@ _READ, _BROUGHT = 0.125, 0.035
 # launch in front takes in microseconds.
 _PRODUCTS = {1: 1, 2: 3, 3: 6}
 _SPLIT_KEY, _ONE_SLOT, _PIECES = 6, 500, 2.0
+# Of blocks that cut operands themselves (estimates): clocks of each number, and of a wait for 4096 that are read at a time; what each of two takes longer
+# that share a multiprocessor.
+_CUT, _READ_TOGETHER, _WAIT, _OF_TWO = 0.16, 4096, 800, 1.4
 
 
 def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> float:
@@ -61,11 +64,18 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     copy += s.mask_slot.bytes / _COPY_RATE
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
-    block, seen, rows = max(each_product * multiply + each_key * s.keys + each_block, copy), _seen(s, a, at), min(64, at(a.queries.size))
+    cutting = _cutting(s.keys * (depth + width)) if s.cut else 0
+    if s.cut and s.stages > 1:
+        copy, cutting = max(copy, cutting), 0
+    block, seen, rows = cutting + max(each_product * multiply + each_key * s.keys + each_block, copy), _seen(s, a, at), min(64, at(a.queries.size))
     few, single = rows <= FEW_ROWS, s.order == "single"
     beside = _FEW if few else _TILE if single else _NEXT_TILE
+    if s.cut:
+        beside += _cutting(min(s.queries, at(a.queries.size)) * depth)
     tiles = [ceil(n / s.shares) * block + beside + (0 if s.apart else _IN_PLACE) for n in seen]
-    rounds = at(tiling.tiles(s)) * s.shares / target.multiprocessors
+    if s.resident == 2:
+        tiles = [n * _OF_TWO for n in tiles]
+    rounds = at(tiling.tiles(s)) * s.shares / (target.multiprocessors * s.resident)
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     moved = _moved(s, a, seen, at)
     busy = min(1.0, rounds)
@@ -78,9 +88,14 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.splits > 1:
         places = max(1, rows * width / _ADDED / adders(completed(s, a), a))
         time += _SPLITS + (_SPLITS_EACH + _SPLITS_PLACE * places) * s.splits + (_BOTH if s.parts > 1 else 0)
-    if s.pieces > 1:
+    if s.pieces > 1 and not s.cut:
         time += _PIECES + sum(10 * at(elements(o, a)) for o in (a.q, a.k, a.v)) / _MEMORY_RATE
     return _START + (_COUNTER if s.order == "dynamic" else 0) + time
+
+
+def _cutting(count: int) -> float:
+    """Clocks of a producer that cuts so many numbers."""
+    return count * _CUT + ceil(count / _READ_TOGETHER) * _WAIT
 
 
 def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], at: At) -> float:

@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from inferno.schedule.attention_cuts import can_cut
 from inferno.schedule.attention_kernel import AttentionKernel, sources
 from inferno.schedule.attention_masks import brought_masks, widths
 from inferno.schedule.attention_schedule import GAP, LINE, ORDERS, Attention, most_rows, pieces_of
@@ -14,6 +15,9 @@ from inferno.target import Target
 # keys of 128 columns and 64 of 256 still have their place in 240 registers, 256 keys of 64 columns or 80 of 256 do not; 128 keys of 64 columns
 # in 160 do).
 _HELD = {1: 212, 2: 212, 3: 136}
+_HELD_BESIDE_CUTS = {1: 212, 2: 164}  # and registers for numbers that a producer cuts
+_HELD_OF_TWO = 112  # where two blocks share a multiprocessor
+_RESERVED = 1024  # bytes of shared memory that each block has for the driver
 _DRAWN = 8  # what random numbers are computed in: 128 keys of 64 columns are spilt with three consumers
 _MOST_SPLITS = 255  # that can be counted
 
@@ -40,6 +44,10 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         return False  # a block of threads does not know its tiles when it begins
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
+    if s.resident > (1 if not s.cut or s.consumers > 1 else 2):
+        return False
+    if s.cut and (s.pieces == 1 or s.order == "dynamic" or not can_cut(a)):
+        return False
     depth, width = a.depth.size, a.width.size
     blocks = ceildiv(a.keys.size, s.keys)
     if s.shares > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8):
@@ -48,7 +56,9 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         return False  # one of them would have none
     if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
         return False
-    return held(s, a) <= _HELD[s.consumers] and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= target.shared
+    most = _HELD[s.consumers] if not s.cut else _HELD_OF_TWO if s.resident == 2 else _HELD_BESIDE_CUTS[s.consumers]
+    room = target.shared if s.resident == 1 else (target.shared - _RESERVED * (s.resident - 1)) // s.resident
+    return held(s, a) <= most and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= room
 
 
 def held(s: Attention, a: AttentionKernel) -> int:

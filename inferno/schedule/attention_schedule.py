@@ -54,6 +54,7 @@ class Attention(Consumers):
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
+    ``cut``: the producer makes these itself, on their way to shared memory; ``resident`` such blocks share a multiprocessor.
     ``masks``: the bytes of an element of each of the tensors that are read for scores and come to shared memory, as many slots of them as of keys.
     ``staged``: results are stored by the copy engine, by way of shared memory; otherwise by the threads that have them.
     """
@@ -70,6 +71,8 @@ class Attention(Consumers):
     splits: int = 1
     bounded: bool = False
     pieces: int = 1
+    cut: bool = False
+    resident: int = 1
     staged: bool = True
     masks: str = ""
 

@@ -47,6 +47,13 @@ def test_library_on_other_gpus(target):
 
 
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
+def test_another_gpu_in_the_same_process():
+    """What the operation was decomposed to for Hopper is not what another GPU gets, and the other way round."""
+    for target in ("sm_90a", "sm_90a", "sm_80", "sm_90a"):  # (the first may load what makes torch take all apart anew)
+        assert bool(reasons(528, 1024, 7168, 8, target=target)) == (target == "sm_80")
+
+
+@pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
 def test_without_fallback_all_is_compiled():
     assert not reasons(512, 1024, 7168, 8, fallback=False)
 

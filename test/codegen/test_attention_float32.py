@@ -1,11 +1,15 @@
 """Attention in float32 by products of bf16 pieces: as exact as eager by the simulator, which cuts sums off as the tensor core does."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from attention_program import simulate
 from checks import assert_close_to_float64
 from kernels import build
 from test_attention import TARGET, causal, heads, kernel_of
 
+from inferno.codegen.attention import Emitter
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import choose
@@ -43,6 +47,53 @@ def test_any_strides():
     assert_close_to_float64(simulate(model, args, exact(1, 48, order="dynamic"), early=True), model, args)
 
 
+CUTS = [  # queries, keys, columns, heads of keys, schedule
+    (32, 32, 64, 2, exact(1, 32, 2, cut=True)),  # one block of keys, of which all is read first
+    (20, 40, 24, 1, exact(1, 48, 1, cut=True, resident=2)),  # fewer keys than a block has, and terms
+    (150, 150, 24, 2, exact(2, 48, 2, cut=True, order="static", apart=False)),
+    (90, 300, 40, 1, exact(1, 128, 1, cut=True)),  # several turns of reads for a slot
+    (3, 200, 72, 2, exact(1, 16, 2, cut=True, parts=2, splits=2)),
+]
+
+
+@pytest.mark.parametrize("queries, keys, size, shared, schedule", CUTS)
+def test_cut_by_the_kernel(queries, keys, size, shared, schedule):
+    def model(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    args = normal(queries, keys, size, shared=shared)
+    assert_close_to_float64(simulate(model, args, schedule), model, args)
+
+
+@pytest.mark.parametrize("queries, keys, size, heads_, schedule", [
+    (32, 32, 64, 6, exact(1, 32, 1, cut=True, order="static", resident=2)), (300, 100, 24, 2, exact(2, 32, 2, cut=True, order="static", apart=False)),
+])
+def test_several_tiles_of_what_cuts(monkeypatch, queries, keys, size, heads_, schedule):
+    """By as many blocks as two multiprocessors have."""
+    begin = Emitter.__post_init__
+
+    def with_two(self):
+        self.target = replace(self.target, multiprocessors=2)
+        begin(self)
+        assert isinstance(self.tiles, int) and self.tiles > self.workers
+
+    monkeypatch.setattr(Emitter, "__post_init__", with_two)
+    args = normal(queries, keys, size, of=heads_, shared=heads_)
+    assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, schedule), F.scaled_dot_product_attention, args)
+
+
+def test_cut_of_any_strides():
+    """Keys innermost, heads side by side; what is read for scores; causal."""
+    def model(q, k, v, bias):
+        return F.scaled_dot_product_attention(q, k.transpose(-1, -2), v.transpose(1, 2), bias, enable_gqa=True).transpose(1, 2)
+
+    q, k, v = normal(90, 90, 16, shared=1)
+    args = q, k.transpose(-1, -2).contiguous(), v.transpose(1, 2).contiguous(), torch.randn(90, 90)
+    assert_close_to_float64(simulate(model, args, exact(1, 48, 2, cut=True, order="static")), model, args)
+    args = normal(100, 100, 24)
+    assert_close_to_float64(simulate(causal, args, exact(2, 32, 2, cut=True)), causal, args)
+
+
 def test_pieces_for_tf32():
     args = normal(40, 90, 32)
     found = simulate(F.scaled_dot_product_attention, args, exact(1, 48, pieces=2)).double()
@@ -71,6 +122,13 @@ def test_registers():
     each = 6 * (-(-size // 16) + schedule.keys // 16 * -(-size // 64))
     assert built.count(r"wgmma\.mma_async") == (2 if schedule.keys % schedule.queries == 0 else 3) * each
     assert built.resources is None or built.resources.spills <= 128  # (some addresses wait in memory for the end of a tile)
+
+
+@pytest.mark.parametrize("size, schedule", [(128, exact(1, 32, 2, cut=True)), (64, exact(2, 80, 2, cut=True)), (64, exact(1, 32, 2, cut=True, resident=2))])
+def test_registers_of_what_cuts(size, schedule):
+    built = build(kernel_of(causal, heads(1024, 1024, size, dtype=torch.float32)), "attention", schedule)
+    assert built.gpu.count('"inferno.launch"') == 1 and 'element = "bf16"' not in built.gpu
+    assert built.resources is None or built.resources.spills == 0
 
 
 def test_what_is_chosen():

@@ -137,13 +137,46 @@ module attributes {inferno.expand_pieces} {
 
 // -----
 
-// An argument that is returned keeps its place in memory, where a part of it is written.
+// An argument that a call writes to keeps its place in memory, where a part of it is written.
 // CHECK-LABEL: func.func @main
 // CHECK: tensor.insert_slice
 module attributes {inferno.expand_pieces} {
-  func.func @main(%cache: tensor<4x64x8xf32>, %x: tensor<4x1x8xf32>) -> tensor<4x64x8xf32> {
+  func.func @main(%cache: tensor<4x64x8xf32> {inferno.written}, %x: tensor<4x1x8xf32>) -> tensor<4x64x8xf32> {
     %a = tensor.insert_slice %x into %cache[0, 5, 0] [4, 1, 8] [1, 1, 1] : tensor<4x1x8xf32> into tensor<4x64x8xf32>
     return %a : tensor<4x64x8xf32>
+  }
+}
+
+// -----
+
+// A copy of an argument is new: all of it is written once.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.insert_slice
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<4x64x8xf32>)
+// CHECK: scf.if
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x64x8xf32>, %y: tensor<4x1x8xf32>) -> tensor<4x64x8xf32> {
+    %a = tensor.insert_slice %y into %x[0, 5, 0] [4, 1, 8] [1, 1, 1] : tensor<4x1x8xf32> into tensor<4x64x8xf32>
+    return %a : tensor<4x64x8xf32>
+  }
+}
+
+// -----
+
+// Where others read it, too, as attention reads a cache, a part of it is written.
+// CHECK-LABEL: func.func @main
+// CHECK: tensor.insert_slice
+#whole = affine_map<(h, l, d) -> (h, l, d)>
+#sums = affine_map<(h, l, d) -> (h, d)>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x64x8xf32>, %y: tensor<4x1x8xf32>, %z: tensor<4x8xf32>) -> (tensor<4x64x8xf32>, tensor<4x8xf32>) {
+    %a = tensor.insert_slice %y into %x[0, 5, 0] [4, 1, 8] [1, 1, 1] : tensor<4x1x8xf32> into tensor<4x64x8xf32>
+    %b = linalg.generic {indexing_maps = [#whole, #sums], iterator_types = ["parallel", "reduction", "parallel"]} ins(%a : tensor<4x64x8xf32>) outs(%z : tensor<4x8xf32>) {
+    ^bb0(%v: f32, %o: f32):
+      %w = arith.addf %o, %v : f32
+      linalg.yield %w : f32
+    } -> tensor<4x8xf32>
+    return %a, %b : tensor<4x64x8xf32>, tensor<4x8xf32>
   }
 }
 

@@ -63,7 +63,7 @@ module attributes {inferno.write_slices} {
 #one = affine_map<(d, l, h) -> (d)>
 #at = affine_map<(d, l, h) -> ()>
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[CACHE:[a-z0-9]*]]: tensor<2x64x16xf32>, %[[OTHER:[a-z0-9]*]]: tensor<2x64x16xf32>, %[[X:.*]]: tensor<2x16xf32>, %[[Y:.*]]: tensor<16xf32>, %[[AT:.*]]: tensor<i32>)
+// CHECK-SAME: (%[[CACHE:[a-z0-9]*]]: tensor<2x64x16xf32> {inferno.written}, %[[OTHER:[a-z0-9]*]]: tensor<2x64x16xf32> {inferno.written}, %[[X:.*]]: tensor<2x16xf32>, %[[Y:.*]]: tensor<16xf32>, %[[AT:.*]]: tensor<i32>)
 // CHECK: %[[NEW:.*]] = tensor.expand_shape %[[X]] {{.*}} into tensor<2x1x16xf32>
 // CHECK: %[[FIRST:.*]] = tensor.insert_slice %[[NEW]] into %[[CACHE]][0, 5, 0] [2, 1, 16] [1, 1, 1] : tensor<2x1x16xf32> into tensor<2x64x16xf32>
 // CHECK: %[[PLACES:.*]] = linalg.generic {{.*}} ins(%[[AT]] : tensor<i32>) outs(%{{.*}} : tensor<2xi64>)
@@ -74,7 +74,7 @@ module attributes {inferno.write_slices} {
 // CHECK: %[[SECOND:.*]] = tm_tensor.scatter {dimension_map = array<i64: {{1, 0|0, 1}}>} unique_indices(true) ins(%{{.*}}, %[[TABLE]] : tensor<1x1x1x16xf32>, tensor<1x2xi64>) outs(%[[OTHER]] :
 // CHECK: return %[[FIRST]], %[[SECOND]]
 module attributes {inferno.write_slices} {
-  func.func @main(%cache: tensor<2x64x16xf32>, %other: tensor<2x64x16xf32>, %x: tensor<2x16xf32>, %y: tensor<16xf32>, %at: tensor<i32>)
+  func.func @main(%cache: tensor<2x64x16xf32> {inferno.written}, %other: tensor<2x64x16xf32> {inferno.written}, %x: tensor<2x16xf32>, %y: tensor<16xf32>, %at: tensor<i32>)
       -> (tensor<2x64x16xf32>, tensor<2x64x16xf32>) {
     %e = tensor.empty() : tensor<2x64x16xf32>
     %five = arith.constant 5 : i64
@@ -115,12 +115,12 @@ module attributes {inferno.write_slices} {
 #new = affine_map<(h, b, l, d) -> (b, h, d)>
 #at = affine_map<(h, b, l, d) -> (b)>
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: (%[[CACHE:[a-z0-9]*]]: tensor<3x2x64x16xf32>, %[[X:.*]]: tensor<2x3x16xf32>, %[[AT:.*]]: tensor<2xi64>)
+// CHECK-SAME: (%[[CACHE:[a-z0-9]*]]: tensor<3x2x64x16xf32> {inferno.written}, %[[X:.*]]: tensor<2x3x16xf32>, %[[AT:.*]]: tensor<2xi64>)
 // CHECK-DAG: %[[UPDATE:.*]] = tensor.expand_shape %[[X]] {{.*}} into tensor<2x3x1x1x16xf32>
 // CHECK: %[[TABLE:.*]] = linalg.generic {{.*}} ins(%[[AT]] : tensor<2xi64>) outs(%{{.*}} : tensor<2x2xi64>)
 // CHECK: tm_tensor.scatter {dimension_map = array<i64: 1, 2>} unique_indices(true) ins(%[[UPDATE]], %[[TABLE]] : {{.*}}) outs(%[[CACHE]] :
 module attributes {inferno.write_slices} {
-  func.func @main(%cache: tensor<3x2x64x16xf32>, %x: tensor<2x3x16xf32>, %at: tensor<2xi64>) -> tensor<3x2x64x16xf32> {
+  func.func @main(%cache: tensor<3x2x64x16xf32> {inferno.written}, %x: tensor<2x3x16xf32>, %at: tensor<2xi64>) -> tensor<3x2x64x16xf32> {
     %e = tensor.empty() : tensor<3x2x64x16xf32>
     %put = linalg.generic {indexing_maps = [#at, #new, #whole, #whole], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
         ins(%at, %x, %cache : tensor<2xi64>, tensor<2x3x16xf32>, tensor<3x2x64x16xf32>) outs(%e : tensor<3x2x64x16xf32>) {
@@ -145,7 +145,7 @@ module attributes {inferno.write_slices} {
 // CHECK-NOT: tm_tensor.scatter
 // CHECK-NOT: tensor.insert_slice
 module attributes {inferno.write_slices} {
-  func.func @main(%cache: tensor<2x64x16xf32>, %other: tensor<2x64x16xf32>, %x: tensor<2x16xf32>, %at: tensor<i64>)
+  func.func @main(%cache: tensor<2x64x16xf32> {inferno.written}, %other: tensor<2x64x16xf32> {inferno.written}, %x: tensor<2x16xf32>, %at: tensor<i64>)
       -> (tensor<2xf32>, tensor<2x64x16xf32>, tensor<2x64x16xf32>, tensor<2x64x16xf32>) {
     %e = tensor.empty() : tensor<2x64x16xf32>
     %z = arith.constant 0.0 : f32
@@ -194,5 +194,31 @@ module attributes {inferno.write_slices} {
       linalg.yield %s : f32
     } -> tensor<2x64x16xf32>
     return %sum, %along, %outside, %below : tensor<2xf32>, tensor<2x64x16xf32>, tensor<2x64x16xf32>, tensor<2x64x16xf32>
+  }
+}
+
+// -----
+
+// A tensor that is new and read by nobody else is written as a whole.
+#whole = affine_map<(h, l, d) -> (h, l, d)>
+#row = affine_map<(h, l, d) -> (h, d)>
+#at = affine_map<(h, l, d) -> ()>
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tm_tensor.scatter
+// CHECK: arith.select
+// CHECK-NOT: tm_tensor.scatter
+module attributes {inferno.write_slices} {
+  func.func @main(%cache: tensor<2x64x16xf32>, %x: tensor<2x16xf32>, %at: tensor<i64>) -> tensor<2x64x16xf32> {
+    %e = tensor.empty() : tensor<2x64x16xf32>
+    %put = linalg.generic {indexing_maps = [#at, #row, #whole, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
+        ins(%at, %x, %cache : tensor<i64>, tensor<2x16xf32>, tensor<2x64x16xf32>) outs(%e : tensor<2x64x16xf32>) {
+    ^bb0(%p: i64, %b: f32, %a: f32, %o: f32):
+      %i = linalg.index 1 : index
+      %j = arith.index_cast %i : index to i64
+      %c = arith.cmpi eq, %j, %p : i64
+      %s = arith.select %c, %b, %a : f32
+      linalg.yield %s : f32
+    } -> tensor<2x64x16xf32>
+    return %put : tensor<2x64x16xf32>
   }
 }

@@ -216,3 +216,25 @@ def test_plans_with_results_in_place():
     assert [s.parameters for s in copied.steps] == [(A, R[1]), (A, B, A, R[1])]
     twice = write_in_place(plan_of(first, second, output(result=0)), [(0, 0)])
     assert [o.argument for o in twice.outputs] == [0, -1, 0]
+
+
+def test_what_is_written_is_said_and_a_copy_is_one_launch():
+    """A part of a copy: all of the new tensor by one kernel.  The same of the argument: the part alone, where it is."""
+    def of_a_copy(x, other):
+        y = x.clone()
+        y[:, :3] = other
+        return y
+
+    def of_itself(x, other):
+        x[:, :3] = other
+        return x + 1
+
+    args = torch.randn(64, 16), torch.randn(64, 3)
+    said = [line.count("inferno.written") for f in (of_a_copy, of_itself) for line in capture(f, args).text.splitlines() if "func.func @main" in line]
+    assert said == [0, 1]
+    plan, _ = plan_for_gpu(of_a_copy, args)
+    assert len(plan.steps) == 1
+    plan, signature = plan_for_gpu(of_itself, args)
+    assert made_in_place(plan, signature) == [True]
+    args = tuple(a.clone() for a in args)
+    torch.testing.assert_close(inferno.compile(of_a_copy, args)(*args), of_a_copy(*args))

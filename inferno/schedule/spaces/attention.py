@@ -12,7 +12,7 @@ from inferno.schedule.attention_support import read
 from inferno.symbolic import hint
 from inferno.target import Target
 
-_KEYS = (48, 64, 80, 96, 112, 128, 160, 176, 192)
+_KEYS = (32, 48, 64, 80, 96, 112, 128, 160, 176, 192)
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attention]]:
@@ -22,15 +22,15 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         return
     a, tiling = found
     pieces = pieces_of(a)
-    slots, turns = ((2, 3, 4), (True, False)) if pieces == 1 else ((1, 2), (False,))
+    slots, turns, cuts = ((2, 3, 4), (True, False), ((False, 1),)) if pieces == 1 else ((1, 2), (False,), ((False, 1), (True, 1), (True, 2)))
     rest = (
-        Attention(consumers, keys, stages, order, turn, pieces == 1, apart, pieces=pieces)
-        for consumers, keys, stages, order, turn, apart in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False))
+        Attention(consumers, keys, stages, order, turn, pieces == 1, apart, pieces=pieces, cut=cut, resident=resident)
+        for consumers, keys, stages, order, turn, apart, (cut, resident) in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False), cuts)
     )
-    usual = candidates(a, tiling, target)
+    usual = candidates(a, tiling, target, cut=True)
     best = [completed(s, a) for s in usual]
     for s in dict.fromkeys((*best, *usual, *rest)):
-        if fits(s, a, target) and (s.order == "single" or hint(tiling.tiles(s)) > target.multiprocessors):
+        if fits(s, a, target) and (s.order == "single" or hint(tiling.tiles(s)) > target.multiprocessors * s.resident):
             yield estimate(s, a, tiling, target), s
 
 
