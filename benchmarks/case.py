@@ -18,7 +18,8 @@ class Case:
     version ``static`` is compiled for these.  ``modes`` are torch.compile's that it is compared with.  Every run times the
     ``core``.  ``rate``: the matmul rate that limits it, by type, or "copy" or "read" (see ``limits``), if it is to be held against a limit;
     ``moved``: the bytes that it has to move, if not those of its inputs and results.  ``check``: whether its results are held against float64,
-    which random numbers cannot be; ``seen``: what of the arguments and the results is, where right results may differ.
+    which random numbers cannot be; ``seen``: what of the arguments and the results is, where right results may differ;
+    ``unit``: the rounding unit of what is computed with, if not that of the results.
     ``precision`` is that of torch's float32 matmuls, ``options`` are for ``inferno.compile``, ``variants`` other ones, by name, that are timed
     beside them; ``group`` is what it is summed up with.
     """
@@ -37,6 +38,7 @@ class Case:
     moved: int | None = None
     check: bool = True
     seen: Callable[[tuple, Any], Any] | None = None
+    unit: float | None = None
 
 
 def select(cases: Sequence[Case], only: str | None, shard: str | None, sample: int, seed: int) -> list[Case]:

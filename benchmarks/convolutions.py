@@ -125,7 +125,8 @@ def _case(layer: Layer, batch: int, type_: str, channels_last: bool, core: bool,
 
     order = " channels last" if channels_last else ""
     group = group or f"{layer.network} {batch} {type_}{order}"
-    return Case(layer.name(batch, type_) + order, make, ALL if core else ALL[:1], core=core, rate=rate, group=group)
+    unit = 2**-10 if type_ == "f32" and layer.groups == 1 else None  # TF32's, which torch allows, and eager does not use for every shape
+    return Case(layer.name(batch, type_) + order, make, ALL if core else ALL[:1], core=core, rate=rate, group=group, unit=unit)
 
 
 def _convolutions() -> list[Case]:

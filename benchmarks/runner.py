@@ -185,7 +185,7 @@ def _run(case: Case, device: torch.device, options: Run) -> dict:
                 compiled(*args, **kwargs)
             peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else 0
             modes = () if options.fast else (*case.modes, "max-autotune, graphs") if options.autotune else case.modes
-            times = versus(model, compiled, args, kwargs, modes, case.check, options.budget, others=others, seen=case.seen)
+            times = versus(model, compiled, args, kwargs, modes, case.check, options.budget, others=others, seen=case.seen, unit=case.unit)
             limit = _limit(case, model, args, kwargs, device)
             if options.kernels and device.type == "cuda":
                 _print_kernels(compiled, model, args, kwargs, options)

@@ -19,8 +19,9 @@ Order = tuple[int, ...]
 @dataclass(frozen=True)
 class Roles:
     """The orders that kernels want: of the image (n, spatial, group, channel), the weight (group, feature, window, channel; of a depthwise
-    convolution window, channel, or what it has where results are few) and the result (n, spatial, group, feature).  Features that stand between places of the result, as phases do
-    (``skip-zeros``), stay there, and come before the others in the weight.  ``terms`` are the reduction's loops in the weight's order."""
+    convolution window, channel, or what it has where results are few) and the result (n, spatial, group, feature).  Features that stand between places of
+    the result, as phases do (``skip-zeros``), stay there, and come before the others in the weight.  ``terms`` are the reduction's loops in the weight's
+    order."""
 
     image: Order
     weight: Order

@@ -37,11 +37,11 @@ class Times:
 def versus(
     model: Callable, compiled: Callable, args: tuple, kwargs: dict[str, Any] | None = None, modes: tuple[str, ...] = ("torch.compile",),
     check: bool = True, budget: float = 0.4, others: dict[str, Callable] | None = None,
-    seen: Callable[[tuple, Any], Any] | None = None,
+    seen: Callable[[tuple, Any], Any] | None = None, unit: float | None = None,
 ) -> Times:
     """Time ``compiled`` against eager, ``others`` and torch.compile in ``modes``; checks it against float64 first.
 
-    ``seen``: what of the arguments and the results is compared, where right results may differ."""
+    ``seen``: what of the arguments and the results is compared, where right results may differ; ``unit``: as in ``compare``."""
     kwargs = kwargs or {}
     device = next((a.device for a in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor)), torch.device("cpu"))
     versions: dict[str, Callable[[], Any]] = {"eager": lambda: model(*args, **kwargs), "inferno": lambda: compiled(*args, **kwargs)}
@@ -49,7 +49,7 @@ def versus(
         versions[name] = lambda other=other: other(*args, **kwargs)
     with torch.no_grad():
         results = [compiled(*args, **kwargs), model(*args, **kwargs), reference(model, args, kwargs)] if check else []
-        verdict = compare(*(seen(args, r) if seen else r for r in results)) if check else None
+        verdict = compare(*(seen(args, r) if seen else r for r in results), unit) if check else None
         torch._dynamo.reset()  # what it compiled before counts: beyond eight versions of a function it would silently run eager
         for mode in modes:
             version = torch_compiled(model, mode, args, kwargs)

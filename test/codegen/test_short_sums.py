@@ -77,7 +77,10 @@ def test_numbers_of_short_rows(monkeypatch, m, k, n, schedule):
     (329, 72, 72, Wgmma(128, 80, 4, 2, pingpong=True, by_threads=True, kept=2)), (300, 16, 8, Wgmma(64, 8, 4, 2, pingpong=True, row=32, line=16, kept=1)),
     (300, 24, 40, Wgmma(128, 40, 4, 2, row=64, line=80, kept=1, inside=True)),
     (328, 72, 49, Wgmma(128, 64, 4, 2, line=98, buffers=1)), (200, 136, 100, Wgmma(64, 112, 4, 2, pingpong=True, line=200)),
-], ids=["a piece", "one buffer", "two steps", "pieces of 128 rows", "threads", "threads at edges", "beyond the columns", "8 columns", "inside", "odd lines", "lines of 8 bytes"])
+], ids=[
+    "a piece", "one buffer", "two steps", "pieces of 128 rows", "threads", "threads at edges", "beyond the columns", "8 columns", "inside", "odd lines",
+    "lines of 8 bytes",
+])
 def test_numbers_of_other_ends(monkeypatch, m, k, n, schedule):
     torch.manual_seed(3)
     vectors = [torch.randn(n).bfloat16(), 1 + torch.rand(n).bfloat16(), torch.randn(n).bfloat16()]
