@@ -16,7 +16,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.rows import estimated, read_rows, row_bytes
-from inferno.schedule.turned_rows import most_beside, run_of
+from inferno.schedule.turned_rows import SIDE, most_beside, run_of
 from inferno.target import Target
 
 # Of the rate of a copy: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
@@ -28,6 +28,7 @@ _RUNS = 0.68  # of rows that are written one behind the other by runs of points 
 # which other kernels are estimated to take less than they do, too; by whole rows 281, 34, 13, 7, 37 and 60.
 _GROUPED, _SHARED = 0.82, 1.5
 _FEWEST = 64  # threads of a block: of fewer points than those of a row, more are side by side (256x2x1024 took an H100 20.3 us by 4, of which 14 idle)
+_EVEN_BLOCKS = 4  # of a multiprocessor, down to which short rows have more side by side, of whose points a thread has several then (an estimate)
 _SECTOR = 32  # bytes that memory moves at least
 _UNROLL = 4
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
@@ -111,7 +112,7 @@ def kept_accesses(c: RowKernel) -> list[Access]:
 def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
     """A schedule if ``kernel`` is several operations on such rows of which one reduces them."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None and len(c.steps) > 1 else None
+    return pick(c, target, takes_unmeasured(kernel.operation)) if c is not None and len(c.steps) > 1 else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -171,12 +172,18 @@ def lanes(c: RowKernel) -> int:
     return vector
 
 
-def pick(c: RowKernel, target: Target) -> Columns:
-    """The schedule that the rows' length and their number ask for."""
+def pick(c: RowKernel, target: Target, even: bool = False) -> Columns:
+    """The schedule that the rows' length and their number ask for.  ``even``: one that leaves few threads without points, and takes fewer rows side by side
+    before it takes clusters."""
     vector = lanes(c)
     if c.together > 1:
         return _pick_groups(c, target)
     side, run = most_beside(c) if vector > 1 else 32, run_of(c)
+    if even and side > SIDE and c.count // (vector * side) < target.multiprocessors:
+        side = SIDE
+    enough = c.count // (vector * _EVEN_BLOCKS * target.multiprocessors)  # of rows side by side
+    while even and not turns(c) and side * vector * 2 <= _FEWEST and side * 2 <= enough and _FEWEST // side * _UNROLL > c.width:
+        side *= 2
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
     across = min(side, 1 << (c.count // vector).bit_length() - 1)
@@ -189,6 +196,8 @@ def pick(c: RowKernel, target: Target) -> Columns:
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
     unroll = max(1, min(_UNROLL, own // (threads // across)))
+    if even and run == 1 and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
+        unroll = each
     return _keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _MOST)
 
 

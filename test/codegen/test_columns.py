@@ -110,3 +110,24 @@ def test_few_points_have_more_rows_side_by_side(points, across):
         module = ir.Module.parse(linalg)
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
         assert f'across = {across} : i64, cluster = 1 : i64, generator = "columns"' in str(module)
+
+
+@pytest.mark.parametrize("shape, channels_first, expected", [
+    ((4, 19, 256, 512), False, "across = 16 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 5"),
+    ((2, 19, 16, 16), False, "across = 4 : i64, cluster = 8"),  # of which there would be too few blocks
+    ((1, 96, 56, 56), True, "across = 4 : i64, cluster = 1"),
+])
+def test_threads_have_points(shape, channels_first, expected):
+    """Of 19 points 16 threads had one each, and then three of them another; two blocks shared rows of which half as many side by side have as many."""
+    def softmax(x):
+        return torch.softmax(x, 1)
+
+    def norm(x):
+        return torch.nn.functional.layer_norm(x.permute(0, 2, 3, 1), shape[1:2])
+
+    linalg, _ = jobs.lower_to_linalg(capture(norm if channels_first else softmax, (torch.empty(shape, device="meta"),)).text)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        module.operation.attributes["inferno.unmeasured"] = ir.UnitAttr.get()
+        run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
+        assert expected in str(module), str(module)[-1500:]
