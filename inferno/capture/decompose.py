@@ -35,6 +35,7 @@ from inferno.capture.graph_key import NAMESPACES, state
 from inferno.capture.refusal import CHECKS, REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import registered, run_decompositions
+from inferno.capture.trace_graph import has_parts, trace_graph
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
 
@@ -267,12 +268,19 @@ def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _P
         raise _Unequal
     graph.output(tuple(made))
     with _use_lazy_graph_module(True):  # nothing runs the graph as Python
-        program = run_decompositions(_program(graph, [p for inputs in places for p in inputs], made), table)
+        decomposed = _decomposed(graph, [p for inputs in places for p in inputs], made, table)
+    replace_restrides(decomposed)
+    return _patterns(decomposed, kinds, places, counts)
+
+
+def _decomposed(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node], table: dict[Any, Callable]) -> Graph:
+    if has_parts():
+        return trace_graph(graph, outputs[0].meta["val"].fake_mode, table)
+    program = run_decompositions(_program(graph, inputs, outputs), table)
     specs = program.graph_signature.input_specs
     if any(s.kind is not InputKind.USER_INPUT for s in specs) or any(s.kind is not OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs):
         raise _Unequal
-    replace_restrides(program.graph)
-    return _patterns(program.graph, kinds, places, counts)
+    return program.graph
 
 
 def _placeholder(graph: Graph, value: FakeTensor) -> Node:
