@@ -190,9 +190,10 @@ def test_gradients_of_an_embedding(rows, shape, dtype):
     torch.manual_seed(0)
     model = gradients(rows, shape, dtype)
     assert generators(model, empty(*shape, dtype=dtype), numbers(*shape[:-1])) == ["sorted_rows"]
-    y, i = torch.randn(shape, dtype=torch.float64), torch.randint(0, rows, shape[:-1])
+    few = (*shape[:-1], 64)  # of whose columns numbers do not depend
+    y, i = torch.randn(few, dtype=torch.float64), torch.randint(0, rows, shape[:-1])
     i[::2] = 3  # the padding
-    torch.testing.assert_close(model(y, i), torch.ops.aten.embedding_dense_backward(y, i, rows, 3, False))
+    torch.testing.assert_close(gradients(rows, few, dtype)(y, i), torch.ops.aten.embedding_dense_backward(y, i, rows, 3, False))
 
 
 @pytest.mark.parametrize("rows, shape, dtype", [
