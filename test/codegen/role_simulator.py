@@ -496,7 +496,8 @@ class Role(WarpSimulation):
         """The new sums, by register."""
         columns, totals = len(rhs), None
         if sums is not None:
-            totals = np.stack([np.broadcast_to(x, (128,)) for x in sums], -1).reshape(4, 8, 4, columns // 8, 2, 2)  # warp, row, quad, 8 columns, half, lane
+            each = [x if np.shape(x) == (128,) else np.broadcast_to(x, (128,)) for x in sums]
+            totals = np.stack(each, -1).reshape(4, 8, 4, columns // 8, 2, 2)  # warp, row, quad, 8 columns, half, lane
             totals = totals.transpose(0, 4, 1, 3, 2, 5).reshape(64, columns)
         made = _multiply(lhs, rhs, totals).reshape(4, 2, 8, columns // 8, 4, 2).transpose(0, 2, 4, 3, 1, 5).reshape(128, columns // 2)
         return list(np.ascontiguousarray(made.T))
