@@ -40,12 +40,14 @@ def has_parts() -> bool:
 
 
 def trace_graph(graph: Graph, mode: FakeTensorMode, table: dict[Any, Callable]) -> Graph:
-    """``graph`` decomposed by ``table``; composite operations that are not in it stay.  Nothing in it may be written to; its inputs are of ``mode``."""
+    """``graph`` decomposed by ``table``; composite operations that are not in it stay.  Nothing in it may be written to; its inputs are of ``mode``.
+    ValueError where something in it has an effect, which would be lost."""
     parts = _parts()
     composite, others = tables_of({n.target for n in graph.nodes}, table)
     inputs = [n.meta["val"] for n in graph.nodes if n.op == "placeholder"]
     interpreter = Interpreter(GraphModule({}, graph), garbage_collect_values=False)
     functionalize = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+    functional = parts["FunctionalTensorMode"](export=True, _allow_token_discovery=True)
 
     def run(*args: torch.Tensor) -> tuple:
         with torch._C._ExcludeDispatchKeyGuard(functionalize):  # it is done by the mode, in Python
@@ -55,10 +57,12 @@ def trace_graph(graph: Graph, mode: FakeTensorMode, table: dict[Any, Callable]) 
         for context in (
             unset_fake_temporarily(), mode, _overridden(composite), parts["tracing"](parts["TracingContext"](mode)), parts["_ignore_backend_decomps"](),
             parts["_compiling_state_context"](), parts["_disable_custom_triton_op_functional_decomposition"](), torch.no_grad(),
-            parts["enable_python_dispatcher"](), parts["FunctionalTensorMode"](export=True, _allow_token_discovery=True),
+            parts["enable_python_dispatcher"](), functional,
         ):
             stack.enter_context(context)
         made = parts["make_fx"](run, decomposition_table=others)(*inputs).graph
+    if functional._tokens:
+        raise ValueError("an operation has an effect")
     made.eliminate_dead_code()
     return made
 

@@ -78,6 +78,11 @@ def test_as_torch_decomposes_a_program(decomposed, monkeypatch):
     assert not first.exact and not second.exact and text(first) == text(second) and len(decomposed) == 1
 
 
+def test_effects_are_not_lost():
+    """A check for errors is made for what it raises."""
+    assert decompose_kinds(export_model(torch.linalg.cholesky, (torch.eye(3),)).program, table()) is None
+
+
 def test_what_torch_patches_is_as_it_was(decomposed):
     ops = [torch.ops.aten.matmul.default, torch.ops.aten.layer_norm.default, torch.ops.aten.softmax.int]
     before = [dict(op.py_kernels) for op in ops]
