@@ -9,7 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-# Tests run side by side: one thread each.
+# Tests run side by side: one thread each, and one process that compiles, which takes 1.6 s to start.
+export INFERNO_WORKERS ?= 1
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false

@@ -1,4 +1,4 @@
-"""How `lit test` runs the tests of the passes: every test/**/*.mlir, through lit's own shell."""
+"""How `lit test` runs the tests of the passes: every test/**/*.mlir, through lit's own shell, in forks of one process."""
 
 import os
 import sys
@@ -19,15 +19,17 @@ config.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.e
 config.environment["OMP_NUM_THREADS"] = "1"
 config.environment["INFERNO_CACHE"] = "0"  # a test compiles what it tests
 
-filecheck = os.environ.get("FILECHECK", f"{sys.executable} -m filecheck")
+sys.path[:0] = [str(root), str(root / "test")]
+import lit_server  # noqa: E402
+
+from inferno.targets.toolkit import find_tool  # noqa: E402
+
+served = f"{sys.executable} -I -S {root / 'test' / 'lit_client.py'} {lit_server.start(config.environment['PYTHONPATH'])}"
 config.substitutions += [
     ("%python", sys.executable),
-    (r"(?<![\w./-])inferno-opt(?![\w./-])", f"{sys.executable} -m inferno.tools.opt"),
-    (r"(?<![\w./-])FileCheck(?![\w./-])", filecheck),
+    (r"(?<![\w./-])inferno-opt(?![\w./-])", f"{served} inferno-opt"),
+    (r"(?<![\w./-])FileCheck(?![\w./-])", os.environ.get("FILECHECK", f"{served} FileCheck")),
 ]
-
-sys.path.insert(0, str(root))
-from inferno.targets.toolkit import find_tool  # noqa: E402
 
 if find_tool("ptxas"):
     config.available_features.add("ptxas")

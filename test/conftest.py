@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from inferno.runtime.workers import pool
+
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ["INFERNO_CACHE"] = "0"
 
@@ -73,6 +75,12 @@ def _covering(items: list) -> list:
         take(best)
     rest = chosen[wanted:]
     return chosen[:wanted] + [item for i, item in enumerate(rest) if i * most // len(rest) != (i - 1) * most // len(rest)]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def workers_stay():
+    """Whether the next tests compile in a process of their own is not known, and one takes 1.6 s to start."""
+    pool.IDLE = 86400.0
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,9 @@
 
 A model of many equal layers has a few dozen kinds of operations, where one kind is an operation with its arguments, each tensor
 by its shape, strides, dtype and device.  torch decomposes a program by tracing it twice, operation by operation, each through four
-layers of dispatch: 2 to 5 ms an operation, 4.0 s for TinyLlama's 1400 and 0.3 s for its 40 kinds.  So torch decomposes a program of
-one operation of each kind, and what it made of each is put where the operation was.  What it made of operations of torch's own is
-remembered for the programs after this one: the smallest costs 40 ms otherwise.
+layers of dispatch: 2 to 5 ms an operation, 4.0 s for TinyLlama's 1400 and 0.3 s for its 40 kinds.  So a program of one operation of
+each kind is decomposed, by one trace, and what becomes of each is put where the operation was.  What became of operations of torch's own
+is remembered for the programs after this one: the smallest costs 10 ms otherwise.
 
 An operation that would become tensors of other dtypes or shapes than its own stays whole, and is refused.
 
@@ -36,6 +36,7 @@ from inferno.capture.library_grouped import captures_for_hopper
 from inferno.capture.refusal import CHECKS, REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import registered, run_decompositions
+from inferno.capture.trace_graph import has_parts, trace_graph
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
 
@@ -268,12 +269,19 @@ def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _P
         raise _Unequal
     graph.output(tuple(made))
     with _use_lazy_graph_module(True):  # nothing runs the graph as Python
-        program = run_decompositions(_program(graph, [p for inputs in places for p in inputs], made), table)
+        decomposed = _decomposed(graph, [p for inputs in places for p in inputs], made, table)
+    replace_restrides(decomposed)
+    return _patterns(decomposed, kinds, places, counts)
+
+
+def _decomposed(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node], table: dict[Any, Callable]) -> Graph:
+    if has_parts():
+        return trace_graph(graph, outputs[0].meta["val"].fake_mode, table)
+    program = run_decompositions(_program(graph, inputs, outputs), table)
     specs = program.graph_signature.input_specs
     if any(s.kind is not InputKind.USER_INPUT for s in specs) or any(s.kind is not OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs):
         raise _Unequal
-    replace_restrides(program.graph)
-    return _patterns(program.graph, kinds, places, counts)
+    return program.graph
 
 
 def _placeholder(graph: Graph, value: FakeTensor) -> Node:

@@ -23,14 +23,19 @@ def run_decompositions(program: ExportedProgram, table: dict[Any, Callable]) -> 
     """``program`` decomposed by ``table``; composite operations that are not in it stay."""
     if not _has_parts():
         return program.run_decompositions(table)
-    kept, own, usual, others = _split_of(table)
     called = {n.target for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes}
-    composite = {**{op: table[op] for op in own | usual & called}, **dict.fromkeys(kept, exported_program._special_op_to_preserve_cia)}
+    composite, others = tables_of(called, table)
     with torch._subclasses.fake_tensor.unset_fake_temporarily():
         return exported_program._decompose_exported_program(
-            program, cia_to_decomp=composite, python_decomp_table={op: table[op] for op in others}, joint_loss_index=None,
-            decompose_custom_triton_ops=False,
+            program, cia_to_decomp=composite, python_decomp_table=others, joint_loss_index=None, decompose_custom_triton_ops=False,
         )
+
+
+def tables_of(called: set, table: dict[Any, Callable]) -> tuple[dict[Any, Callable], dict[Any, Callable]]:
+    """How composite operations are taken apart in a program that calls these, and how others are."""
+    kept, own, usual, others = _split_of(table)
+    composite = {**{op: table[op] for op in own | usual & called}, **dict.fromkeys(kept, exported_program._special_op_to_preserve_cia)}
+    return composite, {op: table[op] for op in others}
 
 
 def _is_own(op: Any, call: Callable) -> bool:

@@ -46,10 +46,13 @@ def run(argv: list[str]) -> int:
         return 0
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy comes with the bindings; threads would not survive a fork
     try:
-        from inferno.mlir import ir  # noqa: F401  (once, before the processes fork)
+        from inferno.mlir import ir  # noqa: F401  (once, before the processes fork, as are the passes)
+        from inferno.passes import find_pass, pass_names
         from inferno.passes.manager import parse
 
-        parse(arguments.pass_pipeline)
+        for step in parse(arguments.pass_pipeline):
+            if step.name in pass_names():
+                find_pass(step.name)
         text = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
     except (InfernoError, OSError, UnicodeDecodeError) as error:
         print(f"inferno-opt: error: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 import inferno
-from inferno.capture import capture, decompose, export_model
+from inferno.capture import capture, decompose, export_model, trace_graph
 from inferno.capture.decompose import decompose_kinds
 from inferno.capture.decompositions import table
 
@@ -57,11 +57,40 @@ def test_functions(function):
 
 @pytest.fixture
 def decomposed(monkeypatch):
-    """The programs that torch decomposes from now on."""
-    found, run = [], decompose.run_decompositions
+    """The graphs that torch decomposes from now on."""
+    found, run = [], decompose.trace_graph
     monkeypatch.setattr(decompose, "_remembered", {})
-    monkeypatch.setattr(decompose, "run_decompositions", lambda program, table: found.append(program) or run(program, table))
+    monkeypatch.setattr(decompose, "trace_graph", lambda graph, *more: found.append(graph) or run(graph, *more))
     return found
+
+
+def test_as_torch_decomposes_a_program(decomposed, monkeypatch):
+    """Where torch lacks what traces a graph once."""
+    def function(x, y):
+        norm = torch.nn.functional.layer_norm(x, (6,)).matmul(y)
+        return norm.softmax(-1), torch.nn.functional.gelu(norm), x.t().std(), torch.nn.functional.pad(y, (1, 2)), y.expand(2, 6, 6), x.to(torch.half)
+
+    args = torch.randn(4, 6), torch.randn(6, 6)
+    first = capture(function, args)
+    decompose._remembered.clear()
+    monkeypatch.setattr(decompose, "has_parts", lambda: False)
+    second = capture(function, args)
+    assert not first.exact and not second.exact and text(first) == text(second) and len(decomposed) == 1
+
+
+def test_effects_are_not_lost():
+    """A check for errors is made for what it raises."""
+    assert decompose_kinds(export_model(torch.linalg.cholesky, (torch.eye(3),)).program, table()) is None
+
+
+def test_what_torch_patches_is_as_it_was(decomposed):
+    ops = [torch.ops.aten.matmul.default, torch.ops.aten.layer_norm.default, torch.ops.aten.softmax.int]
+    before = [dict(op.py_kernels) for op in ops]
+    rules = dict(torch._subclasses.fake_impls.op_implementations_dict)
+    with pytest.raises(ZeroDivisionError), trace_graph._overridden(dict.fromkeys(ops, lambda *_: NotImplemented)):
+        assert all(op.py_kernels != kernels for op, kernels in zip(ops, before))
+        raise ZeroDivisionError
+    assert [op.py_kernels for op in ops] == before and torch._subclasses.fake_impls.op_implementations_dict == rules
 
 
 def test_operations_of_an_earlier_program(decomposed):
@@ -72,7 +101,7 @@ def test_operations_of_an_earlier_program(decomposed):
     assert len(decomposed) == 1 and not again.exact
     capture(lambda x: x.relu().softmax(0), (x,))
     assert len(decomposed) == 2
-    assert [n.target for n in decomposed[1].graph.nodes if n.op == "call_function"] == [torch.ops.aten.softmax.int]
+    assert [n.target for n in decomposed[1].nodes if n.op == "call_function"] == [torch.ops.aten.softmax.int]
     capture(lambda x: x.relu(), (x.double(),))
     capture(lambda x: x.relu(), (torch.randn(6, 4).t(),))
     assert len(decomposed) == 4

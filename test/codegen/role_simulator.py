@@ -12,6 +12,7 @@ import functools
 import random
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -253,8 +254,8 @@ class Role(WarpSimulation):
 
     def nvvm_mbarrier_arrive(self, op, operands, mask):
         blocks = np.broadcast_to(self.blocks_of(operands[0]), mask.shape)
-        for block, at in zip(blocks[mask], operands[0].at[mask]):
-            self.mbarriers[int(block), int(at)].arrive(1)
+        for (block, at), count in Counter(zip(blocks[mask].tolist(), operands[0].at[mask].tolist())).items():
+            self.mbarriers[block, at].arrive(count)
         return [np.zeros(self.count, np.int64)] * len(op.results)
 
     def nvvm_mbarrier_arrive_expect_tx(self, op, operands, mask):
@@ -319,7 +320,7 @@ class Role(WarpSimulation):
     def gather(self, pointer, count, mask):
         if getattr(pointer, "block", None) is None:
             return super().gather(pointer, count, mask)
-        return np.ascontiguousarray(pointer.data[pointer.block[:, None], self.check(pointer, count, mask)])
+        return self.bytes_at(pointer, pointer.block, count, mask)
 
     def check_banks(self, addresses, together, size) -> None:
         """(Conflicts are counted where all warps run in step.)"""
@@ -495,7 +496,8 @@ class Role(WarpSimulation):
         """The new sums, by register."""
         columns, totals = len(rhs), None
         if sums is not None:
-            totals = np.stack([np.broadcast_to(x, (128,)) for x in sums], -1).reshape(4, 8, 4, columns // 8, 2, 2)  # warp, row, quad, 8 columns, half, lane
+            each = [x if np.shape(x) == (128,) else np.broadcast_to(x, (128,)) for x in sums]
+            totals = np.stack(each, -1).reshape(4, 8, 4, columns // 8, 2, 2)  # warp, row, quad, 8 columns, half, lane
             totals = totals.transpose(0, 4, 1, 3, 2, 5).reshape(64, columns)
         made = _multiply(lhs, rhs, totals).reshape(4, 2, 8, columns // 8, 4, 2).transpose(0, 2, 4, 3, 1, 5).reshape(128, columns // 2)
         return list(np.ascontiguousarray(made.T))
@@ -505,16 +507,9 @@ class Role(WarpSimulation):
         whole = int(np.broadcast_to(descriptor, (self.count,)).astype(np.int64)[0]) & (1 << 64) - 1
         assert (np.asarray(descriptor) == np.asarray(descriptor).flat[0]).all()
         start, leading, stride = ((whole >> s & 0x3FFF) << 4 for s in (0, 16, 32))
-        span, size = {1: 128, 2: 64, 3: 32}[whole >> 62], 4 if kind == "tf32" else 2
-        row, term = np.arange(rows)[:, None], np.arange(terms)[None]
-        if turned:
-            panel = span // size
-            places = start + row // panel * leading + term // 8 * stride + term % 8 * span + row % panel * size
-        else:
-            places = start + row // 8 * stride + row % 8 * span + term * size
-        places = swizzled(places, span)
-        found = self.launch.memory[self.number_of_block][places[..., None] + np.arange(size)]
-        return _decode(np.ascontiguousarray(found), kind)[..., 0]
+        size = 4 if kind == "tf32" else 2
+        places = _places(start, leading, stride, {1: 128, 2: 64, 3: 32}[whole >> 62], size, rows, terms, bool(turned))
+        return _decode(self.launch.memory[self.number_of_block].view(f"u{size}")[places], kind)
 
 
 @dataclass(frozen=True)
@@ -533,6 +528,18 @@ def _nothing(type_: ir.Type, count: int):
     return np.zeros(count, bool if type_.width == 1 else np.int64 if type_.width == 64 else np.int32)
 
 
+@functools.lru_cache(maxsize=256)
+def _places(start: int, leading: int, stride: int, span: int, size: int, rows: int, terms: int, turned: bool) -> np.ndarray:
+    """The number of each [row, term], counted in elements of ``size`` bytes."""
+    row, term = np.arange(rows)[:, None], np.arange(terms)[None]
+    if turned:
+        panel = span // size
+        places = start + row // panel * leading + term // 8 * stride + term % 8 * span + row % panel * size
+    else:
+        places = start + row // 8 * stride + row % 8 * span + term * size
+    return swizzled(places, span) // size
+
+
 def _decode(raw: np.ndarray, kind: str) -> np.ndarray:
     if kind == "bf16":
         return from_bf16(raw.view(np.uint16))
@@ -543,24 +550,24 @@ def _decode(raw: np.ndarray, kind: str) -> np.ndarray:
 
 def _registers(registers: list, kind: str, terms: int) -> np.ndarray:
     """[row, term] of a lhs in registers: register i has half i % 2 of each 16 rows, part i // 2 of the terms."""
-    made, each = np.zeros((4, 16, terms), np.float32), terms // 2
-    for i, register in enumerate(registers):
-        raw = np.ascontiguousarray(np.broadcast_to(register, (128,)))
-        values = _decode(raw.view(np.uint8).reshape(128, 4), kind).reshape(4, 8, each)
-        made[:, 8 * (i % 2):8 * (i % 2) + 8, each * (i // 2):each * (i // 2 + 1)] = values
-    return made.reshape(64, terms)
+    raw = np.stack([np.broadcast_to(register, (128,)) for register in registers])
+    parts = _decode(raw.view(np.uint8), kind).reshape(-1, 2, 4, 8, terms // (len(registers) // 2))  # part, half, warp, row, term
+    return parts.transpose(2, 1, 3, 0, 4).reshape(64, terms)
 
 
 def _multiply(lhs: np.ndarray, rhs: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
-    terms = lhs.astype(np.float64)[:, None, :] * rhs.astype(np.float64)[None]
+    count = lhs.shape[1]
+    terms = np.empty((count + (sums is not None), len(lhs), len(rhs)))  # the terms first: numpy adds whole planes 5 times as fast as short rows
+    np.multiply(lhs.T.astype(np.float64)[:, :, None], rhs.T.astype(np.float64)[:, None], out=terms[:count])
     if sums is not None:
-        terms = np.concatenate([terms, sums.astype(np.float64)[..., None]], -1)
-    total = terms.sum(-1)
-    largest = np.abs(terms).max(-1)
-    usual = np.isfinite(total) & (largest > 0)
-    unit = np.exp2(np.floor(np.log2(np.where(usual, largest, 1))) - 25)
-    cut = (np.trunc(terms / unit[..., None])).sum(-1) * unit
-    exact = np.where(usual, cut, total)
+        terms[count] = sums
+    largest = np.maximum(terms.max(0), -terms.min(0))
+    usual = np.isfinite(largest) & (largest > 0)
+    total = None if usual.all() else terms.sum(0)
+    _, power = np.frexp(np.where(usual, largest, 1))
+    np.trunc(np.multiply(terms, np.ldexp(1.0, 26 - power), out=terms), out=terms)
+    exact = np.ldexp(terms.sum(0), power - 26)
+    exact = exact if total is None else np.where(usual, exact, total)
     narrow = exact.astype(np.float32)
     low = np.where(np.abs(narrow.astype(np.float64)) > np.abs(exact), np.nextafter(narrow, np.float32(0)), narrow)  # cut, not rounded
     return np.where(np.isfinite(narrow), low, narrow)

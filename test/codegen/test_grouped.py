@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check
+from choices import generators
 from grouped_cases import ENDS, experts, gated, grouped, mixed, operands, weighted
 from kernels import TARGET, build
 from universal_program import SimulatedModel
@@ -150,8 +151,8 @@ AROUND = {
 def test_whatever_follows(name):
     """Nothing that is done with the rows makes a product of all with all of it."""
     args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, dtype=torch.int32), empty(512, dtype=torch.int64), empty(512)
-    made = inferno.compile(lambda x, w, ends, i, r: AROUND[name](torch._grouped_mm(x, w, offs=ends), i, r), args, target="sm_90a")
-    assert made.ir("scheduled").count('generator = "grouped"') == 1 and 'generator = "wgmma"' not in made.ir("scheduled")
+    found = generators(lambda x, w, ends, i, r: AROUND[name](torch._grouped_mm(x, w, offs=ends), i, r), args)
+    assert found.count("grouped") == 1 and "wgmma" not in found
 
 
 @pytest.mark.covering(most=3)
@@ -162,8 +163,8 @@ def test_whatever_follows(name):
 def test_whatever_is_between(between):
     """Two products of groups, of rows whose numbers they share."""
     args = empty(512, 1024), empty(8, 2048, 1024).transpose(1, 2), empty(8, 1024, 1024).transpose(1, 2), empty(8, dtype=torch.int32)
-    made = inferno.compile(lambda x, w, v, ends: torch._grouped_mm(between(torch._grouped_mm(x, w, offs=ends)), v, offs=ends), args, target="sm_90a")
-    assert made.ir("scheduled").count('generator = "grouped"') == 2 and 'generator = "wgmma"' not in made.ir("scheduled")
+    found = generators(lambda x, w, v, ends: torch._grouped_mm(between(torch._grouped_mm(x, w, offs=ends)), v, offs=ends), args)
+    assert found.count("grouped") == 2 and "wgmma" not in found
 
 
 @pytest.mark.covering(most=2)
@@ -175,7 +176,7 @@ def test_computed_factors(change):
         x, w = change(x, w, r)
         return torch._grouped_mm(x, w, offs=ends)
 
-    assert inferno.compile(function, args, target="sm_90a").ir("scheduled").count('generator = "grouped"') == 1
+    assert generators(function, args).count("grouped") == 1
 
 
 def test_two_that_meet():

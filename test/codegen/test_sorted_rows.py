@@ -6,11 +6,11 @@ import pytest
 import torch
 from added_row_cases import add, put, simulated_with
 from checks import check
+from choices import generators
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from universal_program import assert_assembles
 
-import inferno
 from inferno.capture.decompositions.scattering import embedding_dense_backward
 from inferno.schedule import sorted_rows
 from inferno.schedule.added_rows import AddedRows
@@ -136,10 +136,6 @@ def test_sixteen_bytes_at_a_time():
     assert_assembles(gpu, find_target("sm_90a"))
 
 
-def generators(model, *args):
-    return [r.generator for r in inferno.compile(model, args, target="sm_90a").explain().rows]
-
-
 def empty(*shape, dtype=torch.float32):
     return torch.empty(shape, dtype=dtype, device="meta")
 
@@ -157,15 +153,15 @@ def numbers(*shape):
     (2, 768, 16384, BF16, True),  # of which each gets much
 ])
 def test_chosen_where_that_is_estimated_to_be_faster(rows, columns, count, dtype, ordered):
-    found = generators(add, empty(rows, columns, dtype=dtype), numbers(count), empty(count, columns, dtype=dtype))
+    found = generators(add, (empty(rows, columns, dtype=dtype), numbers(count), empty(count, columns, dtype=dtype)))
     assert found == ["sorted_rows"] if ordered else "sorted_rows" not in found
 
 
 def test_rows_of_a_table_that_stays_in_the_cache():
     """Additions then read nothing from memory: a graph's edges."""
     edges = lambda x, i: torch.zeros_like(x).index_add(0, i[0], x[i[1]])  # noqa: E731
-    assert generators(edges, empty(20000, 128), numbers(2, 200000)) == ["row_sums"]
-    assert generators(add, empty(20000, 128), numbers(200000), empty(200000, 128)) == ["sorted_rows"]
+    assert generators(edges, (empty(20000, 128), numbers(2, 200000))) == ["row_sums"]
+    assert generators(add, (empty(20000, 128), numbers(200000), empty(200000, 128))) == ["sorted_rows"]
 
 
 def gradients(rows, shape, dtype):
@@ -182,17 +178,17 @@ def gradients(rows, shape, dtype):
     return model
 
 
-@pytest.mark.parametrize("rows, shape, dtype", [
-    (30522, (16, 1024, 768), torch.float32), (30522, (16, 1024, 768), BF16), (50000, (2, 512, 768), BF16), (512, (16384, 1024), F16),
+@pytest.mark.parametrize("rows, shape, dtype, some", [
+    (30522, (16, 1024, 768), torch.float32, 256), (30522, (16, 1024, 768), BF16, 256), (50000, (2, 512, 768), BF16, 256), (512, (16384, 1024), F16, 512),
 ])
-def test_gradients_of_an_embedding(rows, shape, dtype):
-    """One kernel in the table's own type, also where most rows get nothing."""
+def test_gradients_of_an_embedding(rows, shape, dtype, some):
+    """One kernel in the table's own type, also where most rows get nothing; the numbers of so many columns."""
     torch.manual_seed(0)
     model = gradients(rows, shape, dtype)
-    assert generators(model, empty(*shape, dtype=dtype), numbers(*shape[:-1])) == ["sorted_rows"]
-    y, i = torch.randn(shape, dtype=torch.float64), torch.randint(0, rows, shape[:-1])
+    assert generators(model, (empty(*shape, dtype=dtype), numbers(*shape[:-1]))) == ["sorted_rows"]
+    y, i = torch.randn(*shape[:-1], some, dtype=torch.float64), torch.randint(0, rows, shape[:-1])
     i[::2] = 3  # the padding
-    torch.testing.assert_close(model(y, i), torch.ops.aten.embedding_dense_backward(y, i, rows, 3, False))
+    torch.testing.assert_close(gradients(rows, y.shape, dtype)(y, i), torch.ops.aten.embedding_dense_backward(y, i, rows, 3, False))
 
 
 @pytest.mark.parametrize("rows, shape, dtype", [

@@ -1,20 +1,29 @@
-"""One process of several: a tensor-parallel Llama block, data parallelism and functional collectives under the backend.
+"""Several processes: a tensor-parallel Llama block, data parallelism and functional collectives under the backend.
 
-    PYTHONPATH=test python test/runtime/distributed_program.py RANK WORLD PORT DEVICE
+    PYTHONPATH=test python test/runtime/distributed_program.py WORLD PORT DEVICE
 
-Exits with 0 if everything is right.  On GPUs it prints which stream the kernels and the collectives of a compiled call were on.
+They are forks of one, which has imported what they need.  Exits with 0 if everything is right.  On GPUs it prints which stream the kernels and
+the collectives of a compiled call were on.
 """
 
 import copy
 import os
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from stream_trace import assert_one_stream, read_trace, table
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+import inferno
+import inferno.runtime.compile
+from inferno.runtime.region.backend import inferno as backend
+from inferno.runtime.workers import pool as workers
 
 F = nn.functional
 _SIZE, _HEAD = 64, 16
@@ -48,11 +57,6 @@ def rotate(x, angles):
 
 
 def work(rank: int, world: int, port: int, kind: str) -> None:
-    import inferno
-    from inferno.runtime.region.backend import inferno as backend
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     device = torch.device("cuda", rank) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
@@ -131,5 +135,24 @@ def _regions(fast):
     return [region for graph in graphs_of(fast) for region in graph.regions]
 
 
+def fork(*arguments) -> int:
+    """The id of a process that does this work, and ends with 0 if it is done."""
+    if child := os.fork():
+        return child
+    status = 1
+    try:
+        work(*arguments)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if workers._pool is not None:
+            workers._pool.close()
+        os._exit(status)
+
+
 if __name__ == "__main__":
-    work(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    world, port, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    sys.exit(any([os.waitpid(child, 0)[1] for child in [fork(rank, world, port, kind) for rank in range(world)]]))

@@ -78,7 +78,7 @@ def _in_steps(scores, steps):
 
 
 APART = {
-    "hundreds of steps": lambda q, k, v: torch.softmax(_in_steps(_scores(q, k), 300), -1) @ v,
+    "hundreds of steps": lambda q, k, v: torch.softmax(_in_steps(_scores(q, k), 130), -1) @ v,
     "weights are returned": lambda q, k, v: (torch.softmax(_scores(q, k), -1), torch.softmax(_scores(q, k), -1) @ v),
     "scores are returned": lambda q, k, v: (_scores(q, k), torch.softmax(_scores(q, k), -1) @ v),
     "dropout": lambda q, k, v: torch.softmax(_scores(q, k), -1) * (v[..., :1].transpose(-1, -2) > 0) / 0.8 @ v,

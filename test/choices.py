@@ -1,0 +1,22 @@
+"""What is chosen for a program's kernels, without making them: that takes longer."""
+
+import re
+from collections.abc import Callable
+
+from inferno.capture import capture
+from inferno.capture.library_grouped import capturing_for
+from inferno.runtime.build import build_from
+from inferno.target import find_target
+
+
+def scheduled(model: Callable, args: tuple, target: str = "sm_90a") -> str:
+    """The ``scheduled`` stage of ``model``, as a whole."""
+    machine = find_target(target)
+    with capturing_for(machine.hopper):
+        captured = capture(model, args)
+    return build_from("torch", captured.text, machine, last="scheduled").stages["scheduled"]
+
+
+def generators(model: Callable, args: tuple, target: str = "sm_90a") -> list[str]:
+    """That of each kernel."""
+    return re.findall(r'generator = "(\w+)"', scheduled(model, args, target))
