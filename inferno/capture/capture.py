@@ -29,7 +29,7 @@ from inferno.capture.expand_grouped import expand_grouped
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
-from inferno.capture.nodes import is_library, is_of_vmap, unsupported
+from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
@@ -205,6 +205,8 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
             with to_trace(module) as traced, without_the_graph_so_far():
                 program = _trace(traced, args, kwargs, varying)
+            if any(map(is_of_jvp, program.graph.nodes)):  # its graph does not run, and leaves the process within a derivative where it stops
+                raise CaptureError("torch.export has no graph of a forward-mode derivative (torch.func.jvp)")
             if any(map(is_of_vmap, program.graph.nodes)):
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one
             remove_idle_dropout(program)
