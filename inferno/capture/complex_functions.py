@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-aten = torch.ops.aten
+aten, prims = torch.ops.aten, torch.ops.prims
 
 Parts = tuple[Any, Any]  # nodes or numbers; the imaginary part of what is real is None
 REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
@@ -65,15 +65,22 @@ def quotient(split: Any, x: Any, y: Any) -> Parts | None:
 
 
 def size(split: Any, x: Node) -> Node:
-    """The larger part is factored out, as in hypot."""
-    a, b = (split.call(aten.abs.default, p) for p in split.of(x))
-    first = split.call(aten.ge.Tensor, a, b)
-    large, small = split.call(aten.where.self, first, a, b), split.call(aten.where.self, first, b, a)
-    ratio = split.call(aten.div.Tensor, small, large)
-    root = split.call(aten.sqrt.default, split.call(aten.add.Scalar, split.call(aten.mul.Tensor, ratio, ratio), 1))
-    found = split.call(aten.where.self, split.call(aten.eq.Scalar, small, 0), large, split.call(aten.mul.Tensor, large, root))
-    infinite = split.call(aten.logical_or.default, *(split.call(aten.eq.Scalar, p, float("inf")) for p in (a, b)))
-    return split.call(aten.where.self, infinite, split.call(aten.full_like.default, found, float("inf")), found)
+    """As hypot, which eager has right to the last digit: of float32 in float64, where no square is infinite; else the larger part is factored out."""
+    def call(target: Callable, *args: Any) -> Node:
+        return split.call(target, *args)
+
+    a, b = (call(aten.abs.default, p) for p in split.of(x))
+    if a.meta["val"].dtype == torch.float32:
+        squares = [call(aten.mul.Tensor, p, p) for p in (call(prims.convert_element_type.default, p, torch.float64) for p in (a, b))]
+        found = call(prims.convert_element_type.default, call(aten.sqrt.default, call(aten.add.Tensor, *squares)), torch.float32)
+    else:
+        first = call(aten.ge.Tensor, a, b)
+        large, small = call(aten.where.self, first, a, b), call(aten.where.self, first, b, a)
+        ratio = call(aten.div.Tensor, small, large)
+        root = call(aten.sqrt.default, call(aten.add.Scalar, call(aten.mul.Tensor, ratio, ratio), 1))
+        found = call(aten.where.self, call(aten.eq.Scalar, small, 0), large, call(aten.mul.Tensor, large, root))
+    infinite = call(aten.logical_or.default, *(call(aten.eq.Scalar, p, float("inf")) for p in (a, b)))
+    return call(aten.where.self, infinite, call(aten.full_like.default, found, float("inf")), found)
 
 
 def power(split: Any, x: Node, exponent: Any) -> Parts | None:

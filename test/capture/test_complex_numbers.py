@@ -55,6 +55,7 @@ WHOLE = {
     "layer of frequencies": (spectral, (torch.randn(2, 4, 6, 4, dtype=torch.complex64), torch.randn(4, 4, 2, 2, dtype=torch.complex64))),
     "quotients": (lambda f, r: (f / F[:1], 1 / f, r / f, f / (1 + 2j), f.reciprocal()), (F, REAL)),
     "sizes": (lambda f: (f.abs(), f.sgn(), f.mean(), f.cumsum(1), f**2), (F,)),
+    "sizes of many": (lambda f: f.abs(), (torch.randn(4096, dtype=torch.complex64),)),
     "chosen": (chosen, (F, REAL)),
     "equal": (lambda f, r: (f == f[:1], f != r, f == 1, (f * r).isfinite()), (F, REAL)),
     "convolutions with what they make": (
