@@ -29,12 +29,13 @@ from inferno.capture.expand_grouped import expand_grouped
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
-from inferno.capture.nodes import is_library, is_of_vmap, unsupported
+from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
+from inferno.capture.strided_places import read_strided
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
@@ -125,6 +126,7 @@ class Exported:
         results, outputs = _results(program, inputs, symbols)
         graph = _stateless(program)
         replace_restrides(graph)
+        read_strided(graph)
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program), self.program)
         restore_orders(graph, signature)
@@ -204,6 +206,8 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
             with to_trace(module) as traced, without_the_graph_so_far():
                 program = _trace(traced, args, kwargs, varying)
+            if any(map(is_of_jvp, program.graph.nodes)):  # its graph does not run, and leaves the process within a derivative where it stops
+                raise CaptureError("torch.export has no graph of a forward-mode derivative (torch.func.jvp)")
             if any(map(is_of_vmap, program.graph.nodes)):
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one
             remove_idle_dropout(program)

@@ -6,6 +6,7 @@ are put together of their parts.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -13,9 +14,9 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-aten, prims = torch.ops.aten, torch.ops.prims
+from inferno.capture.complex_functions import REAL, RULES, Parts
 
-Parts = tuple[Any, Any]  # nodes or numbers; the imaginary part of what is real is None
+aten, prims = torch.ops.aten, torch.ops.prims
 
 # What does the same to both parts.
 _EACH = {
@@ -23,9 +24,8 @@ _EACH = {
     aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.slice.Tensor, aten.select.int, aten.clone.default,
     aten.alias.default, aten.detach.default, aten.index.Tensor, aten._unsafe_index.Tensor, aten.index_select.default, aten.flip.default,
     aten.repeat.default, aten.roll.default, aten.cat.default, aten.stack.default, aten.neg.default, aten.sum.dim_IntList, aten.mean.dim,
-    aten.lift_fresh_copy.default, aten.resolve_neg.default,
+    aten.lift_fresh_copy.default, aten.resolve_neg.default, aten.mean.default, aten.sum.default, aten.cumsum.default, aten.gather.default,
 }
-_REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 def split_complex(graph: Graph) -> None:
@@ -36,7 +36,7 @@ def split_complex(graph: Graph) -> None:
 
 def _is_complex(value: Any) -> bool:
     example = value.meta.get("val") if isinstance(value, Node) else None
-    return isinstance(example, Tensor) and example.dtype in _REAL
+    return isinstance(example, Tensor) and example.dtype in REAL
 
 
 class _Split:
@@ -68,6 +68,9 @@ class _Split:
         made = rule(self, *node.args, **node.kwargs) if rule is not None and node.op == "call_function" else None
         if node.target in _EACH:
             made = self._each(node)
+        if isinstance(made, tuple) and any(isinstance(p, Node) for p in made):
+            like = next(p for p in made if isinstance(p, Node))
+            made = tuple(p if isinstance(p, Node) else self.call(aten.full_like.default, like, p or 0.0) for p in made)
         if isinstance(made, tuple) and self._fits(made, node):
             self._parts[node] = tuple(self._spread(p, node) for p in made)
         elif isinstance(made, Node) and _describe(made.meta["val"]) == _describe(node.meta["val"]):
@@ -76,13 +79,18 @@ class _Split:
             node.args, node.kwargs = map_arg((node.args, node.kwargs), self._put_together)
 
     def _each(self, node: Node) -> Parts:
-        def part(i: int) -> Node:
-            return self.call(node.target, *map_arg(node.args, lambda n: self.of(n)[i] if _is_complex(n) else n), **node.kwargs)
+        joined = {n for a in node.args if isinstance(a, (list, tuple)) and any(map(_is_complex, a)) for n in a}
 
-        return part(0), part(1)
+        def given(value: Node, i: int) -> Node:
+            if _is_complex(value):
+                return self.of(value)[i]
+            return self.call(aten.zeros_like.default, value) if i and value in joined else value  # a real tensor beside complex ones
+
+        first, second = (self.call(node.target, *map_arg(node.args, lambda n, i=i: given(n, i)), **node.kwargs) for i in (0, 1))
+        return first, second
 
     def _fits(self, made: Parts, node: Node) -> bool:
-        return _is_complex(node) and all(isinstance(p, Node) and p.meta["val"].dtype == _REAL[node.meta["val"].dtype] for p in made)
+        return _is_complex(node) and all(isinstance(p, Node) and p.meta["val"].dtype == REAL[node.meta["val"].dtype] for p in made)
 
     def _spread(self, part: Node, node: Node) -> Node:
         shape = node.meta["val"].shape
@@ -107,7 +115,8 @@ class _Split:
     def call(self, target: Callable, *args: Any, **kwargs: Any) -> Node:
         made = self._graph.call_function(target, args, kwargs)
         given, named = map_arg((args, kwargs), lambda n: n.meta["val"])
-        made.meta = _meta(self._node, target(*given, **named))
+        with getattr(self._node.meta.get("val"), "fake_mode", nullcontext()):  # what is made of no tensor
+            made.meta = _meta(self._node, target(*given, **named))
         return made
 
 
@@ -152,23 +161,6 @@ def _of_tensor(split: _Split, target: Callable, x: Any, y: Any, alpha: Any) -> N
     return split.call(target, x, y, **({} if alpha == 1 else {"alpha": alpha})) if isinstance(x, Node) else None
 
 
-def _product(split: _Split, x: Any, y: Any) -> Parts | None:
-    (a, b), (c, d) = split.of(x), split.of(y)
-    if not isinstance(a, Node):
-        (a, b), (c, d) = (c, d), (a, b)
-    if d is None:
-        return split.call(aten.mul.Tensor, a, c), split.call(aten.mul.Tensor, b, c)
-    if b is None:
-        return split.call(aten.mul.Tensor, a, c), split.call(aten.mul.Tensor, a, d)
-    first, second, third, fourth = (split.call(aten.mul.Tensor, x, y) for x, y in ((a, c), (b, d), (a, d), (b, c)))
-    return split.call(aten.sub.Tensor, first, second), split.call(aten.add.Tensor, third, fourth)
-
-
-def _quotient(split: _Split, x: Any, y: Any) -> Parts | None:
-    (a, b), (c, d) = split.of(x), split.of(y)
-    return (split.call(aten.div.Tensor, a, c), split.call(aten.div.Tensor, b, c)) if d is None and b is not None else None
-
-
 def _exponential(split: _Split, x: Node) -> Parts:
     a, b = split.of(x)
     size = split.call(aten.exp.default, a)
@@ -177,10 +169,10 @@ def _exponential(split: _Split, x: Node) -> Parts:
 
 def _converted(split: _Split, x: Node, dtype: torch.dtype | None = None, **options: Any) -> Parts | Node | None:
     dtype = dtype or x.meta["val"].dtype
-    if options.get("device") not in (None, x.meta["val"].device) or (dtype not in _REAL and not dtype.is_floating_point):
+    if options.get("device") not in (None, x.meta["val"].device) or (dtype not in REAL and not dtype.is_floating_point):
         return None
-    a, b = (p if p is None else split.call(prims.convert_element_type.default, p, _REAL.get(dtype, dtype)) for p in split.of(x))
-    if dtype not in _REAL:
+    a, b = (p if p is None else split.call(prims.convert_element_type.default, p, REAL.get(dtype, dtype)) for p in split.of(x))
+    if dtype not in REAL:
         return a
     return a, split.call(aten.zeros_like.default, a) if b is None else b
 
@@ -203,6 +195,7 @@ def _negated(split: _Split, x: Node | float) -> Node | float:
 
 
 _RULES: dict[Any, Callable] = {
+    **RULES,
     aten.view_as_complex.default: _pairs,
     aten.view_as_real.default: lambda split, x: split.call(aten.stack.default, list(split.of(x)), -1),
     aten.complex.default: lambda split, a, b: (a, b),
@@ -210,11 +203,10 @@ _RULES: dict[Any, Callable] = {
     aten.imag.default: lambda split, x: split.of(x)[1],
     aten.add.Tensor: _sum(aten.add.Tensor),
     aten.sub.Tensor: _sum(aten.sub.Tensor),
-    aten.mul.Tensor: _product,
-    aten.div.Tensor: _quotient,
     aten.exp.default: _exponential,
     aten._conj.default: _conjugate,
     aten.conj_physical.default: _conjugate,
+    aten._conj_physical.default: _conjugate,
     aten.resolve_conj.default: lambda split, x: split.of(x),
     aten._to_copy.default: _converted,
     prims.convert_element_type.default: _converted,

@@ -43,6 +43,11 @@ def is_of_vmap(node: torch.fx.Node) -> bool:
     return getattr(node.target, "__module__", "") == "torch._functorch.predispatch"
 
 
+def is_of_jvp(node: torch.fx.Node) -> bool:
+    """Whether this is where a torch.func.jvp begins, as torch.export leaves it."""
+    return is_of_vmap(node) and node.target.__name__ == "_enter_dual_level"
+
+
 def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:
     """An error that names the operation, the user's line and the shapes."""
     where = user_line(node)

@@ -57,12 +57,16 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     return generic if alone and end.operands[0] == generic.results[0] else None
 
 
-def _plain(op: ir.Operation, block: ir.Block, loops: int) -> ir.AffineMap | None:
-    """How an extraction whose places are numbers of loops would be an operand of the operation itself."""
+def _plain(op: ir.Operation, block: ir.Block, sizes: list[int]) -> ir.AffineMap | None:
+    """How an extraction whose places are numbers of loops would be an operand of the operation itself.  None where the tensor is longer than a
+    loop, as where a diagonal of one that is not square is read: an operand is as long as its loops."""
     makers = [owner(v) for v in list(op.operands)[1:]]
     if op.block != block or any(m is None or m.name != "linalg.index" for m in makers):
         return None
-    return ir.AffineMap.get(loops, 0, [ir.AffineDimExpr.get(ir.IntegerAttr(m.attributes["dim"]).value) for m in makers])
+    loops = [ir.IntegerAttr(m.attributes["dim"]).value for m in makers]
+    if [sizes[i] for i in loops] != list(ir.RankedTensorType(op.operands[0].type).shape):
+        return None
+    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(i) for i in loops])
 
 
 def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation) -> None:
@@ -79,7 +83,7 @@ def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
         for op in [o.operation for o in kernel.entry_block.operations if o.operation.name == "arith.constant"]:
             clone_onto(op, known)
 
-        plain = [(op, map_) for op in walk(generic, "tensor.extract") if (map_ := _plain(op, block, len(sizes))) is not None]
+        plain = [(op, map_) for op in walk(generic, "tensor.extract") if (map_ := _plain(op, block, sizes)) is not None]
 
         def fill(values: list[ir.Value]) -> list[ir.Value]:
             known.update(zip([*list(block.arguments)[: len(inputs(generic))], *(op.results[0] for op, _ in plain)], values))

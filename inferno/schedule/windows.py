@@ -6,7 +6,7 @@ from itertools import product
 from math import ceil, prod
 from typing import ClassVar
 
-from inferno.mlir import func, walk
+from inferno.mlir import func, ir, walk
 from inferno.passes.convolution import FEW_CHANNELS, MOST_TERMS
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
@@ -106,7 +106,8 @@ def is_supported(c: WindowKernel, elements: Sequence[str]) -> bool:
         return False
     if k.epilogue is not None and (walk(k.epilogue.generic, "linalg.index") or walk(k.epilogue.generic, "tensor.extract")):
         return False
-    return all(a.element.width >= 16 or str(a.element) == "i1" for a in (*k.extras, *(d.access for d in k.destinations)))
+    elements_beside = [a.element for a in (*k.extras, *(d.access for d in k.destinations))]
+    return not any(isinstance(e, ir.ComplexType) or (e.width < 16 and str(e) != "i1") for e in elements_beside)
 
 
 def _channels(c: WindowKernel) -> int:

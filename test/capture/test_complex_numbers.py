@@ -30,9 +30,39 @@ CASES = {
     "moved": (lambda f: (f.t()[1:], torch.cat([f, f * 2]).reshape(4, 12), f.unsqueeze(0).expand(3, 6, 4) + 1, f[torch.tensor([2, 0])], f.sum(0)), (F,)),
     "exponentials": (lambda r: torch.exp(r * 1j).real + torch.polar(torch.ones_like(r), r).imag, (REAL,)),
     "of other types": (lambda f, r: (f.to(torch.complex128) * 2, r.to(torch.complex64) * f, f * r.double()), (F, REAL)),
-    "with what is not known": (lambda f: (f @ f.mT.conj()).real + (f / f).sum().real, (F,)),
+    "with what is not known": (lambda f: (f @ f.mT.conj()).real + (f * 2).sin().sum().real, (F,)),
+    "joined with real ones": (lambda f, r: (torch.cat([f * 2, r]), torch.cat([r, f])), (F, REAL)),
+    "sums with numbers": (lambda r: (r + 0j, r - 2j, r * 1j), (REAL,)),
     "returned as they came": (lambda f, r: (f, r * 2), (F, REAL)),
 }
+
+
+def spectral(x, w):
+    """The middle of a Fourier neural operator's layer."""
+    made = torch.zeros(2, 4, 6, 4, dtype=x.dtype)
+    made[:, :, :2, :2] = torch.einsum("bixy,ioxy->boxy", x[:, :, :2, :2], w)
+    made[:, :, -2:, :2] = torch.einsum("bixy,ioxy->boxy", x[:, :, -2:, :2], w)
+    return made
+
+
+def chosen(f, r):
+    return torch.where(r > 0, f * 2, r), f.masked_fill(r > 0, 1 - 2j), torch.nn.functional.pad(f * 2, (1, 1), value=3.0), torch.full((6, 4), 1 + 2j) * f
+
+
+# In one piece on both targets: no part of them is complex but what is returned.
+WHOLE = {
+    "products": (lambda f, r: (f @ f.mT, r.mT @ f.real, r.to(f.dtype).mT @ f, torch.linalg.vecdot(f, f)), (F, REAL)),
+    "layer of frequencies": (spectral, (torch.randn(2, 4, 6, 4, dtype=torch.complex64), torch.randn(4, 4, 2, 2, dtype=torch.complex64))),
+    "quotients": (lambda f, r: (f / F[:1], 1 / f, r / f, f / (1 + 2j), f.reciprocal()), (F, REAL)),
+    "sizes": (lambda f: (f.abs(), f.sgn(), f.mean(), f.cumsum(1), f**2), (F,)),
+    "sizes of many": (lambda f: f.abs(), (torch.randn(4096, dtype=torch.complex64),)),
+    "chosen": (chosen, (F, REAL)),
+    "equal": (lambda f, r: (f == f[:1], f != r, f == 1, (f * r).isfinite()), (F, REAL)),
+    "convolutions with what they make": (
+        lambda x, w: torch.complex(torch.nn.functional.conv2d(x, w, padding=1), x), (torch.randn(1, 8, 5, 5), torch.randn(8, 8, 3, 3)),
+    ),
+}
+CASES |= WHOLE
 
 
 def wide(values):
@@ -46,6 +76,19 @@ def test_right(name):
     fast = inferno.compile(function, args)
     found = compare(fast(*args), function(*args), function(*wide(args)) if "types" not in name else function(*args))
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_on_a_gpu(name):
+    inferno.compile(*WHOLE[name], target="sm_90a", fallback=False)
+
+
+def test_quotients_and_sizes_at_the_edges():
+    f, inf, nan = F * 1e30, float("inf"), float("nan")
+    nothing, edges = F * 0, torch.tensor([complex(inf, nan), complex(nan, 1), complex(0, -inf), 0j])
+    function = lambda f, nothing, edges: (f / f, f.abs(), f / nothing, 2 / nothing, edges.abs())  # noqa: E731
+    for ours, eager in zip(inferno.compile(function, (f, nothing, edges))(f, nothing, edges), function(f, nothing, edges)):
+        torch.testing.assert_close(ours, eager, equal_nan=True)
 
 
 def test_a_conjugate_that_nobody_has_computed_yet():
@@ -84,10 +127,10 @@ def test_arguments_are_pairs_and_nothing_is_complex():
 
 
 def test_what_is_not_known_reads_what_is_put_together():
-    graph = make_fx(lambda f: aten.mm.default(f * 2, f), tracing_mode="fake")(F[:4]).graph
+    graph = make_fx(lambda f: aten.pow.Tensor_Tensor(f * 2, f), tracing_mode="fake")(F).graph
     split_complex(graph)
-    product = graph.find_nodes(op="call_function", target=aten.mm.default)[0]
-    assert [a.target for a in product.args] == [aten.complex.default, "f_1"]
+    power = graph.find_nodes(op="call_function", target=aten.pow.Tensor_Tensor)[0]
+    assert [a.target for a in power.args] == [aten.complex.default, "f_1"]
 
 
 def test_a_rotary_embedding_is_one_kernel():

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from checks import assert_right
 from decomposition_checks import EDGES, OF_NUMBERS, aten, check, inf, nan, normal, same, whole
 
 import inferno
-from inferno.capture.decompositions import own
+from inferno.capture.decompositions import lists, own
 from inferno.tools.check import compare, to_float64
 
 
@@ -492,3 +493,23 @@ def test_what_is_picked_of_sorted_rows_is_dense(name, dim, keepdim):
     x = torch.randint(0, 9, (5, 4))
     for found in own()[operation](x, *k, dim, keepdim):
         assert found.is_contiguous()
+
+
+def test_operations_on_lists():
+    given = {"Tensor": torch.tensor(0.5), "Scalar": 1.5, "Scalar[]": [0.5, 2, 3]}
+    for op in lists.TABLE:
+        sizes = [(3, 4), (1,), (2,) if "_foreach_max." in str(op) else (0, 2)]  # nothing has no largest
+        declared = str(op._schema).split("(", 1)[1].split(")", 1)[0].split(", ")
+        kinds = [a.split()[0] for a in declared if " " in a and "=" not in a]
+        args = [[torch.rand(s) for s in sizes] if k == "Tensor[]" else given[k] for k in kinds]
+        for mine, theirs in zip(own()[op](*args), op(*args), strict=True):
+            torch.testing.assert_close(mine, theirs, msg=str(op))
+    assert own()[aten._foreach_add.List]([torch.ones(2)], [torch.ones(2)], alpha=3)[0].tolist() == [4, 4]
+
+
+def test_a_step_of_an_optimiser_is_whole():
+    def step(values, gradients, means):
+        means = torch._foreach_lerp(means, gradients, 0.1)
+        return torch._foreach_addcdiv(values, means, torch._foreach_sqrt(torch._foreach_mul(means, means)), [-0.5, -1.0, 2.0]), torch._foreach_norm(gradients)
+
+    assert_right(step, tuple([normal(3, 4), normal(5), normal(1)] for _ in range(3)))

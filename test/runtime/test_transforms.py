@@ -143,6 +143,14 @@ def test_a_model_that_dynamo_captures():
         torch.testing.assert_close(CALLS[name](compiled), CALLS[name](branches), rtol=1e-5, atol=1e-5)
 
 
+def test_a_forward_derivative_within_a_model():
+    """torch.export has a graph of it that does not run, and left the process where no other can begin."""
+    torch._dynamo.reset()
+    model = lambda x: jvp(lambda y: torch.softmax(y.sin() @ y.T, -1), (x,), (x * 2,))  # noqa: E731
+    for ours, eager in zip(inferno.compile(model, (X,))(X), model(X)):
+        torch.testing.assert_close(ours, eager, rtol=1e-5, atol=1e-5)
+
+
 def test_conjugates_that_memory_does_not_hold():
     model = lambda z: z.real * 2 + z.imag  # noqa: E731
     z = torch.randn(4, 4, dtype=torch.complex64)

@@ -76,3 +76,33 @@ func.func private @many(%i: tensor<8192x64xi64>, %t: tensor<100xf32>, %o: tensor
   } -> tensor<8192xf32>
   return %r : tensor<8192xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// The diagonal of a matrix that is longer than the loop of its places is looked up as before: it would be no operand of these loops.
+// CHECK-LABEL: func.func @main
+// CHECK: call @margins_terms(
+// CHECK: func.func private @margins_terms
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<6x7xf32>)
+// CHECK: tensor.extract %{{.*}}[%[[R:.*]], %[[R]]] : tensor<6x7xf32>
+func.func @main(%x: tensor<6x7xf32>) -> tensor<6xf32> {
+  %e = tensor.empty() : tensor<6xf32>
+  %s = call @margins(%x, %e) : (tensor<6x7xf32>, tensor<6xf32>) -> tensor<6xf32>
+  return %s : tensor<6xf32>
+}
+func.func private @margins(%x: tensor<6x7xf32>, %o: tensor<6xf32>) -> tensor<6xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<6xf32>) -> tensor<6xf32>
+  %r = linalg.generic {indexing_maps = [#points, #rows], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<6x7xf32>) outs(%f : tensor<6xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %i = linalg.index 0 : index
+    %b = tensor.extract %x[%i, %i] : tensor<6x7xf32>
+    %d = arith.subf %a, %b : f32
+    %y = arith.addf %s, %d : f32
+    linalg.yield %y : f32
+  } -> tensor<6xf32>
+  return %r : tensor<6xf32>
+}

@@ -12,8 +12,8 @@ import torch
 
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents, extrema,
-    fast_paths, folding, gamma, grouped, indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, ranges,
-    recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, views,
+    fast_paths, folding, gamma, grouped, indexing, integers, lists, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision,
+    ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, views,
 )
 
 
@@ -21,8 +21,8 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
-        exponents, extrema, fast_paths, folding, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, ranges,
-        recurrent_cells, reductions, registered, resampling, scattering, segments, selections, slices, transposed, views,
+        exponents, extrema, fast_paths, folding, gamma, indexing, integers, lists, losses, masks, normalisation, ordering, padding, pooling, max_pooling,
+        ranges, recurrent_cells, reductions, registered, resampling, scattering, segments, selections, slices, transposed, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}
