@@ -22,6 +22,10 @@ _COPY_RATE, _WIDE_COPY_RATE = 70, 55
 # bf16, 8192x11008x4096 in 128x128 1225 us, in turns 1474, in 128x160 1181, in 128x256 1110; 4096x11008x4096 in 128x128 635, in 128x256 514; but of fewer
 # terms 8192x4096x11008 in 128x160 1082, in 128x256 1148).
 _FAR_RATE, _KEPT = 50, 50e6
+# Times longer a row of windows takes than one of weights, which blocks read at the same time (on an H100, bf16, 3x3 and ReLU, us: 512 channels of 32x64x64
+# to 256 in 128x256 398, 256x128 449, 64x256 in turns 440, 128x128 576; 256 of 32x28x28 in 128x128 50, 64x256 in turns 45; 1024 of 1x32x32 to 512 in three
+# parts of 128x128 24, in two of 128x64 31, in 64x64 31).
+_WINDOWS = 2.2
 # Times longer a product of such numbers takes in parts (640x2048x2048 in two of 128x160 28.6 us, whole in 128x80 19.7: 25 are estimated without it, for both).
 _WIDE_PARTS = 1.2
 # Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
@@ -127,6 +131,12 @@ def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: flo
     return work * rounds + reads * (rounds if alone else rounds - 1)
 
 
+def _has_windows(c: Contraction) -> bool:
+    """Whether the lhs is windows of images, of which that was timed: of 16 bits, whole rows of channels, not in groups."""
+    w, width = c.lhs.unfolded, bit_width(c.lhs.element) // 8
+    return w is not None and w.group is None and width == 2 and w.shape[-1] * width >= ROW
+
+
 def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At, rounds: float, second: Operand | None) -> float:
     """Clocks of a step along k: the longest of the tensor core's, the copy engine's, those of warps that rewrite, and a copy's way."""
     width, few = bit_width(c.lhs.element) // 8, at(tiling.m.size) <= FEW
@@ -137,7 +147,7 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
     lines = (1, 1) if few or c.lhs.unfolded is not None else line_factors(tiling, width, at)
     straddling = not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n
-    tall, wide = s.lhs_height * lines[0], wide * max(lines[1], _STRADDLING if straddling else 1)
+    tall, wide = s.lhs_height * (_WINDOWS if _has_windows(c) else lines[0]), wide * max(lines[1], _STRADDLING if straddling else 1)
     copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     rate = _WIDE_COPY_RATE if width == 4 and not s.registers else _COPY_RATE
@@ -178,6 +188,8 @@ def estimate(
     short = is_short(c, tiling, at, s.swapped)
     # What of a tile's end is not hidden behind the next one's products.
     shown = 0 if s.pingpong or (short and ends_beside(s, rounds)) else _SHOWN[bool(written_in_lines(c, tiling, s))]
+    if _has_windows(c) and step > s.tile_m * s.tile_n * 4 / 128 / share * s.row / ROW:
+        shown = 0  # their copies take longer than products and go on (64 channels of 32x256x256 to 64 in 256x64 429 us, 64x64 in turns 529)
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     steps = ceil((at(tiling.k_steps(depth)) - s.lead) / (s.parts or s.split))
     clocks = rounds * steps * step + finish * (1 + shown * (rounds - 1))
