@@ -74,9 +74,10 @@ SCHEDULES = {
     "chosen": {},
     "read again": {"kept": 0, "cluster": 1},
     "two blocks": {"threads": 64, "cluster": 2, "unroll": 2, "kept": 2},
-    "an odd number of points": {"threads": 64, "across": 2, "cluster": 1, "unroll": 5, "kept": 1},
+    "an odd number of points": {"threads": 64, "across": 2, "cluster": 1, "unroll": 5, "kept": 1, "run": 1},
     "runs": {"unroll": 4, "run": 2, "kept": 1},
-    "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1},
+    "a warp side by side": {"threads": 256, "across": 32, "cluster": 1, "unroll": 3, "kept": 1, "run": 1},
+    "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1, "run": 1},
 }
 
 

@@ -6,17 +6,21 @@ Where a few neighbours are of one row, as the channels of a group norm's group a
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, gcd, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access, merge
+from inferno.schedule.column_time import Work, time
 from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
+from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
+from inferno.schedule.row_work import instructions
 from inferno.schedule.rows import estimated, read_rows, row_bytes
-from inferno.schedule.turned_rows import SIDE, most_beside, run_of
+from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.target import Target
 
 # Of the rate of a copy: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
@@ -28,9 +32,13 @@ _RUNS = 0.68  # of rows that are written one behind the other by runs of points 
 # which other kernels are estimated to take less than they do, too; by whole rows 281, 34, 13, 7, 37 and 60.
 _GROUPED, _SHARED = 0.82, 1.5
 _FEWEST = 64  # threads of a block: of fewer points than those of a row, more are side by side (256x2x1024 took an H100 20.3 us by 4, of which 14 idle)
-_EVEN_BLOCKS = 4  # of a multiprocessor, down to which short rows have more side by side, of whose points a thread has several then (an estimate)
+# Blocks of a multiprocessor, down to which short rows have more side by side, of whose points a thread has several then: on an H100 a softmax of
+# 1x19x256x512 along the channels took 10.9 us in float32, 7.7 so, of 1x21x512x512 in bf16 18.1 and 12.6.
+_EVEN_BLOCKS = 4
 _SECTOR = 32  # bytes that memory moves at least
 _UNROLL = 4
+_MOST_BESIDE = 32  # vectors: more are more than a warp
+_CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was timed before had, for which another is chosen
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
 _MOST = 220_000
 _THREADS, _HELD = 512, 190_000  # of a block whose rows share their reductions, which leave parts in shared memory, too
@@ -42,11 +50,12 @@ _TIMED, _LARGE = 784, 1 << 24
 # float16, which were 65, 49 and 66 with transpositions; without weights 16x128x64x64 in bf16 14.8 (42.8), 4x256x64x64 in float32 14.2 (15.4).
 _NORMED_ROWS, LEAST = 1024, 4 << 20
 # And rows that are many and short enough: on an H100 layer norms over the channels of 16x192x28x28 in bf16 took 6.1 us, 11.1 with transpositions, of
-# 1x64x16x16 3.7 and 4.5, softmax of 12x512x512 with its rows turned 10.5 and 15.4; but of 64 rows of 2048 in float32 6.4 and 4.8, an instance norm of
-# 8x32x64x64 6.2 and 4.5.
-_MANY, _SHORT = 200, 1024
+# 1x64x16x16 3.7 and 4.5, softmax of 12x512x512 with its rows turned 10.5 and 15.4; instance norms of 1x128x32x32 with channels last 4.1 and 4.9, in bf16 3.8
+# and 5.2, of 1x32x128 1.9 and 4.0; but of 64 rows of 2048 in float32 6.4 and 4.8, an instance norm of 8x32x64x64 6.2 and 4.5.
+_MANY, _SHORT = 128, 1024
 # And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
 _GROUPED_LEAST = 1 << 20
+_IN_CACHE = 50  # megabytes, up to which kernels were timed by which column_time was made
 _FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
 
 
@@ -112,7 +121,7 @@ def kept_accesses(c: RowKernel) -> list[Access]:
 def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
     """A schedule if ``kernel`` is several operations on such rows of which one reduces them."""
     c = read(kernel, target)
-    return pick(c, target, takes_unmeasured(kernel.operation)) if c is not None and len(c.steps) > 1 else None
+    return pick(c, target) if c is not None and len(c.steps) > 1 else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -172,17 +181,27 @@ def lanes(c: RowKernel) -> int:
     return vector
 
 
-def pick(c: RowKernel, target: Target, even: bool = False) -> Columns:
-    """The schedule that the rows' length and their number ask for.  ``even``: one that leaves few threads without points, and takes fewer rows side by side
-    before it takes clusters."""
-    vector = lanes(c)
+def pick(c: RowKernel, target: Target) -> Columns:
+    """The schedule that the rows' length and their number ask for, or that takes clearly less time by what ``column_time`` knows."""
     if c.together > 1:
         return _pick_groups(c, target)
+    own = _by_length(c, target)
+    k = _work(c, own.vector, target)
+    if k is None:
+        return own
+    taken = time(k, own.threads, own.across, own.cluster, own.unroll, own.run, own.kept_bytes(c))
+    best, found = min(_others(c, own, k), default=(taken, own), key=lambda x: x[0])
+    return found if best < _CLEARLY * taken else own
+
+
+def _by_length(c: RowKernel, target: Target) -> Columns:
+    """A schedule with as few rows side by side as memory moves well."""
+    vector = lanes(c)
     side, run = most_beside(c) if vector > 1 else 32, run_of(c)
-    if even and side > SIDE and c.count // (vector * side) < target.multiprocessors:
+    if side > SIDE and c.count // (vector * side) < target.multiprocessors:
         side = SIDE
     enough = c.count // (vector * _EVEN_BLOCKS * target.multiprocessors)  # of rows side by side
-    while even and not turns(c) and side * vector * 2 <= _FEWEST and side * 2 <= enough and _FEWEST // side * _UNROLL > c.width:
+    while not turns(c) and side * vector * 2 <= _FEWEST and side * 2 <= enough and _FEWEST // side * _UNROLL > c.width:
         side *= 2
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
@@ -196,9 +215,43 @@ def pick(c: RowKernel, target: Target, even: bool = False) -> Columns:
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
     unroll = max(1, min(_UNROLL, own // (threads // across)))
-    if even and run == 1 and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
+    if run == 1 and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
         unroll = each
     return _keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _MOST)
+
+
+
+def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
+    """What schedules of ``c`` are told apart by; None where it is unlike what was timed: of longer rows, or of more than the L2 cache has, for which
+    threads need not be few."""
+    read = {a for s in c.steps for a in s.extras if c.wide(a)}
+    moved = sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6
+    if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not kept_accesses(c):
+        return None
+    narrow = min(a.element.width // 8 for a in kept_accesses(c))
+    written = min((bit_width(a.element) // 8 for a in apart(c)), default=0)
+    return Work(c.count // vector, vector, c.width, moved, instructions(c, True), narrow, written, target.multiprocessors)
+
+
+def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
+    """Schedules whose blocks keep their rows, and what each takes."""
+    found = []
+    run, reduced = run_of(c), max(1, sum(k is not None for s in c.steps for k in s.combiners))
+    point = sum(16 * ceil(own.vector * a.element.width / 128) for a in kept_accesses(c))
+    most = min(most_beside(c), max(SIDE, own.across)) if turns(c) else _MOST_BESIDE
+    sides = [n for n in (2, 4, 8, 16, 32) if n <= min(most, k.vectors) and n * own.vector * k.read >= _SECTOR]
+    for across, cluster, threads in product(sides, (1, 2, 4, 8), (64, 128, 256)):
+        along = threads // across
+        each = ceil(c.width / (along * cluster))
+        beside = across * own.vector * (threads // 32 + 2) * reduced * 8  # bytes of what warps leave each other
+        if along * cluster >= 2 * c.width or along < 1 or across * own.vector > threads or beside > STATIC or c.width * point * across > _BLOCK * cluster:
+            continue
+        for unroll in {each, _UNROLL, 2 * _UNROLL} if each <= 2 * _UNROLL else {_UNROLL, 2 * _UNROLL}:
+            s = Columns(threads, across, own.vector, cluster, unroll, ceil(each / unroll), gcd(run, unroll))
+            shared = s.kept * unroll * threads * point
+            if unroll <= max(each, 1) and shared <= _MOST and s.fits(c):
+                found.append((time(k, threads, across, cluster, unroll, s.run, shared), s))
+    return found
 
 
 def _pick_groups(c: RowKernel, target: Target) -> Columns:
@@ -227,6 +280,8 @@ def _keeping(s: Columns, c: RowKernel, most: int) -> Columns:
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds."""
+    if s.kept >= s.rounds(c) and (k := _work(c, s.vector, target)) is not None:
+        return time(k, s.threads, s.across, s.cluster, s.unroll, s.run, s.kept_bytes(c))
     kept = set(kept_accesses(c)) if s.kept >= s.rounds(c) else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)

@@ -87,6 +87,7 @@ def test_schedules_that_do_not_fit():
     (torch.nn.functional.instance_norm, (8, 320, 64, 64), True),
     (torch.nn.functional.instance_norm, (4, 256, 64, 64), True),
     (torch.nn.functional.instance_norm, (3, 320, 64, 64), False),  # fewer points than were timed
+    (torch.nn.functional.instance_norm, (1, 128, 32, 32), True),
     (lambda x: x.flatten(2).softmax(-1), (8, 320, 64, 64), False),  # no norm
 ])
 def test_turned_by_default(monkeypatch, model, shape, expected):
@@ -99,7 +100,7 @@ def test_turned_by_default(monkeypatch, model, shape, expected):
         assert ('generator = "columns"' in str(module)) == expected
 
 
-@pytest.mark.parametrize("points, across", [(2, 16), (4, 16), (8, 8), (9, 4), (64, 4)])
+@pytest.mark.parametrize("points, across", [(2, 16), (4, 32), (8, 32), (9, 32), (64, 4)])
 def test_few_points_have_more_rows_side_by_side(points, across):
     """Threads that have no point of a row would idle: of 256x2x1024 14 of 16."""
     def norm(x):
@@ -114,8 +115,11 @@ def test_few_points_have_more_rows_side_by_side(points, across):
 
 @pytest.mark.parametrize("shape, channels_first, expected", [
     ((4, 19, 256, 512), False, "across = 16 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 5"),
-    ((2, 19, 16, 16), False, "across = 4 : i64, cluster = 8"),  # of which there would be too few blocks
-    ((1, 96, 56, 56), True, "across = 4 : i64, cluster = 1"),
+    ((1, 19, 256, 512), False, "across = 32 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 256 : i64, unroll = 3"),
+    ((2, 19, 16, 16), False, "across = 2 : i64, cluster = 1"),  # clusters wait longer than few blocks read
+    ((1, 4, 9, 59), False, "across = 16 : i64, cluster = 1"),  # of an odd number, neither
+    ((2, 80, 32, 32), False, "across = 2 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 3"),
+    ((1, 96, 56, 56), True, "across = 4 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 2 : i64, threads = 64 : i64, unroll = 6"),
 ])
 def test_threads_have_points(shape, channels_first, expected):
     """Of 19 points 16 threads had one each, and then three of them another; two blocks shared rows of which half as many side by side have as many."""
@@ -128,6 +132,5 @@ def test_threads_have_points(shape, channels_first, expected):
     linalg, _ = jobs.lower_to_linalg(capture(norm if channels_first else softmax, (torch.empty(shape, device="meta"),)).text)
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
-        module.operation.attributes["inferno.unmeasured"] = ir.UnitAttr.get()
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
         assert expected in str(module), str(module)[-1500:]
