@@ -82,6 +82,13 @@ def test_several_tiles_of_what_cuts(monkeypatch, queries, keys, size, heads_, sc
     assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, schedule), F.scaled_dot_product_attention, args)
 
 
+@pytest.mark.parametrize("shares", [{}, {"splits": 2}, {"parts": 2}], ids=["", "splits", "parts"])
+def test_errors_do_not_grow_with_the_blocks(shares):
+    """Earlier weights are multiplied by exactly 1 while the largest score stays: of a base rounded for each of these 64 blocks the error was 3 times eager's."""
+    args = normal(3, 1024, 16, of=1, shared=1)
+    assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, exact(1, 16, 2, **shares)), F.scaled_dot_product_attention, args)
+
+
 def test_cut_of_any_strides():
     """Keys innermost, heads side by side; what is read for scores; causal."""
     def model(q, k, v, bias):
