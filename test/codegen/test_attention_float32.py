@@ -138,16 +138,21 @@ def test_registers_of_what_cuts(size, schedule):
     assert built.resources is None or built.resources.spills == 0
 
 
-def chosen(function, args):
+def chosen(function, args, check):
+    """``check`` what is chosen, with the kernel."""
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(kernel_of(function, args))
         kernel = kernels(module)[0]
-        return choose(kernel, TARGET), read(kernel, TARGET)[0]
+        check(choose(kernel, TARGET), kernel)
 
 
 def test_what_is_chosen():
-    found, a = chosen(causal, heads(1000, 1000, 64, dtype=torch.float32))
-    assert found.pieces == 3 and not found.overlap and fits(found, a, TARGET) and not fits(Attention(), a, TARGET)
+    def check(found, kernel):
+        a, _ = read(kernel, TARGET)
+        assert found.pieces == 3 and not found.overlap and fits(found, a, TARGET) and not fits(Attention(), a, TARGET)
+        assert found in [s for _, s in spaces.space(kernel, TARGET)]
+
+    chosen(causal, heads(1000, 1000, 64, dtype=torch.float32), check)
 
 
 @pytest.mark.parametrize("batch, of, length, size, consumers, cut, resident", [
@@ -156,5 +161,7 @@ def test_what_is_chosen():
 ])
 def test_who_cuts(batch, of, length, size, consumers, cut, resident):
     """Blocks that multiply where sequences are short, or a launch in front: what an H100 was fastest with, or took up to 1.03 times as long."""
-    found, _ = chosen(F.scaled_dot_product_attention, [torch.empty(batch, of, length, size)] * 3)
-    assert (found.consumers, found.cut, found.resident) == (consumers, cut, resident)
+    def check(found, kernel):
+        assert (found.consumers, found.cut, found.resident) == (consumers, cut, resident)
+
+    chosen(F.scaled_dot_product_attention, [torch.empty(batch, of, length, size)] * 3, check)
