@@ -161,7 +161,7 @@ class Shares:
     def merge(self, shares: Sequence[Sums]) -> Sums:
         largest = reduce(maximum, [s.largest for s in shares])
         base = self.softmax.base(largest)
-        weights = [self.softmax.weight(s.largest, base) for s in shares]
+        weights = [self.softmax.decay(s.largest, base) for s in shares]
 
         def add(values: Sequence[ir.Value]) -> ir.Value:
             found = arith.mulf(values[0], weights[0])

@@ -17,7 +17,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
         return None
     if found is not None and found[0].varies:
         return for_sizes(*found, target)
-    made = candidates(*found, target, cut=takes_unmeasured(kernel.operation)) if found is not None else []
+    made = candidates(*found, target) if found is not None else []
     times = [(estimate(s, *found, target), s) for s in made]
     if not times:
         return None

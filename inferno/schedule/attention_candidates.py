@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
+from inferno.schedule.attention_cuts import can_cut
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_masks import brought_masks, widths
 from inferno.schedule.attention_room import fits, held
@@ -20,12 +21,11 @@ _ROOMY = 185  # numbers of a thread beyond which ptxas has too little room to ov
 _WIDE = 256
 
 
-def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint, cut: bool = False) -> list[Attention]:
-    """Schedules that may be the best; where sizes vary, ``at`` says which ones.  ``cut``: operands may be cut by
-    the blocks that multiply them."""
+def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
+    """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
     found, pieces = [], pieces_of(a)
     masks = widths(brought_masks(a, tiling))
-    cuts = (False, True) if cut and pieces > 1 else (False,)
+    cuts = (False, True) if pieces > 1 and can_cut(a) else (False,)
     for consumers, keys, brought, cut in itertools.product((2, 3, 1), range(192, 0, -16), dict.fromkeys(("", masks)), cuts):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue

@@ -47,9 +47,13 @@ _READ, _BROUGHT = 0.125, 0.035
 # launch in front takes in microseconds.
 _PRODUCTS = {1: 1, 2: 3, 3: 6}
 _SPLIT_KEY, _ONE_SLOT, _PIECES = 6, 500, 2.0
-# Of blocks that cut operands themselves (estimates): clocks of each number, and of a wait for 4096 that are read at a time; what each of two takes longer
-# that share a multiprocessor.
-_CUT, _READ_TOGETHER, _WAIT, _OF_TWO = 0.16, 4096, 800, 1.4
+# Of blocks that cut operands themselves: clocks of each number, and of a wait for 4096 that are read at a time; how much of the shorter of multiplying and
+# of cutting for another slot comes on top of the longer, since both need the same instruction slots; and what each of two takes longer that share a
+# multiprocessor.  Fitted to 90 times of 15 shapes on an H100: 8x12x32x64 4.2 us (by the launch in front 6.9), 1x12x16x64 3.0 (4.0), 128x12x32x64 25.4
+# (60.0; one on a multiprocessor 27.0), 16x12x64x64 8.2 (11.9; one 8.9), 8x12x128x64 12.3 (13.9), 32x12x128x64 37.6 (59.3), 4x16x128x128 15.0 (19.4),
+# 64x4x49x32 6.3 (9.6), 4x16x512x64, causal, 47.1 (59.1), but 8x12x512x64 90.3 (94.2), 4x8x300x64 23.6 (20.9), 2x16x2048x64 451.6 (330.3), as each tile
+# of queries has the keys cut again.
+_CUT, _READ_TOGETHER, _WAIT, _BOTH_WORK, _OF_TWO = 0.28, 4096, 200, 0.6, 1.55
 
 
 def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> float:
@@ -64,17 +68,19 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     copy += s.mask_slot.bytes / _COPY_RATE
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
-    cutting = _cutting(s.keys * (depth + width)) if s.cut else 0
-    if s.cut and s.stages > 1:
-        copy, cutting = max(copy, cutting), 0
-    block, seen, rows = cutting + max(each_product * multiply + each_key * s.keys + each_block, copy), _seen(s, a, at), min(64, at(a.queries.size))
+    block = each_product * multiply + each_key * s.keys + each_block
+    if s.cut:
+        cutting = _cutting(s.keys * (depth + width))
+        block = max(block, cutting) + (1 if s.stages == 1 else _BOTH_WORK) * min(block, cutting)
+    else:
+        block = max(block, copy)
+    seen, rows = _seen(s, a, at), min(64, at(a.queries.size))
     few, single = rows <= FEW_ROWS, s.order == "single"
     beside = _FEW if few else _TILE if single else _NEXT_TILE
-    if s.cut:
-        beside += _cutting(min(s.queries, at(a.queries.size)) * depth)
-    tiles = [ceil(n / s.shares) * block + beside + (0 if s.apart else _IN_PLACE) for n in seen]
-    if s.resident == 2:
-        tiles = [n * _OF_TWO for n in tiles]
+    begin = _cutting(min(s.queries, at(a.queries.size)) * depth) if s.cut else 0
+    if s.resident == 2 and at(tiling.tiles(s)) * s.shares > target.multiprocessors:
+        block, begin, beside = block * _OF_TWO, begin * _OF_TWO, beside * (1 if single else _OF_TWO)
+    tiles = [begin + ceil(n / s.shares) * block + beside + (0 if s.apart else _IN_PLACE) for n in seen]
     rounds = at(tiling.tiles(s)) * s.shares / (target.multiprocessors * s.resident)
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     moved = _moved(s, a, seen, at)

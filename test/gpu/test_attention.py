@@ -38,6 +38,10 @@ def causal(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def grouped(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
 def with_mask(q, k, v, mask):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
@@ -176,6 +180,20 @@ def test_streams_share_no_counter():
                 found.append(compiled(*args))
     torch.cuda.synchronize()
     assert all(torch.equal(expected, f) for f in found)
+
+
+@pytest.mark.parametrize("batch, of, length, size, cut", [(8, 12, 32, 64, True), (16, 12, 64, 64, True), (4, 16, 128, 128, True), (2, 16, 1024, 64, False)])
+def test_short_float32(batch, of, length, size, cut):
+    """Short sequences are cut by the blocks that multiply them."""
+    args = [torch.randn(batch, of, length, size, device="cuda") for _ in range(3)]
+    assert f"cut = {str(cut).lower()}" in right(F.scaled_dot_product_attention, args).ir("scheduled")
+
+
+@pytest.mark.parametrize("batch, of, shared, queries, keys", [(4, 32, 8, 1, 4096), (1, 8, 8, 8, 16384), (1, 2, 2, 500, 8192)])
+def test_long_float32(batch, of, shared, queries, keys):
+    """Errors do not grow with the blocks of keys."""
+    q, k, v = (torch.randn(batch, h, n, 128, device="cuda") for h, n in ((of, queries), (shared, keys), (shared, keys)))
+    right(grouped, (q, k, v))
 
 
 # What no GPU has run yet.

@@ -27,7 +27,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         Attention(consumers, keys, stages, order, turn, pieces == 1, apart, pieces=pieces, cut=cut, resident=resident)
         for consumers, keys, stages, order, turn, apart, (cut, resident) in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False), cuts)
     )
-    usual = candidates(a, tiling, target, cut=True)
+    usual = candidates(a, tiling, target)
     best = [completed(s, a) for s in usual]
     for s in dict.fromkeys((*best, *usual, *rest)):
         if fits(s, a, target) and (s.order == "single" or hint(tiling.tiles(s)) > target.multiprocessors * s.resident):
