@@ -24,8 +24,8 @@ _COPY_RATE, _WIDE_COPY_RATE = 70, 55
 _FAR_RATE, _KEPT = 50, 50e6
 # Times longer a row of windows takes than one of weights, which blocks read at the same time (on an H100, bf16, 3x3 and ReLU, us: 512 channels of 32x64x64
 # to 256 in 128x256 398, 256x128 449, 64x256 in turns 440, 128x128 576; 256 of 32x28x28 in 128x128 50, 64x256 in turns 45; 1024 of 1x32x32 to 512 in three
-# parts of 128x128 24, in two of 128x64 31, in 64x64 31).
-_WINDOWS = 2.2
+# parts of 128x128 24, in two of 128x64 31, in 64x64 31; with 2.2, by which these times would be right, 512 of 32x7x7 took 23.5, now 19.6).
+_WINDOWS = 1.6
 # Times longer a product of such numbers takes in parts (640x2048x2048 in two of 128x160 28.6 us, whole in 128x80 19.7: 25 are estimated without it, for both).
 _WIDE_PARTS = 1.2
 # Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
