@@ -68,7 +68,7 @@ class Consumer:
         self.products = Products(f, self.number)
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         halves = HALVES if f.schedule.shares == 1 else [half for half in HALVES if 8 * half < f.tiling.rows]
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves)
+        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.schedule.pieces > 1)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were

@@ -33,12 +33,13 @@ class State:
 class Softmax:
     """``factor``: what scores are to be multiplied by, for a power of 2 instead of e; positive.  ``large``: scores may be as large as what
     stands for -inf in masks that are added, whose products are no numbers, or far from each other's: then differences are multiplied.
-    ``halves``: of the rows of a thread those that are any; the other's weights are 0."""
+    ``halves``: of the rows of a thread those that are any; the other's weights are 0.  ``exact``: as float32 is."""
 
     words: Words
     factor: float
     large: bool
     halves: Sequence[int] = HALVES
+    exact: bool = False
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -97,11 +98,11 @@ class Softmax:
         return power_of_two(fma(score, number(self.factor), base))
 
     def decay(self, largest: ir.Value, base: ir.Value) -> ir.Value:
-        """The weight of what was the largest score so far: 1 where it still is."""
-        if self.large:
+        """The weight of what was the largest score so far; if ``exact`` it is 1 where it still is."""
+        if self.large or not self.exact:
             return self.weight(largest, base)
-        # Not ``weight``, which is by what a base was rounded beside 1, and that once for each block: of float32, 4x32x4096x128 of one query, by 32 blocks
-        # that follow each other the error was 1.8e-6 and by 64 3.4e-6, eager's 4.6e-7.
+        # ``weight`` is by what a base was rounded beside 1, and that once for each block: of float32, 4x32x4096x128 of one query, by 32 blocks
+        # that follow each other the error was 1.8e-6 and by 64 3.4e-6, eager's 4.6e-7.  (Beside bf16 weights it is nothing.)
         return power_of_two(arith.subf(base, arith.mulf(largest, number(-self.factor))))
 
     def in_row(self, value: ir.Value, combine: Callable) -> ir.Value:
