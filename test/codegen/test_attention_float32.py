@@ -50,9 +50,9 @@ def test_any_strides():
 CUTS = [  # queries, keys, columns, heads of keys, schedule
     (32, 32, 64, 2, exact(1, 32, 2, cut=True)),  # one block of keys, of which all is read first
     (20, 40, 24, 1, exact(1, 48, 1, cut=True, resident=2)),  # fewer keys than a block has, and terms
-    (150, 150, 24, 2, exact(2, 48, 2, cut=True, order="static", apart=False)),
-    (90, 300, 40, 1, exact(1, 128, 1, cut=True)),  # several turns of reads for a slot
-    (3, 200, 72, 2, exact(1, 16, 2, cut=True, parts=2, splits=2)),
+    (130, 100, 24, 2, exact(2, 48, 2, cut=True, order="static", apart=False)),
+    (40, 300, 40, 1, exact(1, 128, 1, cut=True)),  # several turns of reads for a slot
+    (3, 120, 72, 2, exact(1, 16, 2, cut=True, parts=2, splits=2)),
 ]
 
 
@@ -66,7 +66,7 @@ def test_cut_by_the_kernel(queries, keys, size, shared, schedule):
 
 
 @pytest.mark.parametrize("queries, keys, size, heads_, schedule", [
-    (32, 32, 64, 6, exact(1, 32, 1, cut=True, order="static", resident=2)), (300, 100, 24, 2, exact(2, 32, 2, cut=True, order="static", apart=False)),
+    (32, 32, 64, 6, exact(1, 32, 1, cut=True, order="static", resident=2)), (140, 100, 24, 2, exact(2, 32, 2, cut=True, order="static", apart=False)),
 ])
 def test_several_tiles_of_what_cuts(monkeypatch, queries, keys, size, heads_, schedule):
     """By as many blocks as two multiprocessors have."""
