@@ -49,9 +49,7 @@ def quotient(split: Any, x: Any, y: Any) -> Parts | None:
     if not isinstance(c, Node):
         c, d = (split.call(aten.full_like.default, a, float(p)) for p in (c, d))
 
-    def call(target: Callable, *args: Any) -> Node:
-        return split.call(target, *args)
-
+    call = split.call
     size, other = call(aten.abs.default, c), call(aten.abs.default, d)
     first, nothing = call(aten.ge.Tensor, size, other), call(aten.logical_and.default, call(aten.eq.Scalar, size, 0), call(aten.eq.Scalar, other, 0))
     large, small = call(aten.where.self, first, c, d), call(aten.where.self, first, d, c)
@@ -66,9 +64,7 @@ def quotient(split: Any, x: Any, y: Any) -> Parts | None:
 
 def size(split: Any, x: Node) -> Node:
     """As hypot, which eager has right to the last digit: of float32 in float64, where no square is infinite; else the larger part is factored out."""
-    def call(target: Callable, *args: Any) -> Node:
-        return split.call(target, *args)
-
+    call = split.call
     a, b = (call(aten.abs.default, p) for p in split.of(x))
     if a.meta["val"].dtype == torch.float32:
         squares = [call(aten.mul.Tensor, p, p) for p in (call(prims.convert_element_type.default, p, torch.float64) for p in (a, b))]

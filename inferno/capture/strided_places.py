@@ -12,6 +12,8 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.fx import Graph, Node
 
+from inferno.capture.partition import is_view
+
 aten = torch.ops.aten
 
 
@@ -32,8 +34,7 @@ def _is_returned(node: Node) -> bool:
 
 
 def _is_view(node: Node) -> bool:
-    target = node.args[0].target if node.target is operator.getitem else node.target
-    return node.op == "call_function" and getattr(target, "is_view", False)
+    return is_view(node.args[0] if node.target is operator.getitem else node)
 
 
 def _made(node: Node) -> Node | None:

@@ -20,7 +20,7 @@ from inferno.capture.run_decompositions import tables_of
 # Of torch 2.13's own: what run_decompositions is made of.
 _PARTS = {
     "torch._dispatch.python": ("enable_python_dispatcher",), "torch._functorch._aot_autograd.functional_utils": ("from_fun", "to_fun"),
-    "torch._guards": ("TracingContext", "tracing"), "torch._subclasses.fake_impls": ("op_implementations_dict", "_deregister_op_impl"),
+    "torch._guards": ("TracingContext", "tracing"), "torch._subclasses.fake_impls": ("op_implementations_dict",),
     "torch._subclasses.functional_tensor": ("FunctionalTensorMode",), "torch.export.exported_program": ("_override_composite_implicit_decomp",),
     "torch.export._trace": ("_compiling_state_context", "_disable_custom_triton_op_functional_decomposition", "_ignore_backend_decomps"),
     "torch.fx.experimental.proxy_tensor": ("make_fx",),

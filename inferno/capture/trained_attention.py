@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.capture.devices import on_hopper
 from inferno.attention_limits import is_timed
 from inferno.capture.decompositions.attention import factor, in_order, masked, order_of, repeat_heads
+from inferno.capture.devices import on_hopper
 from inferno.capture.draws import SEEDS
 from inferno.settings import settings
 

@@ -5,15 +5,14 @@ its way while the slot is waited for.
 """
 
 from collections.abc import Callable, Sequence
-from math import gcd
 from typing import NamedTuple
 
 from inferno.codegen import tma
 from inferno.codegen.attention_frame import Frame
-from inferno.codegen.attention_pieces import pieces_of
+from inferno.codegen.attention_pieces import pieces_of, read_lanes
 from inferno.codegen.attention_producer import Producer
 from inferno.codegen.attention_tiles import Place
-from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.elements import join
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position, Ring
@@ -22,7 +21,7 @@ from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.attention_cuts import LANES, chunks
 from inferno.schedule.attention_schedule import LINE
 from inferno.schedule.attention_tiling import Copied
-from inferno.symbolic import ceildiv, divisor
+from inferno.symbolic import ceildiv
 
 _THREADS = 128
 _TOGETHER = 4  # loads of 8 numbers that are under way at a time
@@ -80,11 +79,7 @@ class Rows:
             column = words.min(column, columns - LANES)
             inside = is_one if inside is None else arith.andi(inside, is_one)
         at = words.dot([column, row, *heads], [inner, outer, *others], self.offset)
-        if inner == 1:
-            aligned = gcd(4, *(divisor(x) for x in (outer, self.offset, *others)))
-            values = lanes_of(self.source.read(at, 0, LANES, aligned))
-        else:
-            values = [self.source.read(at, i * inner) for i in range(LANES)]
+        values = read_lanes(words, self.source, at, self.copied.strides, self.offset)
         if inside is not None:
             zero = arith.constant(ir.F32Type.get(), 0.0)
             values = [arith.select(inside, x, zero) for x in values]

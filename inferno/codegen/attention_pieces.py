@@ -42,6 +42,16 @@ def weight_pieces(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
     return pieces
 
 
+def read_lanes(words: Words, source: Elements, at: Integer, strides: Sequence[Int], offset: Int) -> list[ir.Value]:
+    """Neighbours of a row from ``at`` on, of a tensor with these strides, the row's first, that begins at an offset."""
+    inner, *others = strides
+    if inner == 1:
+        return lanes_of(source.read(at, 0, LANES, gcd(4, *(divisor(x) for x in (offset, *others)))))
+    if isinstance(inner, int):
+        return [source.read(at, i * inner) for i in range(LANES)]
+    return [source.read(words.add(at, i * inner)) for i in range(LANES)]
+
+
 def pieces_of(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
     """The pieces of two numbers, each in one register."""
     signs = [arith.andi(_bits(x), _integer(-1 << 31)) for x in pair]
@@ -128,13 +138,7 @@ class Pieces:
             at = words.dot(at, strides, access.offset)
         else:
             source, at = source.moved(at, strides, access.offset), 0
-        if inner == 1:
-            aligned = gcd(4, *(divisor(x) for x in (outer, access.offset, *others)))
-            values = lanes_of(source.read(at, 0, LANES, aligned))
-        elif isinstance(inner, int):
-            values = [source.read(at, i * inner) for i in range(LANES)]
-        else:
-            values = [source.read(words.add(at, i * inner)) for i in range(LANES)]
+        values = read_lanes(words, source, at, t.strides, access.offset)
         pairs = [pieces_of(values[i:i + 2], self.count) for i in range(0, LANES, 2)]
         to = words.add(words.mul(words.add(words.mul(head, rows), row), columns), column)
         for piece in range(self.count):
@@ -144,7 +148,6 @@ class Pieces:
                 made = Elements(words, target, ir.BF16Type.get()).moved([head, row, column], [rows * columns, columns, 1], piece * size)
                 place = made.base
             store(join([p[piece] for p in pairs]), place, 16)
-
 
     def page(self, t: Copied, pages: Pages, table: Elements, row: Integer, where: Sequence[Integer]) -> ir.Value:
         """The page that a row is in; the last one for what is none."""

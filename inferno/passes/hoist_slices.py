@@ -9,8 +9,8 @@ from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.expand_pieces import kept_dimensions
 from inferno.passes.fuse_elementwise import fuse_elementwise
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
-from inferno.passes.programs import root_of
 from inferno.passes.picks import are_chunks, product_of
+from inferno.passes.programs import root_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart

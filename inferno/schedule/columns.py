@@ -90,7 +90,7 @@ class Columns:
 
     def kept_bytes(self, c: RowKernel) -> int:
         """Shared memory of a block for what it keeps."""
-        return sum(self.kept * self.unroll * self.threads * 16 * ceil(self.vector * a.element.width / 128) for a in kept_accesses(c))
+        return self.kept * self.unroll * self.threads * _kept_point(c, self.vector)
 
     def blocks(self, c: RowKernel) -> int:
         return ceil(c.count // self.vector / self.across) * self.cluster
@@ -116,6 +116,11 @@ def row_runs(c: RowKernel) -> list[list[int]]:
 def kept_accesses(c: RowKernel) -> list[Access]:
     """What is worth keeping: read by several phases, and whole vectors."""
     return [a for a in c.repeated() if a.strides[c.rows[-1]] == 1]
+
+
+def _kept_point(c: RowKernel, vector: int) -> int:
+    """Bytes that a thread keeps of a point."""
+    return sum(16 * ceil(vector * a.element.width / 128) for a in kept_accesses(c))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
@@ -221,7 +226,6 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
     return _keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _MOST)
 
 
-
 def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
     """What schedules of ``c`` are told apart by; None where it is unlike what was timed: of longer rows, or of more than the L2 cache has, for which
     threads need not be few."""
@@ -237,8 +241,8 @@ def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
 def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
     """Schedules whose blocks keep their rows, and what each takes."""
     found = []
-    run, reduced = run_of(c), max(1, sum(k is not None for s in c.steps for k in s.combiners))
-    point = sum(16 * ceil(own.vector * a.element.width / 128) for a in kept_accesses(c))
+    run, reduced = run_of(c), max(1, sum(kind is not None for s in c.steps for kind in s.combiners))
+    point = _kept_point(c, own.vector)
     most = min(most_beside(c), max(SIDE, own.across)) if turns(c) else _MOST_BESIDE
     sides = [n for n in (2, 4, 8, 16, 32) if n <= min(most, k.vectors) and n * own.vector * k.read >= _SECTOR]
     for across, cluster, threads in product(sides, (1, 2, 4, 8), (64, 128, 256)):

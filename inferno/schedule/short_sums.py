@@ -113,10 +113,10 @@ def with_few_terms(s: Wgmma, c: Contraction, tiling: Tiling, at: At = hint) -> W
         s = replace(s, row=row, stages=min(_MOST_STAGES, s.stages * s.row // row))
     if keeps:
         s = replace(s, kept=tiling.k_steps(s.row // 2))
-    return _with_end(s, c, tiling, at) if short and not s.swapped else in_pieces(s, c, tiling)
+    return _with_end(s, c, tiling, at) if short and not s.swapped else _in_pieces(s, c, tiling)
 
 
-def in_pieces(s: Wgmma, c: Contraction, tiling: Tiling) -> Wgmma:
+def _in_pieces(s: Wgmma, c: Contraction, tiling: Tiling) -> Wgmma:
     """``s`` with results that are written as pieces where the copy engine has no boxes for them, and threads would write them one by one."""
     line = 0 if s.swapped or s.registers or s.bring or store_maps(c, tiling, s) else whole_lines(c, tiling, s.tile_n)
     return replace(s, line=line, buffers=1) if line else s

@@ -202,9 +202,10 @@ def _of_whole_lines(c: Contraction, tiling: Tiling) -> Iterator[tuple[Wgmma, flo
     columns = tiling.n.size
     tile_n = 16 * ceil(columns / 16) if isinstance(columns, int) else 0
     if tile_n <= _WIDEST[128] and whole_lines(c, tiling, tile_n) % 16:
-        yield from ((s, _share_of(s)) for s in (Wgmma(128, tile_n, 8, 2), Wgmma(64, tile_n, 8, 1), Wgmma(64, tile_n, 8, 2, pingpong=True)))
-        if tile_n <= 128:
-            yield from ((s, _share_of(s)) for s in (Wgmma(256, tile_n, 8, 2), Wgmma(128, tile_n, 8, 2, pingpong=True)))
+        for tile_m, consumers, pingpong in ((128, 2, False), (64, 1, False), (64, 2, True), (256, 2, False), (128, 2, True)):
+            made = Wgmma(tile_m, tile_n, 8, consumers, pingpong=pingpong)
+            if made.rows * tile_n <= 128 * 128:  # what registers hold
+                yield made, _share_of(made)
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
@@ -216,24 +217,27 @@ def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgm
     tiling = tile_contraction(turned, width, only_along_k=width == 4, offset=True) if not c.varies and at(c.M) > FEW else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
-    for s, _ in _cut(tiling, target, at, are_long(c)):
-        if (made := fit(with_few_terms(replace(s, swapped=True), turned, tiling, at), turned, tiling, target)) is not None:
-            yield estimate(made, _share_of(made), turned, tiling, target, at), made
-    for s in short_schedules(turned, tiling, at) if at(tiling.m.size) > at(tiling.n.size) else ():
-        if (made := fit(with_few_terms(replace(s, swapped=True), turned, tiling, at), turned, tiling, target)) is not None:
-            yield estimate(made, SHARE, turned, tiling, target, at), made
+    for s, share in _turned_tiles(c, turned, tiling, target, at):
+        s = replace(s, swapped=True)
+        if s.split > 1 and not splits(s, tiling, width, target, at):
+            continue
+        if (made := fit(with_few_terms(s, turned, tiling, at), turned, tiling, target)) is not None:
+            yield estimate(made, share, turned, tiling, target, at), made
+
+
+def _turned_tiles(c: Contraction, turned: Contraction, tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma, float]]:
+    """Tiles for ``turned``, which is ``c`` with the sides exchanged, with their shares of the tensor core's rate."""
+    yield from ((s, _share_of(s)) for s, _ in _cut(tiling, target, at, are_long(c)))
+    if at(tiling.m.size) > at(tiling.n.size):
+        yield from ((s, SHARE) for s in short_schedules(turned, tiling, at))
     rows = at(tiling.n.size)
     if rows not in _TURNED or rows % 64 == 0:
         return
     tiles = dict.fromkeys(unit * ceil(rows / parts / unit) for parts in range(1, 7) for unit in (16, 32))
     for tile_n, tile_m, split in itertools.product(tiles, (128, 64), range(1, 7)):
-        if not 32 <= tile_n <= 256 or (split > 1 and (tile_n % 32 or tile_m == 64)):
-            continue
-        first = sending(Wgmma(tile_m, tile_n, 8, tile_m // 64, persistent=split == 1, split=split, spread=split > 1, swapped=True))
-        if split > 1 and not splits(first, tiling, width, target, at):
-            continue
-        if (s := fit(with_few_terms(first, turned, tiling, at), turned, tiling, target)) is not None:
-            yield estimate(s, _share_of(s), turned, tiling, target, at), s
+        if 32 <= tile_n <= 256 and (split == 1 or (tile_n % 32 == 0 and tile_m == 128)):
+            s = sending(Wgmma(tile_m, tile_n, 8, tile_m // 64, persistent=split == 1, split=split, spread=split > 1, swapped=True))
+            yield s, _share_of(s)
 
 
 def _share_of(s: Wgmma) -> float:
