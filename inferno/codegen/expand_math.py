@@ -14,7 +14,7 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
 * ``rsqrt``: the hardware's, which is off by up to 1.3e-7, as much as a whole result may be, and a step of Newton's method.
 * powers with exponent 2, 3, 0.5, -0.5, -1, -2, as eager computes them too.
 
-Multiplications and additions in float32 may contract to fused multiply-adds, which round once.
+Multiplications and additions in float32 may contract to fused multiply-adds, which round once; not differences, but for those from a constant.
 """
 
 import math as pymath
@@ -59,8 +59,13 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
 
 def may_contract(op: ir.Operation) -> bool:
     """Whether an operation has the attribute that says so and nothing else yet, and is no product that is only rounded to another type: LLVM makes
-    that a product of 16 bits, which it would fuse with a sum of 16 bits behind, and so round once."""
+    that a product of 16 bits, which it would fuse with a sum of 16 bits behind, and so round once.
+
+    Nor a difference: ``x - x.amax()`` is 0 at the largest element, and below it elsewhere, which a program may ask for; of a product that is not
+    rounded it would be the product's rounding error, of either sign."""
     if "fastmath" not in op.attributes or "none" not in str(op.attributes["fastmath"]):
+        return False
+    if op.name == "arith.subf" and all(_constant(x) is None for x in op.operands):
         return False
     return op.name != "arith.mulf" or any(user.name != "arith.truncf" for user in users(op.results[0]))
 

@@ -156,3 +156,9 @@ def test_float64_stays():
 
 def test_float32_contracts():
     assert "fastmath<contract>" in str(expanded("%p = arith.mulf %x0, %x0 : f32\n%y = arith.addf %p, %x0 : f32"))
+
+
+def test_differences_stay():
+    """The largest of some products less itself is 0, where a fused one would be a rounding error."""
+    assert str(expanded("%p = arith.mulf %x0, %x0 : f32\n%y = arith.subf %p, %x0 : f32")).count("fastmath<contract>") == 1  # the product, for sums
+    assert str(expanded("%p = arith.mulf %x0, %x0 : f32\n%one = arith.constant 1.0 : f32\n%y = arith.subf %one, %p : f32")).count("fastmath<contract>") == 2

@@ -26,3 +26,17 @@ def test_what_is_compared_with_a_tensor(dtype):
     for name, f in COMPARED.items():
         tensors = (x, r, (x * r).amax(0))
         assert torch.equal(inferno.compile(f, tensors, fallback=False)(*tensors), f(*tensors)), name
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("shape", [(1490, 59), (64, 4096), (4096, 96)])
+def test_nothing_is_larger_than_the_largest(shape, dim):
+    """A difference of a product and the largest of these is no fused multiply-add, whose result would be the product's rounding error."""
+    def f(x, y):
+        product = torch.nn.functional.silu(x) * y
+        less = product - product.amax(dim, keepdim=True)
+        return (less > 0).sum(), (less == 0).any(dim), torch.sqrt(-less)
+
+    x, y = (torch.randn(shape, device="cuda") for _ in range(2))
+    more, any_largest, roots = inferno.compile(f, (x, y), fallback=False)(x, y)
+    assert more == 0 and any_largest.all() and not roots.isnan().any()
