@@ -53,6 +53,7 @@ _PASSES = {
     "join-contractions": "inferno.passes.join_contractions:join_contractions",
     "widen-arithmetic": "inferno.passes.widen_arithmetic:widen_arithmetic",
     "narrow-intermediates": "inferno.passes.narrow_intermediates:narrow_intermediates",
+    "sink-transposes": "inferno.passes.sink_transposes:sink_transposes",
     "draw-numbers": "inferno.passes.draw_numbers:draw_numbers",
     "outline-kernels": "inferno.passes.outline_kernels:outline_kernels",
     "deduplicate-kernels": "inferno.passes.deduplicate_kernels:deduplicate_kernels",

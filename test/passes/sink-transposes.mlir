@@ -1,0 +1,106 @@
+// RUN: inferno-opt %s -p sink-transposes --split-input-file | FileCheck %s
+
+/// A map that reads another order than it writes, a sum along what lies together, and a map that turns it back: nothing is turned.
+// CHECK: #[[ID:.*]] = affine_map<(d0, d1) -> (d0, d1)>
+// CHECK: #[[LAST:.*]] = affine_map<(d0, d1) -> (d1)>
+// CHECK: #[[FIRST:.*]] = affine_map<(d0, d1) -> (d0)>
+// CHECK-LABEL: func.func @main
+// CHECK: %[[SCALED:.*]] = linalg.generic {indexing_maps = [#[[ID]], #[[LAST]], #[[ID]]]
+// CHECK-SAME: outs(%{{.*}} : tensor<5x7xf32>)
+// CHECK: linalg.index 1
+// CHECK: %[[SUM:.*]] = linalg.generic {indexing_maps = [#[[ID]], #[[FIRST]]], iterator_types = ["parallel", "reduction"]} ins(%[[SCALED]]
+// CHECK: linalg.generic {indexing_maps = [#[[ID]], #[[FIRST]], #[[ID]]]
+// CHECK-SAME: ins(%[[SCALED]], %[[SUM]]
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+#first = affine_map<(d0, d1) -> (d0)>
+#last = affine_map<(d0, d1) -> (d1)>
+module {
+  func.func @main(%x: tensor<5x7xf32>, %y: tensor<7xf32>) -> tensor<5x7xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e0 = tensor.empty() : tensor<7x5xf32>
+    %scaled = linalg.generic {indexing_maps = [#turned, #first, #id], iterator_types = ["parallel", "parallel"]}
+        ins(%x, %y : tensor<5x7xf32>, tensor<7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %i = linalg.index 0 : index
+      %n = arith.index_cast %i : index to i32
+      %f = arith.sitofp %n : i32 to f32
+      %p = arith.mulf %a, %b : f32
+      %q = arith.addf %p, %f : f32
+      linalg.yield %q : f32
+    } -> tensor<7x5xf32>
+    %e1 = tensor.empty() : tensor<5xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%e1 : tensor<5xf32>) -> tensor<5xf32>
+    %sum = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]}
+        ins(%scaled : tensor<7x5xf32>) outs(%start : tensor<5xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = arith.addf %a, %o : f32
+      linalg.yield %s : f32
+    } -> tensor<5xf32>
+    %e2 = tensor.empty() : tensor<5x7xf32>
+    %result = linalg.generic {indexing_maps = [#turned, #first, #id], iterator_types = ["parallel", "parallel"]}
+        ins(%scaled, %sum : tensor<7x5xf32>, tensor<5xf32>) outs(%e2 : tensor<5x7xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %d = arith.divf %a, %b : f32
+      linalg.yield %d : f32
+    } -> tensor<5x7xf32>
+    return %result : tensor<5x7xf32>
+  }
+}
+
+// -----
+
+/// What is returned is in the program's order, and so is what is made on the way.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: outs(%{{.*}} : tensor<7x5xf32>)
+// CHECK: return
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+module {
+  func.func @main(%x: tensor<5x7xf32>) -> tensor<7x5xf32> {
+    %e0 = tensor.empty() : tensor<7x5xf32>
+    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = math.sqrt %a : f32
+      linalg.yield %s : f32
+    } -> tensor<7x5xf32>
+    %e1 = tensor.empty() : tensor<7x5xf32>
+    %result = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%root : tensor<7x5xf32>) outs(%e1 : tensor<7x5xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = math.exp %a : f32
+      linalg.yield %s : f32
+    } -> tensor<7x5xf32>
+    return %result : tensor<7x5xf32>
+  }
+}
+
+// -----
+
+/// A tensor beside it that lies otherwise would have to be turned instead.
+// CHECK-LABEL: func.func @main
+// CHECK: outs(%{{.*}} : tensor<7x5xf32>)
+// CHECK: return
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+#first = affine_map<(d0, d1) -> (d0)>
+module {
+  func.func @main(%x: tensor<5x7xf32>, %y: tensor<7x5xf32>) -> tensor<7xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e0 = tensor.empty() : tensor<7x5xf32>
+    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = math.sqrt %a : f32
+      linalg.yield %s : f32
+    } -> tensor<7x5xf32>
+    %e1 = tensor.empty() : tensor<7xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%e1 : tensor<7xf32>) -> tensor<7xf32>
+    %result = linalg.generic {indexing_maps = [#id, #id, #first], iterator_types = ["parallel", "reduction"]}
+        ins(%root, %y : tensor<7x5xf32>, tensor<7x5xf32>) outs(%start : tensor<7xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %d = arith.subf %a, %b : f32
+      %s = arith.addf %d, %o : f32
+      linalg.yield %s : f32
+    } -> tensor<7xf32>
+    return %result : tensor<7xf32>
+  }
+}
