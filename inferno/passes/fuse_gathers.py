@@ -8,7 +8,7 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
-    body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
+    REDUCTION, body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
 )
 from inferno.passes.picks import product_of
 from inferno.passes.shapes import shape
@@ -123,6 +123,8 @@ def _is_picked(producer: ir.Operation) -> bool:
         number += product(hint(s) for s in sizes)
     read = sum(any(True for _ in a.uses) for a in list(body(producer).arguments)[: len(inputs(producer))])
     neighbours = len(picks) == 1 and _in_order(picks[0]) and _reads_in_order(producer)
+    if REDUCTION in kinds(_generic_around(picks[0])) and any(_reduces(owner(v)) for v in inputs(producer)):
+        return False  # what ends a norm or a softmax is computed with the rest of it
     if number * (1 if neighbours else max(1, read)) > product(hint(s) for s in shape(producer.results[0])):
         return False
     if neighbours and ended_contraction(producer) is not None:
@@ -155,13 +157,23 @@ def _place(number: ir.Value) -> Place | None:
 def _in_order(pick: ir.Operation) -> bool:
     """Whether elements that are picked one behind the other are neighbours, of whole rows or of flipped ones: as fast to read as in order."""
     generic, type_ = _generic_around(pick), pick.operands[0].type
-    if generic is None or not is_elementwise(generic) or type_.rank == 0:
+    if generic is None or type_.rank == 0:
         return False
     last, order = _place(pick.operands[len(pick.operands) - 1]), maps(generic)[-1].results
-    if last is None or last[0] is None or last[0] != ir.AffineDimExpr(order[len(order) - 1]).position:
+    if REDUCTION in kinds(generic):
+        inner = len(kinds(generic)) - 1  # of terms, as reductions are imported
+    elif is_elementwise(generic):
+        inner = ir.AffineDimExpr(order[len(order) - 1]).position
+    else:
+        return False
+    if last is None or last[0] is None or last[0] != inner:
         return False
     width = hint(shape(pick.operands[0])[-1]) * getattr(type_.element_type, "width", 64) // 8
     return width >= _LINE or all(p is not None and p[0] is not None for p in (_place(v) for v in list(pick.operands)[1:]))
+
+
+def _reduces(op: ir.Operation | None) -> bool:
+    return op is not None and op.name == "linalg.generic" and REDUCTION in kinds(op)
 
 
 def _reads_in_order(producer: ir.Operation) -> bool:

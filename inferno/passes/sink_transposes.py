@@ -8,23 +8,12 @@ a tensor that lies otherwise, everything stays: the move would only come later.
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir, owner, tensor, users
+from inferno.mlir import func, ir, owner, users
 from inferno.passes.contraction import has_windows, is_sum_of_products
-from inferno.passes.generics import (
-    PARALLEL, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, outputs, substitute,
-)
+from inferno.passes.generics import PARALLEL, dims, inputs, is_elementwise, is_generic, kinds, maps, outputs
 from inferno.passes.programs import programs
-
-
-@dataclass
-class _Plan:
-    """``loops``: of each operation that takes part its loops in their new order; ``order``: of each tensor that comes to lie otherwise its dimensions in
-    theirs."""
-
-    loops: dict[ir.Operation, list[int]] = field(default_factory=dict)
-    order: dict[ir.Value, list[int]] = field(default_factory=dict)
+from inferno.passes.reorderings import Reordering, reorder
 
 
 def sink_transposes(module: ir.Module) -> None:
@@ -41,7 +30,7 @@ def _sink_next(program: func.FuncOp, start: int) -> int | None:
     places = {op: i for i, op in enumerate(operations)}
     for i, op in enumerate(operations[start:], start):
         if _begins(op) and (plan := _plan(operations, places, i)) is not None:
-            _rewrite(operations, plan)
+            reorder(operations, plan)
             return i
     return None
 
@@ -53,9 +42,9 @@ def _begins(op: ir.Operation) -> bool:
     return bool(found) and all(f == found[0] for f in found) and found[0] != dims(maps(op)[-1])
 
 
-def _plan(operations: Sequence[ir.Operation], places: dict[ir.Operation, int], first: int) -> _Plan | None:
+def _plan(operations: Sequence[ir.Operation], places: dict[ir.Operation, int], first: int) -> Reordering | None:
     """What takes part if it begins with that operation; None where it ends at anything that cannot follow."""
-    plan, pending, seen = _Plan(), [first], {first}
+    plan, pending, seen = Reordering(), [first], {first}
     while pending:
         op = operations[heapq.heappop(pending)]
         loops = _followed(op, plan)
@@ -80,7 +69,7 @@ def _plan(operations: Sequence[ir.Operation], places: dict[ir.Operation, int], f
     return plan
 
 
-def _followed(op: ir.Operation, plan: _Plan) -> list[int] | None:
+def _followed(op: ir.Operation, plan: Reordering) -> list[int] | None:
     """The loops of an operation in the order in which all that it reads of each point will lie; None where there is no such order."""
     if not is_generic(op) or has_windows(op) or any(v in plan.order for v in outputs(op)):
         return None
@@ -104,38 +93,3 @@ def _followed(op: ir.Operation, plan: _Plan) -> list[int] | None:
         return None
     left = [d for d in loops if kinds(op)[d] == PARALLEL]
     return loops if all(dims(m) == left for m in maps(op)[len(inputs(op)):]) else None
-
-
-def _rewrite(operations: Sequence[ir.Operation], plan: _Plan) -> None:
-    new: dict[ir.Value, ir.Value] = {}
-    taking = [(op, plan.loops[op]) for op in operations if op in plan.loops]  # beforehand: operations are found by what they say, which changes
-    for op, loops in taking:
-        for old, value in zip(op.results, _in_order(op, loops, plan, new).results):
-            if old in plan.order:
-                new[old] = value
-            else:
-                old.replace_all_uses_with(value)
-    for op, _ in reversed(taking):
-        op.erase()
-
-
-def _in_order(op: ir.Operation, loops: Sequence[int], plan: _Plan, new: dict[ir.Value, ir.Value]) -> ir.Operation:
-    """The same operation with its loops in another order, on tensors as they lie now."""
-    names = [ir.AffineDimExpr.get(i, op.context) for i in inverse(loops)]
-    with ir.InsertionPoint(op), op.location:
-        outs = [_reordered(v, plan.order[r]) if r in plan.order else v for v, r in zip(outputs(op), op.results)]
-        indexing = [substitute(_moved(m, plan.order.get(v)), names, len(loops)) for v, m in zip([*inputs(op), *op.results], maps(op))]
-        return build(
-            [new.get(v, v) for v in inputs(op)], outs, indexing, [kinds(op)[d] for d in loops], lambda given: clone_body(body(op), given, names), op.location,
-        )
-
-
-def _moved(map_: ir.AffineMap, order: Sequence[int] | None) -> ir.AffineMap:
-    return map_ if order is None else ir.AffineMap.get(map_.n_dims, 0, [map_.results[d] for d in order])
-
-
-def _reordered(empty: ir.Value, order: Sequence[int]) -> ir.Value:
-    """An empty tensor with its dimensions in another order."""
-    type_, given = empty.type, iter(owner(empty).operands)
-    sizes = [next(given) if type_.is_dynamic_dim(d) else type_.shape[d] for d in range(type_.rank)]
-    return tensor.EmptyOp([sizes[d] for d in order], type_.element_type).result

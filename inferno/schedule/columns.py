@@ -37,6 +37,8 @@ _FEWEST = 64  # threads of a block: of fewer points than those of a row, more ar
 _EVEN_BLOCKS = 4
 _SECTOR = 32  # bytes that memory moves at least
 _UNROLL = 4
+_CUT = 8  # points of a row for each block of a cluster at least
+_FEW_VECTORS = 8  # a multiprocessor, down to which rows side by side are cut into narrower vectors, too, so that more threads have some
 _MOST_BESIDE = 32  # vectors: more are more than a warp
 _CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was timed before had, for which another is chosen
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
@@ -195,7 +197,11 @@ def pick(c: RowKernel, target: Target) -> Columns:
     if k is None:
         return own
     taken = time(k, own.threads, own.across, own.cluster, own.unroll, own.run, own.kept_bytes(c))
-    best, found = min(_others(c, own, k), default=(taken, own), key=lambda x: x[0])
+    others, vector = _others(c, own, k), own.vector
+    while vector > 1 and c.count // own.vector < _FEW_VECTORS * target.multiprocessors and not turns(c):
+        vector //= 2
+        others += _others(c, replace(own, vector=vector), _work(c, vector, target))
+    best, found = min(others, default=(taken, own), key=lambda x: x[0])
     return found if best < _CLEARLY * taken else own
 
 
@@ -213,7 +219,7 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
     across = min(side, 1 << (c.count // vector).bit_length() - 1)
     point = across * vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
     cluster = 1
-    while cluster < _PORTABLE and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
+    while cluster < min(_PORTABLE, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
         cluster *= 2
     own = ceil(c.width / cluster)
     threads = 512
@@ -244,7 +250,7 @@ def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
     run, reduced = run_of(c), max(1, sum(kind is not None for s in c.steps for kind in s.combiners))
     point = _kept_point(c, own.vector)
     most = min(most_beside(c), max(SIDE, own.across)) if turns(c) else _MOST_BESIDE
-    sides = [n for n in (2, 4, 8, 16, 32) if n <= min(most, k.vectors) and n * own.vector * k.read >= _SECTOR]
+    sides = [n for n in (1, 2, 4, 8, 16, 32) if n <= min(most, k.vectors) and (n * own.vector * k.read >= _SECTOR or 2 * n > k.vectors)]
     for across, cluster, threads in product(sides, (1, 2, 4, 8), (64, 128, 256)):
         along = threads // across
         each = ceil(c.width / (along * cluster))

@@ -23,6 +23,7 @@ from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
     Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, replace_calls, waits,
 )
+from inferno.schedule.turn_results import turn_results
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one
@@ -112,7 +113,10 @@ class _Program:
             return None
 
     def merge(self, edges: Edges) -> func.FuncOp:
-        return merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls, "rows_"))
+        kernel = merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls, "rows_"))
+        with kernel.context:
+            turn_results(kernel)
+        return kernel
 
 
 def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:

@@ -63,6 +63,7 @@ _LARGEST, _CLUSTERS = 16, ((8, 3), (16, 3), (16, 2), (16, 1))
 _FEW = 300_000  # bytes of a row up to which that saves little: RMSNorm of 1024x65536 took 143 us held, and 141 with clusters of 4 that go over all rows
 # Bytes of shared memory: of a multiprocessor, what each block takes besides its own, and the most that one has.
 _MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
+_APART = 1 << 18  # bytes whose neighbours in a row lie apart, which caches keep
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -142,7 +143,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
-    if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c):
+    if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c) and not _is_small(c):
         return None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
@@ -153,6 +154,11 @@ def _has_whole_rows(c: RowKernel) -> bool:
     """Whether neighbours in a row are so in memory, in whatever order the rows lie, as those of a head's queries where heads are side by side."""
     every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
     return all(a.strides[-1] == 1 for a in every if c.wide(a))
+
+
+def _is_small(c: RowKernel) -> bool:
+    """Whether what rows read apart lies in caches: another kernel that turns it takes a launch."""
+    return max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _APART
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:

@@ -1,0 +1,66 @@
+"""A kernel whose last operation turns what the others made walks its points in the order of its result throughout.
+
+A softmax along the first dimension that is given back transposed reads rows side by side and writes them one behind the other: with the loops of all its
+operations as the result has them, what they exchange lies in one order, and only what is read is in another, as ``columns`` takes it.
+"""
+
+from inferno.mlir import func, ir, owner, users
+from inferno.passes.generics import PARALLEL, dims, inputs, is_elementwise, is_generic, kinds, maps
+from inferno.passes.reorderings import Reordering, reorder
+from inferno.schedule.accesses import filled
+
+
+def turn_results(kernel: func.FuncOp) -> None:
+    """Rewrite a kernel, in place, if there is such an order; nothing where none has to change."""
+    operations = [o.operation for o in kernel.entry_block.operations]
+    returned = list(operations[-1].operands)
+    last = owner(returned[0]) if returned else None
+    if last is None or not is_elementwise(last) or filled(returned[0]) is not None:
+        return
+    plan = _plan(last, returned)
+    if plan is not None and plan.order:
+        reorder(operations, plan)
+
+
+def _plan(last: ir.Operation, returned: list[ir.Value]) -> Reordering | None:
+    """The loops of all that makes or reads tensors of the same points, as ``last`` writes; None where they contradict each other."""
+    loops, orders = {last: dims(maps(last)[-1])}, {}
+    pending = [last]
+    while pending:
+        op = pending.pop()
+        wide = [(v, m) for v, m in zip([*inputs(op), *op.results], maps(op)) if m.is_permutation and isinstance(v.type, ir.RankedTensorType)]
+        for value, map_ in (w for w in wide if filled(w[0]) is None):
+            made = owner(value)
+            order = [dims(map_).index(d) for d in loops[op]]
+            if made is not None and (orders.setdefault(value, order) != order or (value in returned and order != sorted(order))):
+                return None
+            for other, read in _touching(value, made):
+                if other.name == "func.return" or (made is None and read is None):
+                    continue
+                if read is None:
+                    return None
+                own = [dims(read)[d] for d in order]
+                if (known := loops.setdefault(other, own)) is own:
+                    pending.append(other)
+                elif known != own and made is not None:
+                    return None
+    if any(not _keeps_rows(op, own) for op, own in loops.items()):
+        return None
+    return Reordering(loops, {v: order for v, order in orders.items() if order != sorted(order)})
+
+
+def _touching(value: ir.Value, made: ir.Operation | None) -> list[tuple[ir.Operation, ir.AffineMap | None]]:
+    """What makes a tensor, or an argument, and what reads it, each by which map; None where a map is no permutation of the loops, or there is none."""
+    found = []
+    for op in (*([made] if made is not None else []), *users(value)):
+        read = [m for v, m in zip([*inputs(op), *op.results], maps(op)) if v == value] if is_generic(op) else []
+        found.append((op, read[0] if read and all(m == read[0] and m.is_permutation for m in read) else None))
+    return found
+
+
+def _keeps_rows(op: ir.Operation, loops: list[int]) -> bool:
+    """Whether a reduction's results have its rows in the order of its loops still."""
+    if is_elementwise(op):
+        return True
+    left = [d for d in loops if kinds(op)[d] == PARALLEL]
+    return all(dims(m) == left for m in maps(op)[len(inputs(op)):])
