@@ -1,0 +1,56 @@
+"""Reductions whose last operation turns what they made: one kernel, whose loops are in the order of the result."""
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from universal_program import Simulated
+
+from inferno.capture import capture
+from inferno.runtime.build import build_from
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.target import find_target
+
+F = torch.nn.functional
+
+
+def softmax(x, y, z):
+    return torch.softmax(x, 0).t().contiguous()
+
+
+def chosen(x, y, z):
+    return torch.softmax(torch.where(x > 0, x, y) * z, 0).t().contiguous()
+
+
+def middle(x, y, z):
+    x = x.reshape(2, -1, x.shape[1])
+    return F.normalize(x, dim=1).permute(2, 0, 1).contiguous()
+
+
+def two_results(x, y, z):
+    x = torch.softmax(x, 0)
+    return (x * y[:1]).t().contiguous(), x.sum(0)
+
+
+def beside_its_own(x, y, z):
+    """The sums are of rows and of columns of one tensor."""
+    return (torch.softmax(x, 0) + x.sum(1, keepdim=True)).t().contiguous()
+
+
+@pytest.mark.parametrize("program", [softmax, chosen, middle, two_results, beside_its_own])
+@pytest.mark.parametrize("shape", [(4, 48), (46, 44), (130, 12)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_results_are_right(program, shape, dtype):
+    torch.manual_seed(0)
+    tensors = tuple(torch.randn(shape).to(dtype) for _ in range(3))
+    found = capture(program, tensors)
+    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+    results = run(*found.signature.arguments_of(tensors, {}))
+    for number, result in enumerate(results):
+        def one(*tensors, number=number):
+            made = program(*tensors)
+            return made[number] if isinstance(made, tuple) else made
+
+        assert_close_to_float64(result, one, tensors)
+    if program in (softmax, chosen):
+        assert text[: text.index("func.func private")].count("call @") == 1, text[:3000]
