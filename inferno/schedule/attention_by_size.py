@@ -11,6 +11,7 @@ from inferno.schedule.attention_cost import estimate
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_schedule import FEW_ROWS, completed
 from inferno.schedule.attention_tiling import AttentionTiling
+from inferno.schedule.attention_warps import few_queries
 from inferno.schedule.by_size import BySize, Point, Table, along, cover, spans_of
 from inferno.schedule.cost import At
 from inferno.symbolic import Int, as_python, evaluate, symbols_of
@@ -45,7 +46,7 @@ def _for_side(side: Int, others: Point, a: AttentionKernel, tiling: AttentionTil
 
     def table(point: Point, most: int) -> Table:
         at = _at(point)
-        return {s: estimate(s, a, tiling, target, at) for s in found}
+        return {s: estimate(s, a, tiling, target, at) for s in found if not s.warp_rows or few_queries(tiling, at)}
 
     return cover(side, spans, table, _KERNELS, _GAIN)
 

@@ -68,12 +68,12 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
 
 
 def _by_warps(s: Attention, a: AttentionKernel) -> bool:
-    """Whether warps may have keys of their own.  More rows than a tile's would be written by the threads that end one with an epilogue."""
+    """Whether warps may have keys of their own, if the copy engine brings them (``AttentionTiling.whole``).  More rows than a tile's would be written by the
+    threads that end one with an epilogue."""
     plain = s.consumers == 1 and s.pieces == 1 and not (s.cut or s.masks or s.staged) and s.overlap and s.order != "dynamic"
-    alone = a.logarithms is None and a.dropout is None and a.blocks is None and not a.pages and not a.writes
+    alone = a.q.element.width == 32 and a.logarithms is None and a.dropout is None and a.blocks is None and not a.pages and not a.writes
     one = a.epilogue is None or bounds(a.queries.size)[1] <= s.warp_rows
-    tiling = tile_attention(a) if plain and alone and one and s.warp_rows in (8, 16) and s.keys % (8 * WARPS) == 0 else None
-    return tiling is not None and tiling.whole is not None
+    return plain and alone and one and s.warp_rows in (8, 16) and s.keys % (8 * WARPS) == 0
 
 
 def _cuts(a: AttentionKernel) -> bool:

@@ -27,13 +27,17 @@ _EACH, _BLOCK = {8: 11, 16: 14}, 500
 def by_warps(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At) -> Iterator[Attention]:
     """A schedule for each number of keys and of rows, with as many slots as there is room for."""
     queries = at(tiling.queries.size)
-    if tiling.whole is None or queries > _MOST_QUERIES or at(tiling.keys.size) < _FEWEST_KEYS:
+    if tiling.whole is None or not few_queries(tiling, at) or at(tiling.keys.size) < _FEWEST_KEYS:
         return
     for keys, rows in itertools.product(_KEYS, (8,) if queries <= 8 else (16, 8)):
         base = Attention(1, keys, order="single", turns=False, staged=False, warp_rows=rows)
         found = next((s for n in _STAGES if fits(s := replace(base, stages=n), a, target)), None)
         if found is not None:
             yield found
+
+
+def few_queries(tiling: AttentionTiling, at: At) -> bool:
+    return at(tiling.queries.size) <= _MOST_QUERIES
 
 
 def block_clocks(s: Attention, a: AttentionKernel) -> float:

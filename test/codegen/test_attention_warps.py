@@ -184,7 +184,7 @@ def test_what_fits():
         assert choose(kernel, TARGET) in space and any(s.warp_rows for s in space) and any(s.cut for s in space)
 
     parsed(sdpa, heads(4, 4096, 64, dtype=torch.float32), check)
-    parsed(sdpa, heads(4, 4096, 64), lambda kernel, a, tiling: assert_others(choose(kernel, TARGET), a, tiling))
+    parsed(sdpa, heads(4, 4096, 64), lambda kernel, _, tiling: assert_others(choose(kernel, TARGET), tiling))
 
 
 def test_what_the_copy_engine_cannot_bring():
@@ -193,7 +193,8 @@ def test_what_the_copy_engine_cannot_bring():
         return sdpa(q, k.transpose(-1, -2), v)
 
     def check(kernel, a, tiling):
-        assert_others(choose(kernel, TARGET), a, tiling)
+        assert_others(choose(kernel, TARGET), tiling)
+        assert not spaces.valid(kernel, few(), TARGET) and spaces.valid(kernel, choose(kernel, TARGET), TARGET)
 
     q, k, v = heads(4, 512, 64, dtype=torch.float32)
     parsed(turned, (q, k.transpose(-1, -2).contiguous(), v), check)
@@ -201,8 +202,8 @@ def test_what_the_copy_engine_cannot_bring():
         build(kernel_of(turned, (q, k.transpose(-1, -2).contiguous(), v)), "attention", few())
 
 
-def assert_others(schedule, a, tiling):
-    assert not schedule.warp_rows and tiling.whole is None and not fits(few(), a, TARGET)
+def assert_others(schedule, tiling):
+    assert not schedule.warp_rows and tiling.whole is None
 
 
 @pytest.mark.parametrize("batch, of, shared, queries, keys, size, rows", [
@@ -219,13 +220,14 @@ def assert_rows(schedule, rows):
 
 
 def test_what_is_chosen_where_sizes_vary():
-    """A cache that grows, and any number of queries."""
+    """A cache that grows, and any number of queries, of which up to 16 have a schedule of their own; of more and of 256 columns there is none."""
     batch, queries, keys = Dim("b", min=1, max=64), Dim("s", min=1, max=4096), Dim("t", min=1, max=8192)
-    for first, wanted in (({0: batch}, False), ({0: batch, 2: queries}, True)):
-        of_keys = {0: batch, 2: keys}
-        found = chosen_by_size((*heads(4, 1000, 64, dtype=torch.float32),), (first, of_keys, of_keys))
-        assert isinstance(found, BySize) or not wanted
-        assert all(s.warp_rows for s in schedules(found)) if not wanted else {s.warp_rows > 0 for s in schedules(found)} == {True, False}
+    of_keys = {0: batch, 2: keys}
+    found = chosen_by_size(heads(4, 1000, 64, dtype=torch.float32), ({0: batch}, of_keys, of_keys))
+    assert all(s.warp_rows for s in schedules(found))
+    found = chosen_by_size(heads(4, 1000, 64, dtype=torch.float32), ({0: batch, 2: queries}, of_keys, of_keys))
+    assert found.limit == 16 and found.small.warp_rows and not any(s.warp_rows for s in schedules(found.large))
+    assert chosen_by_size(heads(4, 1000, 256, dtype=torch.float32), ({0: batch, 2: queries}, of_keys, of_keys)) is None
 
 
 def chosen_by_size(args, dynamic_shapes):

@@ -68,7 +68,8 @@ def test_sizes_that_vary():
     batch, queries, keys = (torch.export.Dim(name, min=1, max=most) for name, most in (("b", 64), ("s", 512), ("t", 8192)))
     of_keys = {0: batch, 2: keys}
     compiled = inferno.compile(grouped, tuple(heads(2, 8, 2, 3, 900, 64)), dynamic_shapes=({0: batch, 2: queries}, of_keys, of_keys))
-    assert "warp_rows = 16" in compiled.ir("scheduled")
+    text = compiled.ir("scheduled")
+    assert "warp_rows = 0" in text and ("warp_rows = 8" in text or "warp_rows = 16" in text)
     for sizes in ((1, 1, 1), (3, 1, 8000), (2, 16, 100), (64, 4, 700), (1, 300, 333)):
         args = heads(sizes[0], 8, 2, *sizes[1:], 64)
         found = compare(compiled(*args), grouped(*args), reference(grouped, args, {}))

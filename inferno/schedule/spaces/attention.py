@@ -41,5 +41,5 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
 def valid(kernel: func.FuncOp, schedule: Attention, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     found = read(kernel, target)
-    return found is not None and fits(schedule, found[0], target)
+    return found is not None and fits(schedule, found[0], target) and not (schedule.warp_rows and found[1].whole is None)
 
