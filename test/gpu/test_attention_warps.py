@@ -80,6 +80,7 @@ def test_what_is_no_number():
     """As products of float32 have it, and as exact beside it."""
     q, k, v = args = heads(2, 4, 4, 6, 3000, 64)
     q[0, 0, 3], k[1, 1, 5], k[0, 2, 9, 3] = float("nan"), float("inf"), torch.finfo(torch.float32).max
+    q[0, 2, :, 3] = 1e-37  # of which the score is one like any other
     v[0, 1, 7, 3], v[0, 1, 2900, 4], v[0, 3, 40, 5] = -float("inf"), float("inf"), torch.finfo(torch.float32).max
     compiled = inferno.compile(F.scaled_dot_product_attention, args, fallback=False)
     assert "warp_rows = 8" in compiled.ir("scheduled")
