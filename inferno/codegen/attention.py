@@ -6,7 +6,7 @@ has 64 queries and walks over the blocks of keys (``attention_consumer``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferno.codegen.attention_blocks import BlockLists, LaidLists, laid_at
 from inferno.codegen.attention_consumer import Consumer
@@ -18,6 +18,7 @@ from inferno.codegen.attention_shares import InMemory, meet_parts
 from inferno.codegen.attention_pieces import Pieces
 from inferno.codegen.attention_producer import Producer
 from inferno.codegen.attention_results import result_axes, result_schedule, with_sources
+from inferno.codegen.attention_warps import WarpConsumer
 from inferno.codegen.attention_writes import CacheWriter, emit_copies, launch_copies
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
@@ -35,7 +36,7 @@ from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_masks import brought_masks
 from inferno.schedule.attention_room import fits
-from inferno.schedule.attention_schedule import FEW_ROWS, LINE, Attention, adders, most_rows
+from inferno.schedule.attention_schedule import FEW_ROWS, Attention, adders, most_rows, tile_rows
 from inferno.schedule.attention_support import read
 from inferno.schedule.attention_tiling import AttentionTiling, Copied, turned_lines
 from inferno.symbolic import Symbol, minimum
@@ -60,10 +61,14 @@ def emit(kernel: func.FuncOp, a: AttentionKernel, tiling: AttentionTiling, sched
     """The same for what is known to be ``a``."""
     if not fits(schedule, a, target):
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
+    if schedule.warp_rows and tiling.whole is None:
+        raise CompileError(f"@{kernel.name.value}: the copy engine cannot bring its operands as they are")
     for map_ in (a.score, a.epilogue, a.of_logarithm, a.blocks.whole.score if a.blocks is not None and a.blocks.whole.differs else None):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)
+    if schedule.warp_rows:
+        tiling = replace(tiling, **dict(zip("qkv", tiling.whole)))
     emitter = Emitter(kernel.name.value, with_sources(a), tiling, schedule, target)
     with device_module(kernel) as module:
         emitter.emit(module)
@@ -114,7 +119,8 @@ class Emitter:
     def launch(self, arguments: Sequence[ir.Value]) -> None:
         a, t, s = self.kernel, self.tiling, self.schedule
         launch_copies(self.name, a.writes, arguments)
-        operands = [(arguments[o.access.argument], copied, rows) for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))]
+        rows = s.warp_rows or 64
+        operands = [(arguments[o.access.argument], copied, n) for o, copied, n in ((a.q, t.q, rows), (a.k, t.k, s.keys), (a.v, t.v, s.keys))]
         maps = []
         if not s.cut:
             maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands, arguments, self.sizes(arguments))
@@ -133,7 +139,7 @@ class Emitter:
         elif s.order == "dynamic":
             scratch = [launch_counter(self.name, self.workers)]
         if s.splits > 1:
-            sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
+            sums = self.tiles * s.splits * InMemory.size(tile_rows(s, t.queries.size), t.width.size)
             scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles * adders(s, a),), integer_type(64)))]
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
@@ -142,9 +148,10 @@ class Emitter:
         """The map of queries, keys or values.  What few queries read once comes to L2 by lines of 128 bytes: 64x32x4096x128 of 8 heads of keys took
         246 us, and 259 with neighbours fetched too; 64x32x512x128 35.4 and 36.5."""
         rows = rows if copied.pages is None else min(rows, copied.pages.rows)
-        box = [LINE, turned_lines(copied) if copied.turned else rows] + [1] * (len(copied.axes) - 2)
+        box = [self.schedule.line, turned_lines(copied) if copied.turned else rows] + [1] * (len(copied.axes) - 2)
+        element = self.kernel.q.element
         return tensor_map(
-            buffer, sizes=[x.size for x in copied.axes], strides=[2 * x for x in copied.strides], box=box, element=str(self.kernel.q.element),
+            buffer, sizes=[x.size for x in copied.axes], strides=[element_bytes(element) * x for x in copied.strides], box=box, element=str(element),
             l2=128 if most_rows(self.kernel.queries.size) <= FEW_ROWS else 256,
         )
 
@@ -211,7 +218,8 @@ class Emitter:
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
-                (Consumer if s.pieces == 1 else ExactConsumer)(frame, dict(zip(self.stores, device.parameters[self.maps:]))).emit()
+                consumer = WarpConsumer if s.warp_rows else Consumer if s.pieces == 1 else ExactConsumer
+                consumer(frame, dict(zip(self.stores, device.parameters[self.maps:]))).emit()
                 scf.yield_([])
             if s.parts > 1:  # shared memory must stay until the first one is done with it
                 meet_parts()

@@ -65,10 +65,9 @@ class Consumer:
         warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
         self.lane = lane
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
-        self.products = Products(f, self.number)
-        self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
-        halves = HALVES if f.schedule.shares == 1 else [half for half in HALVES if 8 * half < f.tiling.rows]
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.schedule.pieces > 1)
+        self.place_rows(warp, lane)
+        halves = HALVES if f.schedule.shares == 1 and not f.schedule.warp_rows else [half for half in HALVES if 8 * half < f.rows]
+        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.kernel.q.element.width == 32)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
@@ -78,6 +77,11 @@ class Consumer:
         self.epilogue = Results(words, f.kernel, result_axes(f.tiling), finished, f.tensors, group, maps)
         self.shares = Shares(f, self.softmax, self.member, self.epilogue.barrier)
         self.splits = Splits(f, self.shares) if f.schedule.splits > 1 else None
+
+    def place_rows(self, warp: Integer, lane: Integer) -> None:
+        """Which scores this thread has, and what multiplies."""
+        self.products = Products(self.frame, self.number)
+        self.scores = Scores(self.frame, self.words.mul(self.number, 64), warp, lane)
 
     def emit(self) -> None:
         f, words = self.frame, self.words
@@ -113,8 +117,13 @@ class Consumer:
         return self.unflatten(loop(self.words, begin, end, 1, running.flat, step))
 
     def unflatten(self, values: Sequence[ir.Value]) -> Running:
-        values, sums = list(values), self.frame.tiling.width.size // 2
+        values, sums = list(values), self.sum_count
         return Running(Position(*values[:2]), State(values[2:4], values[4:6]), values[6:6 + sums], values[6 + sums:])
+
+    @property
+    def sum_count(self) -> int:
+        """Numbers of the sums of values."""
+        return self.frame.tiling.width.size // 2
 
     # A tile's blocks of keys.
 
@@ -147,10 +156,15 @@ class Consumer:
             logit = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
             logit = logit if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), logit)
             largest.append(arith.mulf(logit, number(1 / f.kernel.scale)) if self.scores.folded else logit)
-        if f.schedule.shares > 1:
-            own = words.equal(f.part, 0)
+        if f.schedule.shares > 1 or f.schedule.warp_rows:
+            own = self.first_share
             first, largest = arith.andi(first, own), [arith.select(own, x, number(-inf)) for x in largest]
         return State(largest, [arith.select(first, number(1.0), number(0.0))] * 2)
+
+    @property
+    def first_share(self) -> ir.Value:
+        """Whether this thread has of a tile's keys the first part."""
+        return self.words.equal(self.frame.part, 0)
 
     def step(self, place: Place, i: ir.Value, old: Running, above: bool, below: bool) -> Running:
         """The scores of the ``i``-th block from the end, and the values of the one before."""
@@ -206,10 +220,8 @@ class Consumer:
 
     def end(self, tile: ir.Value, place: Place, running: Running) -> list[ir.Value]:
         f, words = self.frame, self.words
-        if f.early:  # each warp has read its queries, and every lane of it the number of the tile
-            nvvm.SyncWarpOp(words.value(-1))
-            with only_if(words.equal(self.lane, 0)):
-                f.queries.empty.arrive(self.number)
+        if f.early:
+            self.release_queries()
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
         sums, totals = self.complete(running)
         if f.kernel.logarithms is not None:
@@ -220,6 +232,12 @@ class Consumer:
                 tma.await_stores(0, read=True)
                 f.queries.empty.arrive(self.number)
         return f.keys.next(running.at).values
+
+    def release_queries(self) -> None:
+        """Each warp has read its queries, and every lane of it the number of the tile."""
+        nvvm.SyncWarpOp(self.words.value(-1))
+        with only_if(self.words.equal(self.lane, 0)):
+            self.frame.queries.empty.arrive(self.number)
 
     def gather(self, tile: ir.Value, place: Place, sums: Sequence[ir.Value], totals: Sequence[ir.Value], largest: Sequence[ir.Value]) -> None:
         """The end of a tile, by the first one of the blocks that share its keys, and the last one of the clusters."""
@@ -258,7 +276,7 @@ class Consumer:
 
         def store(row: Integer, column: Integer, sums: Sums) -> None:
             (inverse,) = self.softmax.reciprocals([sums.total], f.kernel.safe)
-            query, all_there = words.add(place.first, row), f.tiling.queries.size == f.tiling.rows
+            query, all_there = words.add(place.first, row), is_multiple(f.tiling.queries.size, f.rows)
             values = [arith.mulf(x, inverse) for x in sums.columns]
             with nullcontext() if all_there else only_if(words.less(query, f.tiling.queries.size)):
                 for access, tensor in results:

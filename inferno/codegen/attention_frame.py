@@ -15,7 +15,7 @@ from inferno.codegen.tensor_core import Tile
 from inferno.codegen.tile_numbers import TileNumbers
 from inferno.mlir import ir, nvvm
 from inferno.schedule.attention_kernel import AttentionKernel
-from inferno.schedule.attention_schedule import Attention, Shared, adders, lines
+from inferno.schedule.attention_schedule import WARPS, Attention, Shared, adders, lines, tile_rows
 from inferno.schedule.attention_tiling import AttentionTiling, turned_lines
 from inferno.schedule.result_parts import ROW, Brought
 from inferno.symbolic import Int
@@ -60,14 +60,19 @@ class Frame:
             Tile(rows, 2, not of.turned, 2 * turned_lines(of) if of.turned else ROW) for rows, of in ((64, t.q), (s.keys, t.k)))
         self.v_tile = Tile(turned_lines(t.v), 2, True) if t.v.turned else Tile(64 * lines(t.width.size), 2, False, 2 * s.keys)
         # Of an operand's piece, one behind the other, and of all.
-        self.q_piece, self.k_piece = (
-            tile.bytes * (1 if of.turned else lines(t.depth.size)) for tile, of in ((self.q_tile, t.q), (self.k_tile, t.k)))
-        self.v_piece = self.v_tile.bytes * (lines(s.keys) if t.v.turned else 1)
+        if s.warp_rows:
+            sizes = (s.warp_rows, t.depth), (s.keys, t.depth), (s.keys, t.width)
+            self.q_piece, self.k_piece, self.v_piece = (rows * lines(inner.size, s.line) * 128 for rows, inner in sizes)
+        else:
+            self.q_piece, self.k_piece = (
+                tile.bytes * (1 if of.turned else lines(t.depth.size)) for tile, of in ((self.q_tile, t.q), (self.k_tile, t.k)))
+            self.v_piece = self.v_tile.bytes * (lines(s.keys) if t.v.turned else 1)
         self.q_bytes, self.k_bytes, self.v_bytes = (s.pieces * size for size in (self.q_piece, self.k_piece, self.v_piece))
         barriers = words.add(self.shared, self.layout.barriers)
         writers = 4 if s.cut else 1  # warps that cut, or the thread that starts copies
-        self.keys = Ring(words, barriers, s.stages, s.consumers, writers=writers)
-        self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, s.consumers, writers=writers)
+        readers = WARPS if s.warp_rows else s.consumers
+        self.keys = Ring(words, barriers, s.stages, readers, writers=writers)
+        self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, readers, writers=writers)
         self.queries = Ring(words, words.add(barriers, 32 * s.stages), s.consumers, 4 if self.early else 1, writers=writers)
         self.masks = MaskSlots(words, self.brought, self.mask_maps, s.mask_slot, words.add(self.shared, self.layout.masks)) if s.masks else None
         self.mask_ring = Ring(words, words.add(self.shared, s.mask_barriers(self.layout.barriers)), s.stages, 4 * s.consumers)
@@ -78,6 +83,11 @@ class Frame:
     def early(self) -> bool:
         """Whether queries are released after the last scores, by each warp; otherwise when results have left their place."""
         return self.schedule.apart or not self.staged
+
+    @property
+    def rows(self) -> int:
+        """Of a tile's, or a consumer's, those that are queries, at most."""
+        return tile_rows(self.schedule, self.tiling.queries.size)
 
     @property
     def adders(self) -> int:

@@ -108,11 +108,11 @@ class Producer:
             f.numbers.give(number, consumer)
             f.queries.full.expect(consumer, f.q_bytes)
             target, row = f.place(0, f.q_bytes, consumer), words.add(place.first, 64 * consumer)
-            self.copy_lines(self.q, place, row, 64, target, f.queries.full.at(consumer))
+            self.copy_lines(self.q, place, row, f.schedule.warp_rows or 64, target, f.queries.full.at(consumer))
 
     def copy_lines(self, operand: tuple, place: Place, row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:
-        """``rows`` rows of a tensor of heads, in panels of 64 columns."""
-        map_, copied, inner = operand
+        """``rows`` rows of a tensor of heads, in panels of as many columns as a line has."""
+        (map_, copied, inner), columns = operand, self.frame.schedule.line
         if copied.turned:
             (outer,) = self.outer(copied, place)
             for panel in range(lines(rows)):
@@ -120,9 +120,10 @@ class Producer:
                 tma.load_box(self.words, map_, [self.words.add(row, LINE * panel), 0, *outer], at, barrier)
             return
         for piece, outer in enumerate(self.outer(copied, place)):
-            for line in range(lines(inner.size)):
-                at = self.words.add(target, (piece * lines(inner.size) + line) * rows * 128)
-                tma.load_box(self.words, map_, [LINE * line, row, *outer], at, barrier)
+            count = lines(inner.size, columns)
+            for line in range(count):
+                at = self.words.add(target, (piece * count + line) * rows * 128)
+                tma.load_box(self.words, map_, [columns * line, row, *outer], at, barrier)
 
     def outer(self, copied: Copied, place: Place) -> list[list[Integer]]:
         """Where each piece of the heads is, by a map's outer dimensions."""

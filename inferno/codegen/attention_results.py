@@ -41,7 +41,7 @@ def result_schedule(s: Attention, t: AttentionTiling, staged: bool) -> Wgmma:
     """How they are stored; ``staged`` in whole lines, of which the last one may have columns that the copy engine drops."""
     width = t.width.size
     columns = 64 * lines(width) if staged and gcd(width, 64) < 32 else width
-    return Wgmma(s.queries, columns, consumers=s.consumers, buffers=result_buffers(s, t))
+    return Wgmma(s.rows, columns, consumers=s.consumers, buffers=result_buffers(s, t))
 
 
 def result_buffers(s: Attention, t: AttentionTiling) -> int:

@@ -30,13 +30,14 @@ class _Points:
 
 
 class Scores:
-    """Of one consumer, whose first row in a tile is ``row``."""
+    """Of one consumer, whose first row in a tile is ``row``; of a warp that has keys of its own ``key`` is the first of a block's."""
 
-    def __init__(self, frame: Frame, row: Integer, warp: Integer, lane: Integer) -> None:
+    def __init__(self, frame: Frame, row: Integer, warp: Integer, lane: Integer, key: Integer = 0) -> None:
         a, words = frame.kernel, frame.words
         self.frame, self.words = frame, words
+        self.halves = [half for half in HALVES if 8 * half < frame.schedule.queries]
         self.row = words.add(row, words.add(words.shl(warp, 4), words.shr(lane, 2)))
-        self.column = words.shl(words.mask(lane, 3), 1)
+        self.column = words.add(words.shl(words.mask(lane, 3), 1), key)
         self.pairs = self.inlined(a.score)
         self.whole = None if a.blocks is None else self.inlined(a.blocks.whole.score) if a.blocks.whole.differs else self.pairs
 
@@ -83,7 +84,7 @@ class Scores:
                 if brought is not None:
                     brought(pairs)
                 if pairs is self.whole or self.frame.kernel.blocks is None:  # masked blocks are few
-                    pairs.load([8 * half for half in HALVES], range(self.frame.schedule.keys // 8))
+                    pairs.load([8 * half for half in self.halves], range(self.frame.schedule.warp_keys // 8))
 
     def finish(
         self, products: Sequence[ir.Value], above: bool, below: bool, edge: bool, whole: bool = False, kind: ir.Value | None = None,
@@ -102,12 +103,11 @@ class Scores:
             made = [arith.select(is_hidden, number(-inf), x) for x in made]
         return self.hidden(made, above, below, edge)
 
-    @staticmethod
-    def applied(pairs: PairEpilogue | None, scores: Sequence[ir.Value]) -> list[ir.Value]:
+    def applied(self, pairs: PairEpilogue | None, scores: Sequence[ir.Value]) -> list[ir.Value]:
         """What a function makes of scores."""
         made = list(scores)
         if pairs is not None:
-            for half in HALVES:
+            for half in self.halves:
                 for at in range(2 * half, len(made), 4):
                     found, = pairs.apply(8 * half, at // 4, join(made[at:at + 2]))
                     made[at:at + 2] = lanes_of(found)
@@ -119,7 +119,7 @@ class Scores:
         band, hide = order.band, number(-inf)
         edge = edge and self.frame.order.overhangs
         above, below = above and band.high is not None, below and band.low is not None
-        for half in HALVES:
+        for half in self.halves:
             query, last, least = words.add(self.query, 8 * half), None, None
             if above:
                 last = words.sub(words.add(query, band.high), self.key)

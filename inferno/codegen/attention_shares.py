@@ -97,7 +97,7 @@ class Shares:
     def __init__(self, frame: Frame, softmax: Softmax, member: ir.Value, barrier: Callable[[], None]) -> None:
         self.frame, self.words, self.softmax, self.member, self.barrier = frame, frame.words, softmax, member, barrier
         words = self.words
-        self.rows, self.width = frame.tiling.rows, frame.tiling.width.size
+        self.rows, self.width = frame.rows, frame.tiling.width.size
         lane = words.mask(member, 31)
         self.first = words.add(words.shl(words.shr(member, 5), 4), words.shr(lane, 2))  # of the rows that this thread has in registers
         self.column = words.shl(words.mask(lane, 3), 1)

@@ -9,14 +9,16 @@ from typing import Any
 from inferno.schedule.attention_candidates import candidates
 from inferno.schedule.attention_cost import estimate
 from inferno.schedule.attention_kernel import AttentionKernel
-from inferno.schedule.attention_schedule import completed
+from inferno.schedule.attention_schedule import FEW_ROWS, completed
 from inferno.schedule.attention_tiling import AttentionTiling
+from inferno.schedule.attention_warps import few_queries
 from inferno.schedule.by_size import BySize, Point, Table, along, cover, spans_of
 from inferno.schedule.cost import At
 from inferno.symbolic import Int, as_python, evaluate, symbols_of
 from inferno.target import Target
 
-# Where sizes may be cut into ranges: one warpgroup has 64 queries, a GPU 132 multiprocessors for heads; and few keys are not worth sharing.
+# Where sizes may be cut into ranges: one warpgroup has 64 queries, a warp of float32 up to 16, a GPU 132 multiprocessors for heads; few keys are not worth
+# sharing.
 _EDGES, _HEADS = (64, 256, 1024, 4096), (16, 32, 64, 128)
 _FEW_KEYS, _MANY_KEYS = 256, 4096
 _KERNELS, _GAIN = 3, 0.01  # the most schedules, each of which ptxas takes some seconds for, and what one has to gain (see ``by_size``)
@@ -37,13 +39,14 @@ def for_sizes(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> An
 
 def _for_side(side: Int, others: Point, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Any | None:
     """Schedules by one size, where the ``others`` are these."""
-    spans = spans_of(side, lambda size: {**others, **along(side, size)}, _HEADS if side == tiling.heads else _EDGES)
+    edges = _EDGES if tiling.whole is None else (FEW_ROWS, *_EDGES)
+    spans = spans_of(side, lambda size: {**others, **along(side, size)}, _HEADS if side == tiling.heads else edges)
     points = [_at(p) for span in spans for p in span.points]
     found = dict.fromkeys(completed(s, a) for at in points for s in candidates(a, tiling, target, at))
 
     def table(point: Point, most: int) -> Table:
         at = _at(point)
-        return {s: estimate(s, a, tiling, target, at) for s in found}
+        return {s: estimate(s, a, tiling, target, at) for s in found if not s.warp_rows or few_queries(tiling, at)}
 
     return cover(side, spans, table, _KERNELS, _GAIN)
 

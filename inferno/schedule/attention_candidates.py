@@ -11,6 +11,7 @@ from inferno.schedule.attention_masks import brought_masks, widths
 from inferno.schedule.attention_room import fits, held
 from inferno.schedule.attention_schedule import Attention, pieces_of
 from inferno.schedule.attention_tiling import AttentionTiling
+from inferno.schedule.attention_warps import by_warps
 from inferno.schedule.cost import At, clusters_at_once
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -26,6 +27,8 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
     found, pieces = [], pieces_of(a)
     masks = widths(brought_masks(a, tiling))
     cuts = (False, True) if pieces > 1 and can_cut(a) else (False,)
+    for s in by_warps(a, tiling, target, at) if pieces > 1 else ():
+        found += [s, *_shared_out(s, a, tiling, target, at)]
     for consumers, keys, brought, cut in itertools.product((2, 3, 1), range(192, 0, -16), dict.fromkeys(("", masks)), cuts):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue

@@ -7,6 +7,7 @@ from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_schedule import FEW_ROWS, Attention, adders, completed, lines
 from inferno.schedule.attention_support import elements
 from inferno.schedule.attention_tiling import AttentionTiling
+from inferno.schedule.attention_warps import block_clocks
 from inferno.schedule.cost import CLOCK, At, bit_width
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -69,12 +70,14 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
     block = each_product * multiply + each_key * s.keys + each_block
-    if s.cut:
+    if s.warp_rows:
+        block = block_clocks(s, a)
+    elif s.cut:
         cutting = _cutting(s.keys * (depth + width))
         block = max(block, cutting) + (1 if s.stages == 1 else _BOTH_WORK) * min(block, cutting)
     else:
         block = max(block, copy)
-    seen, rows = _seen(s, a, at), min(64, at(a.queries.size))
+    seen, rows = _seen(s, a, at), min(64, s.queries, at(a.queries.size))
     few, single = rows <= FEW_ROWS, s.order == "single"
     beside = _FEW if few else _TILE if single else _NEXT_TILE
     begin = _cutting(min(s.queries, at(a.queries.size)) * depth) if s.cut else 0

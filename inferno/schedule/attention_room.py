@@ -5,10 +5,11 @@ from math import ceil
 from inferno.schedule.attention_cuts import can_cut
 from inferno.schedule.attention_kernel import AttentionKernel, sources
 from inferno.schedule.attention_masks import brought_masks, widths
-from inferno.schedule.attention_schedule import GAP, LINE, ORDERS, Attention, most_rows, pieces_of
+from inferno.schedule.attention_schedule import LINE, ORDERS, PIECES, WARPS, Attention, lines, pieces_of, sums_bytes, tile_rows
+from inferno.schedule.attention_support import elements, spanned
 from inferno.schedule.attention_tiling import tile_attention, turned_operands
 from inferno.schedule.cost import bit_width
-from inferno.symbolic import ceildiv, product, reach
+from inferno.symbolic import bounds, ceildiv, product, reach
 from inferno.target import Target
 
 # Numbers of 32 bits a thread that scores, weights, sums and what is read for scores may take together, by the number of consumers (ptxas: 176
@@ -17,6 +18,7 @@ from inferno.target import Target
 _HELD = {1: 212, 2: 212, 3: 136}
 _HELD_BESIDE_CUTS = {1: 212, 2: 164}  # and registers for numbers that a producer cuts
 _HELD_OF_TWO = 112  # where two blocks share a multiprocessor
+_BESIDE_PRODUCTS = 60  # of which products are made, by the warps that have keys of their own
 _RESERVED = 1024  # bytes of shared memory that each block has for the driver
 _DRAWN = 8  # what random numbers are computed in: 128 keys of 64 columns are spilt with three consumers
 _MOST_SPLITS = 255  # that can be counted
@@ -24,16 +26,18 @@ _MOST_SPLITS = 255  # that can be counted
 
 def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
+    if s.warp_rows and not _by_warps(s, a):
+        return False
     of_q, *of_keys = turned_operands(a)
     if a.blocks is not None and (s.shares > 1 or a.blocks.queries % s.queries or a.blocks.keys % s.keys):
         return False
     if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
         return False
     if s.shares > 1:
-        sums = 4 * most_rows(a.queries.size) * (a.width.size + GAP + 3)  # of a block, with what goes with a row, where its operands were
+        sums = sums_bytes(tile_rows(s, a.queries.size), a.width.size)  # of a block, where its operands were
         if a.logarithms is not None or a.dropout is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
             return False
-        tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
+        tiles = product(a.batch.sizes) * ceildiv(a.queries.size, min(64, s.queries))
         if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
             return False
     if s.masks and (s.shares > 1 or (tiling := tile_attention(a)) is None or s.masks != widths(brought_masks(a, tiling))):
@@ -42,7 +46,9 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         return False
     if a.writes and s.order == "dynamic":
         return False  # a block of threads does not know its tiles when it begins
-    if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
+    if not s.warp_rows and (s.pieces != pieces_of(a) or not _cuts(a)):
+        return False
+    if s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2):
         return False
     if s.resident > (1 if not s.cut or s.consumers > 1 else 2):
         return False
@@ -61,11 +67,33 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     return held(s, a) <= most and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= room
 
 
+def _by_warps(s: Attention, a: AttentionKernel) -> bool:
+    """Whether warps may have keys of their own, if the copy engine brings them (``AttentionTiling.whole``).  More rows than a tile's would be written by the
+    threads that end one with an epilogue."""
+    plain = s.consumers == 1 and s.pieces == 1 and not (s.cut or s.masks or s.staged) and s.overlap and s.order != "dynamic"
+    alone = a.q.element.width == 32 and a.logarithms is None and a.dropout is None and a.blocks is None and not a.pages and not a.writes
+    one = a.epilogue is None or bounds(a.queries.size)[1] <= s.warp_rows
+    return plain and alone and one and s.warp_rows in (8, 16) and s.keys % (8 * WARPS) == 0
+
+
+def _cuts(a: AttentionKernel) -> bool:
+    """Whether float32 operands may be cut into pieces: as many columns as registers suffice for, of places that numbers of 32 bits reach."""
+    operands = (a.q, a.k, a.v)
+    if a.q.element.width == 16:
+        return True
+    if max(a.depth.size, a.width.size) > 128 or any(spanned(o.access, a) >= 2**31 for o in operands):
+        return False
+    counts = [reach(elements(o, a)) for o in operands]
+    return all(n < 2**32 if a.varies else PIECES * n < 2**31 for n in counts)
+
+
 def held(s: Attention, a: AttentionKernel) -> int:
     """Numbers of 32 bits that a thread has at a time."""
     # Of masked blocks of lists it is read where it is needed.
     of_blocks = a.score_extras if a.blocks is None or not a.blocks.whole.differs else sources(a.blocks.whole.score)
     read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
+    if s.warp_rows:  # sums, and as many products, of whole lines of columns; scores and weights of both parts
+        return (2 * lines(a.width.size, s.line) * s.line + s.warp_keys * 4) * s.warp_rows // 32 + _BESIDE_PRODUCTS
     if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products
         return (a.width.size // 2 + max(s.keys * (2 + read // 2) // 4, s.keys * s.pieces // 4 + min(a.width.size, LINE) // 2))
     return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8 + (_DRAWN if a.dropout is not None else 0)

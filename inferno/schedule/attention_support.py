@@ -4,7 +4,7 @@ from inferno.attention_limits import is_timed
 from inferno.mlir import func, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
-from inferno.schedule.attention_schedule import FEW_ROWS, PIECES
+from inferno.schedule.attention_schedule import FEW_ROWS
 from inferno.schedule.attention_tiling import AttentionTiling, tile_attention, turned_operands
 from inferno.schedule.contraction import Map, Operand
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -39,15 +39,11 @@ def supported(a: AttentionKernel) -> bool:
     if a.dropout is not None and (a.varies or a.pages or a.writes or a.blocks is not None or a.sink is not None):
         return False
     if kinds == {"f32"}:
-        if a.logarithms is not None or a.dropout is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
-            return False
-        tiles += [o.access for o in (a.q, a.k, a.v)]
-        counts = [reach(elements(o, a)) for o in (a.q, a.k, a.v)]
-        if any(n >= 2**32 if a.varies else PIECES * n >= 2**31 for n in counts):
+        if a.logarithms is not None or a.dropout is not None or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
     if any(not supported_element(p.element) for p in (*tiles, *places)):
         return False
-    if any(reach(product(p.shape)) >= 2**31 for p in (*places, *(a.reach or ())[:1])) or any(_spanned(p, a) >= 2**31 for p in tiles):
+    if any(reach(product(p.shape)) >= 2**31 for p in (*places, *(a.reach or ())[:1])) or any(spanned(p, a) >= 2**31 for p in tiles):
         return False
     if any(not isinstance(p.strides[d], int) for p in (*a.extras, *(d.access for d in a.destinations)) for d in a.width.dims):
         return False
@@ -67,7 +63,7 @@ def _has_keys(a: AttentionKernel) -> bool:
     return bounds(a.keys.size)[0] >= 1 or quotient(a.queries.size, a.keys.size) is not None
 
 
-def _spanned(access: Access, a: AttentionKernel) -> int:
+def spanned(access: Access, a: AttentionKernel) -> int:
     """Elements from the first one to the last that offsets have to reach: of all, or where sizes vary at one place of the batch."""
     if not a.varies:
         return product(access.shape)

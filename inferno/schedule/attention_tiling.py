@@ -1,9 +1,10 @@
 """Attention's loops as axes that every tensor walks with one stride, and how the copy engine brings its operands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from inferno.mlir import ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_schedule import Attention, most_rows
@@ -39,7 +40,8 @@ def turned_lines(copied: Copied) -> int:
 
 @dataclass(frozen=True)
 class AttentionTiling:
-    """The loops of attention as axes that every tensor walks with one stride; ``grid`` those of the batch, outermost first."""
+    """The loops of attention as axes that every tensor walks with one stride; ``grid`` those of the batch, outermost first.
+    ``whole``: how the copy engine can bring q, k and v of float32 as they are; None where it cannot."""
 
     grid: tuple[Axis, ...]
     queries: Axis
@@ -50,6 +52,7 @@ class AttentionTiling:
     k: Copied
     v: Copied
     writes: tuple[RowWrite, ...] = ()
+    whole: tuple[Copied, ...] | None = None
 
     @property
     def heads(self) -> Int:
@@ -70,13 +73,13 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
         return None
     queries, keys, depth, width = (one_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
     grid = tuple(axes(a.batch))
-    found = []
-    for o, tiled, turned in zip((a.q, a.k, a.v), ((depth, queries), (depth, keys), (width, keys)), turned_operands(a)):
+    found, tiles = [], ((depth, queries), (depth, keys), (width, keys))
+    for o, tiled, turned in zip((a.q, a.k, a.v), tiles, turned_operands(a)):
         if o.element.width != 16:
             axes_and_strides = _all_axes(o, tiled, grid)
         else:
             tiled = tiled[::-1] if turned else tiled
-            axes_and_strides = next(filter(None, (direct(a, tiled, of, 2, offset=True) for a, of in _ways(o.access, grid))), None)
+            axes_and_strides = _brought(o, tiled, grid)
         pages = o.pages if o.element.width == 16 else None
         if axes_and_strides is not None and pages is not None:
             axes_and_strides = _in_pages(*axes_and_strides, pages)
@@ -84,7 +87,21 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
             return None
         found.append(Copied(*axes_and_strides, turned, pages))
     writes = row_writes(a, grid, keys, depth, width)
-    return AttentionTiling(grid, queries, keys, depth, width, *found, writes) if writes is not None else None
+    return AttentionTiling(grid, queries, keys, depth, width, *found, writes, _whole(a, tiles, grid)) if writes is not None else None
+
+
+def _brought(o: Operand, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Int, ...]] | None:
+    """Axes and strides of a map of an operand."""
+    return next(filter(None, (direct(access, tiled, of, o.element.width // 8, offset=True) for access, of in _ways(o.access, grid))), None)
+
+
+def _whole(a: AttentionKernel, tiles: Sequence[tuple[Axis, Axis]], grid: tuple[Axis, ...]) -> tuple[Copied, ...] | None:
+    """The maps of float32 operands."""
+    operands = (a.q, a.k, a.v)
+    if any(not isinstance(o.element, ir.F32Type) or o.access is None or o.pages is not None for o in operands):
+        return None
+    found = [_brought(o, tiled, grid) for o, tiled in zip(operands, tiles)]
+    return None if None in found else tuple(Copied(*x) for x in found)
 
 
 def _ways(access: Access, grid: tuple[Axis, ...]) -> Iterator[tuple[Access, tuple[Axis, ...]]]:

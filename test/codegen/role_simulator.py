@@ -119,6 +119,8 @@ class _Stopped(Exception):
 class Role(WarpSimulation):
     """Threads that run in step: a warp, or a warpgroup."""
 
+    cuts = True
+
     def __init__(self, launch: Launch, block: int, first: int, size: int) -> None:
         super().__init__(launch.function, 1, size, launch.parameters, launch.shared, shared=launch.shared, early=launch.early, steps=launch.steps)
         self.launch, self.number_of_block, self.first = launch, block, first
@@ -491,6 +493,17 @@ class Role(WarpSimulation):
         lhs = self.matrix(lhs, 64, terms, kind, "col" in text["layoutA"])
         rhs = self.matrix(rhs, columns, terms, kind, "row" in text["layoutB"])
         return [self.product(lhs, rhs, None if "zero" in text["scaleD"] else sums)]
+
+    def added(self, a: np.ndarray, b: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        if sums.dtype != np.float32:
+            return super().added(a, b, sums)
+        return np.stack([_multiply(*each) for each in zip(a, b, sums)])
+
+    def nvvm_vote_sync(self, op, operands, mask):
+        """Whether any thread of a warp says so."""
+        assert "any" in str(op.attributes["kind"]) and self.is_whole(mask, 32), "a vote that not all threads of a warp take part in"
+        said = (np.broadcast_to(operands[1], mask.shape) & mask).reshape(-1, 32).any(1)
+        return [np.repeat(said, 32)]
 
     def product(self, lhs: np.ndarray, rhs: np.ndarray, sums: list | None) -> list:
         """The new sums, by register."""

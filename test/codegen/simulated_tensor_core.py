@@ -9,7 +9,9 @@ from inferno.mlir import ir
 
 
 class TensorCore:
-    """Handlers of ``Simulation``."""
+    """Handlers of ``Simulation``.  ``cuts``: factors may be any float32, of which the tensor core sees what is TF32."""
+
+    cuts = False
 
     def llvm_bitcast(self, op, operands, mask):
         if all(isinstance(v.type, ir.VectorType) for v in (op.operands[0], op.results[0])):
@@ -31,23 +33,26 @@ class TensorCore:
         sums = rows // 4
         count = {(8, 4): 1, (16, 8): 4}.get((rows, terms), 4)
         lhs, rhs, old = operands[:count], operands[count:-sums], operands[-sums:]
-        a = _matrix([self.warps(x) for x in lhs], kinds[0], rows, terms, halves=rows // 8)
-        b = _matrix([self.warps(x) for x in rhs], kinds[1], 8, terms, halves=1)
-        integer = kinds[0] in ("s8", "u8")
-        product = a.astype(np.int64) @ b.astype(np.int64).swapaxes(1, 2) if integer else a.astype(np.float64) @ b.astype(np.float64).swapaxes(1, 2)
-        new = []
-        for i, x in enumerate(old):
-            part = product[:, 8 * (i // 2):8 * (i // 2) + 8, i % 2::2].reshape(-1)
-            x = np.broadcast_to(x, mask.shape)
-            new.append((part + x.astype(part.dtype)).astype(x.dtype))
-        return [new]
+        a = _matrix([self.warps(x) for x in lhs], kinds[0], rows, terms, rows // 8, self.cuts)
+        b = _matrix([self.warps(x) for x in rhs], kinds[1], 8, terms, 1, self.cuts)
+        total = np.empty((len(a), rows, 8), np.asarray(old[0]).dtype)
+        places = [(slice(None), slice(8 * (i // 2), 8 * (i // 2) + 8), slice(i % 2, None, 2)) for i in range(sums)]
+        for place, x in zip(places, old):
+            total[place] = self.warps(x)
+        total = self.added(a, b, total)
+        return [[np.ascontiguousarray(total[place]).reshape(-1) for place in places]]
+
+    def added(self, a: np.ndarray, b: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """The sums of each warp with its products."""
+        wide = np.int64 if sums.dtype.kind == "i" else np.float64
+        return (a.astype(wide) @ b.astype(wide).swapaxes(1, 2) + sums.astype(wide)).astype(sums.dtype)
 
     def warps(self, value: np.ndarray) -> np.ndarray:
         """By warp, ``pair`` and ``quad``."""
         return np.broadcast_to(value, (self.count,)).reshape(-1, 8, 4)
 
 
-def _matrix(registers: list[np.ndarray], kind: str, rows: int, terms: int, halves: int) -> np.ndarray:
+def _matrix(registers: list[np.ndarray], kind: str, rows: int, terms: int, halves: int, cuts: bool) -> np.ndarray:
     """[warp, row, term] of a factor; register i holds half i % halves of the rows, part i // halves of the terms."""
     parts = len(registers) // halves
     made = None
@@ -59,8 +64,8 @@ def _matrix(registers: list[np.ndarray], kind: str, rows: int, terms: int, halve
         elif kind == "tf32":
             bits = np.ascontiguousarray(register.astype(np.int32))
             finite = (bits & 0x7F800000) != 0x7F800000
-            assert ((bits & 0x1FFF == 0) | ~finite).all(), "a factor that is not rounded to TF32"
-            values = bits.view(np.float32)
+            assert cuts or ((bits & 0x1FFF == 0) | ~finite).all(), "a factor that is not rounded to TF32"
+            values = np.where(finite, bits & ~0x1FFF, bits).view(np.float32)
         else:
             values = register
         if made is None:

@@ -28,8 +28,12 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         for consumers, keys, stages, order, turn, apart, (cut, resident) in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False), cuts)
     )
     usual = candidates(a, tiling, target)
+    few = (
+        Attention(1, keys, stages, order, turns=False, staged=False, warp_rows=rows)
+        for rows, keys, stages, order in itertools.product((8, 16), (32, 64, 96, 128), range(2, 9), ("single", "static"))
+    )
     best = [completed(s, a) for s in usual]
-    for s in dict.fromkeys((*best, *usual, *rest)):
+    for s in dict.fromkeys((*best, *usual, *rest, *(few if tiling.whole is not None else ()))):
         if fits(s, a, target) and (s.order == "single" or hint(tiling.tiles(s)) > target.multiprocessors * s.resident):
             yield estimate(s, a, tiling, target), s
 
@@ -37,5 +41,5 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
 def valid(kernel: func.FuncOp, schedule: Attention, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     found = read(kernel, target)
-    return found is not None and fits(schedule, found[0], target)
+    return found is not None and fits(schedule, found[0], target) and not (schedule.warp_rows and found[1].whole is None)
 
