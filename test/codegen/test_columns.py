@@ -116,7 +116,7 @@ def test_few_points_have_more_rows_side_by_side(points, across):
 @pytest.mark.parametrize("shape, channels_first, expected", [
     ((4, 19, 256, 512), False, "across = 16 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 5"),
     ((1, 19, 256, 512), False, "across = 32 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 256 : i64, unroll = 3"),
-    ((2, 19, 16, 16), False, "across = 8 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 3"),  # clusters wait longer
+    ((2, 19, 16, 16), False, "across = 8 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 3"),
     ((1, 4, 9, 59), False, "across = 16 : i64, cluster = 1"),  # of an odd number, neither
     ((2, 80, 32, 32), False, "across = 8 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 128 : i64, unroll = 5"),
     ((1, 96, 56, 56), True, "across = 4 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 2 : i64, threads = 64 : i64, unroll = 6"),
