@@ -121,7 +121,7 @@ def device_function(
     counts = [reach(product(shape(b))) for b in buffers]
     buffers = [*sizes.values(), *buffers]
     parameters = ", ".join(_parameter(b, i, written) for i, b in enumerate(buffers))
-    arrays = ", ".join(f"%s{i} : memref<{n}x{t}, #gpu.address_space<workgroup>>" for i, (n, t) in enumerate(shared))
+    arrays = ", ".join(f"%s{i} : memref<{n}x{t}, #gpu.address_space<workgroup>> {{llvm.align = 16 : i64}}" for i, (n, t) in enumerate(shared))
     text = f"""gpu.module @shell {{ gpu.func @"{name}"({parameters}) {f"workgroup({arrays})" if shared else ""} kernel
       attributes {{known_block_size = array<i32: {threads}, 1, 1>}} {{ gpu.return }} }}"""
     parsed = ir.Module.parse(text, module.context)

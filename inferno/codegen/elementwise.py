@@ -36,20 +36,21 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     point = parse_pointwise(kernel)
     if point is None:
         raise CompileError(f"@{kernel.name.value} is not an elementwise kernel")
+    run = reused(point, schedule.across, schedule.vector) if schedule.across > 1 else None  # of what the schedule was chosen by, before it is expanded
     expand_math(point.generic)
     round_by_instruction(point.generic, target)
     buffers = parameters_of(kernel, {d.argument for d in point.destinations})
     if schedule.tile:
         _generate_transposing(kernel, schedule, point, buffers)
         return
-    if schedule.across > 1 and (reused(point, schedule.across, schedule.vector) is None or schedule.unroll > 1):
+    if schedule.across > 1 and (run is None or schedule.unroll > 1):
         raise CompileError(f"@{kernel.name.value} has no loop of which a thread can do {schedule.across} iterations; its schedule must have across = 1")
     block_points = schedule.threads * schedule.vector * schedule.unroll * schedule.across
     blocks = ceildiv(point.points, block_points)
     width = 32 if max(reach(blocks * block_points), *(b.count for b in buffers if b is not None)) < 2**31 else 64
     name = kernel.name.value
     with gpu_function(kernel, buffers, schedule.threads) as function:
-        Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers).emit()
+        Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers, run=run).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
 
@@ -89,11 +90,11 @@ class Emitter:
     first: list[Integer] = field(default_factory=list)  # the coordinates of a vector's first point
     places: ClampedPlaces = field(default_factory=lambda: ClampedPlaces(()))
     begins: dict[tuple, ir.Value] = field(default_factory=dict)  # see ``begin``
+    run: int | None = None  # of which a thread does several iterations, far apart
 
     def __post_init__(self) -> None:
         self.offsets = Offsets(self.ints)
-        # The box of first points: of a run of which a thread does several, far apart, it has as many less.
-        self.run = reused(self.point, self.schedule.across, self.schedule.vector) if self.schedule.across > 1 else None
+        # The box of first points: of that run it has as many less.
         sizes = self.point.run_sizes
         self.sizes = tuple(s // self.schedule.across if r == self.run else s for r, s in enumerate(sizes))
 

@@ -218,7 +218,7 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
         side *= 2
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
-    across = min(side, 1 << (c.count // vector).bit_length() - 1)
+    across = min(side, _MOST_BESIDE, 1 << (c.count // vector).bit_length() - 1)
     point = across * vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
     cluster = 1
     while cluster < min(_PORTABLE, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):

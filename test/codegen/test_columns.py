@@ -7,6 +7,7 @@ from column_cases import CASES, GROUPED, SCHEDULES, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
+import inferno
 from inferno.capture import capture
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
@@ -134,3 +135,10 @@ def test_threads_have_points(shape, channels_first, expected):
         module = ir.Module.parse(linalg)
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
         assert expected in str(module), str(module)[-1500:]
+
+
+def test_odd_numbers_of_short_rows(caplog):
+    """Of which one is a vector, and no more are side by side than threads of a warp."""
+    compiled = inferno.compile(lambda x: torch.softmax(x, 0), (torch.randn(4, 57445).half(),), target="sm_90a")
+    (row,) = compiled.explain().rows
+    assert row.generator == "columns" and not caplog.records, caplog.text

@@ -6,6 +6,7 @@ from kernels import build, choose, elementwise, unary
 
 from universal_program import Simulated, SimulatedModel
 
+import inferno
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.elementwise import choose as elementwise_schedule
 from inferno.target import find_target
@@ -281,3 +282,13 @@ def test_no_point_outside(size, unroll):
     x = torch.randn(size)
     model = SimulatedModel(lambda x: x * 2 + 1, (x,), choose=lambda kernel: Elementwise(64, 4, unroll))
     assert torch.equal(model(x), x * 2 + 1)
+
+
+def test_what_is_reused_is_known_before_functions_are_expanded(caplog):
+    """A row that a thread reads once for two others, and functions of many operations behind it."""
+    def program(x, y):
+        return torch.nn.functional.gelu(torch.nn.functional.gelu(x + y[0]))
+
+    compiled = inferno.compile(program, (torch.randn(436, 9600).bfloat16(), torch.randn(436, 9600).bfloat16()), target="sm_90a")
+    (row,) = compiled.explain().rows
+    assert row.generator == "elementwise" and not caplog.records, caplog.text

@@ -261,6 +261,16 @@ def test_results_in_float8(dtype):
         assert "NaN or infinity" in compare_leaf("r", torch.ones(4).to(dtype), far, torch.full((4,), torch.inf)).problem
 
 
+def test_eager_may_overflow_on_the_way():
+    """What float64 has a number for, and the type too, is held against that."""
+    x, exact = torch.tensor([1.0, 11.8], dtype=torch.float16), torch.tensor([1.0, 11.8], dtype=torch.float64)
+    overflowed = torch.tensor([1.0, torch.inf], dtype=torch.float16)
+    assert compare_leaf("r", x, overflowed, exact).right
+    assert compare_leaf("r", x * 1.5, overflowed, exact).error > 0.4
+    assert "NaN or infinity" in compare_leaf("r", overflowed, x, exact).problem
+    assert "NaN or infinity" in compare_leaf("r", x, overflowed, exact * torch.tensor([1.0, 1e9])).problem
+
+
 def flex(x):
     q = x.view(1, 1, 4, 4)
     return flex_attention(q, q, q, score_mod=lambda score, *_: score * 2)
