@@ -92,6 +92,8 @@ def _boundaries(call: ir.Operation, known: dict[str, list[_Part]]) -> list[str]:
 def _work(operations: Sequence[ir.Operation], generics: Sequence[ir.Operation]) -> str:
     if any(map(_multiplies, generics)):
         return _PRODUCT
+    if any(o.name == "tm_tensor.scan" for o in operations) and any("reduction" in kinds(o) for o in generics):
+        return _OVER_ROWS[2]
     if others := [o for o in operations if o.name not in _PLAIN and o.name != "linalg.generic" and not o.name.startswith("arith.")]:
         return others[0].name.rpartition(".")[2]
     if not generics:
