@@ -95,6 +95,13 @@ class _Program:
             kernel.operation.erase()
         return self.estimates[key]
 
+    def is_scan(self, edges: Edges) -> bool:
+        """Whether calls are one scan, and maps that fuse-scans can put beside it."""
+        kernel = self.merge(edges)
+        found = scans.read(kernel, self.target) is not None
+        kernel.operation.erase()
+        return found
+
     def gains(self, edges: Edges) -> bool:
         """Whether few long rows are worth one kernel of all multiprocessors beside several, for which the cache keeps what they read again."""
         if not self.few or (found := self.few.get(pattern(edges))) is None:
@@ -256,8 +263,8 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
         edges = program.edges(trial)
         if edges is None or program.estimate(edges) is None or (program.kind(candidate) == "scan" and not _takes_scan(program, found, edges, candidate)):
             refused.add(candidate)
-        elif "reduction" not in kinds and kinds.count("scan") < 2:
-            calls = trial  # with maps alone it is fuse-scans'
+        elif "reduction" not in kinds and kinds.count("scan") < 2 and program.is_scan(edges):
+            calls = trial
         else:
             calls, found = trial, edges
             made = {r for c in calls for r in c.results}

@@ -6,6 +6,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.schedule import scans
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -136,8 +137,8 @@ class Rows:
 def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
     """A schedule if ``kernel`` is several operations on rows of which one reduces them, or one that reduces many rows."""
     c = read(kernel, target)
-    if c is None or (len(c.scans) == 1 and not any(s.reduces for s in c.steps)):
-        return None  # what only maps go with ``scans`` takes, of any length
+    if c is None or (len(c.scans) == 1 and not any(s.reduces for s in c.steps) and scans.read(kernel, target) is not None):
+        return None  # which takes rows of any length
     return pick(c, target) if (len(c.steps) > 1 or (hint(c.count) >= _MANY and c.width >= _MANY)) else None
 
 

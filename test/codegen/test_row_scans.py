@@ -89,6 +89,7 @@ def generators(model, *args):
     (top_p, [(512, 4096)], torch.float32, ["rows"]),
     (top_p, [(512, 2001)], bf16, ["rows"]),
     (lambda x: (x * 2).cumsum(-1) + 1, [(512, 4096)], torch.float32, ["scans"]),  # what has only maps beside it
+    (lambda x: x.flip(-1).cumsum(-1) * x, [(512, 4096)], torch.float32, ["rows"]),  # maps that pick elements, which `scans` do not take
     (top_p, [(64, 100000)], torch.float32, ["rows"]),  # by a cluster of blocks
     (top_p, [(64, 400000)], torch.float32, ["rows", "scans"]),  # rows that none holds
     (lambda x: torch.softmax(x, -1).cumsum(0), [(512, 512)], torch.float32, ["rows", "scans"]),  # of other rows
