@@ -146,8 +146,7 @@ def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
 
 def _kind(kernel: func.FuncOp) -> str | None:
     if len(walk(kernel, "tm_tensor.scan")) == 1 and ATTRIBUTE not in kernel.attributes:
-        others = [o for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
-        return None if others or symbol_arguments(kernel.operation) else "scan"
+        return None if any(o.operation.name == "linalg.generic" for o in kernel.entry_block.operations) else "scan"
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
     if len(generics) != 1 or ATTRIBUTE in kernel.attributes or (symbol_arguments(kernel.operation) and walk(generics[0], "tensor.extract")):
         return None

@@ -167,7 +167,7 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
         return None
     if not symbol_arguments(kernel.operation):
         return _Parser.read(kernel)
-    if scans or walk(kernel.operation, "tensor.extract"):
+    if walk(kernel.operation, "tensor.extract"):
         return None  # its table's strides would be those of numbers in the symbols' places
     c = read_varying(kernel, _Parser.read, most=2)
     return c if c is not None and _has_known_points(c) else None

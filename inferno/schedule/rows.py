@@ -135,11 +135,12 @@ class Rows:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
-    """A schedule if ``kernel`` is several operations on rows of which one reduces them, or one that reduces many rows."""
+    """A schedule if ``kernel`` is several operations on rows of which one reduces or scans them, or one that reduces many rows, or scans what ``scans``
+    does not."""
     c = read(kernel, target)
     if c is None or (len(c.scans) == 1 and not any(s.reduces for s in c.steps) and scans.read(kernel, target) is not None):
         return None  # which takes rows of any length
-    return pick(c, target) if (len(c.steps) > 1 or (hint(c.count) >= _MANY and c.width >= _MANY)) else None
+    return pick(c, target) if (len(c.steps) > 1 or c.scans or (hint(c.count) >= _MANY and c.width >= _MANY)) else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -192,8 +193,9 @@ def pick(c: RowKernel, target: Target) -> Rows:
 
 def _scanned(c: RowKernel, target: Target) -> Rows | None:
     """A schedule for rows that are scanned, which threads hold; None if they are too long."""
+    varies, c = c.varies, c.in_example()
     vector, whole = lanes(c), most_lanes(c)
-    found = _held(c, target, whole, True) if _begin_anywhere(c) else None
+    found = _held(c, target, whole, True) if not varies and _begin_anywhere(c) else None
     return found or _held(c, target, vector, False)
 
 
