@@ -276,3 +276,53 @@ func.func private @double(%x: tensor<64x400000xf32>, %o: tensor<64x400000xf32>) 
   } -> tensor<64x400000xf32>
   return %r : tensor<64x400000xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+
+// What is returned takes elements of an argument where the running values say so, as top-p sampling does: it is no write to places of the argument,
+// which would be done where that lies.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @rows_scan_sum_mask(
+// CHECK-NOT: call
+// CHECK: return %[[R]]
+func.func @main(%x: tensor<64x4096xf32>) -> tensor<64x4096xf32> {
+  %e = tensor.empty() : tensor<64x4096xf32>
+  %v = tensor.empty() : tensor<64xf32>
+  %s = call @scan(%x, %e) : (tensor<64x4096xf32>, tensor<64x4096xf32>) -> tensor<64x4096xf32>
+  %n = call @sum(%s, %v) : (tensor<64x4096xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %m = call @mask(%x, %s, %n, %e) : (tensor<64x4096xf32>, tensor<64x4096xf32>, tensor<64xf32>, tensor<64x4096xf32>) -> tensor<64x4096xf32>
+  return %m : tensor<64x4096xf32>
+}
+func.func private @scan(%x: tensor<64x4096xf32>, %o: tensor<64x4096xf32>) -> tensor<64x4096xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %r:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<64x4096xf32>) outs(%o, %e : tensor<64x4096xf32>, tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<64x4096xf32>, tensor<64xf32>
+  return %r#0 : tensor<64x4096xf32>
+}
+func.func private @sum(%x: tensor<64x4096xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%zero : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x4096xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @mask(%x: tensor<64x4096xf32>, %s: tensor<64x4096xf32>, %n: tensor<64xf32>, %o: tensor<64x4096xf32>) -> tensor<64x4096xf32> {
+  %least = arith.constant 0xFF800000 : f32
+  %r = linalg.generic {indexing_maps = [#points, #points, #row, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s, %n : tensor<64x4096xf32>, tensor<64x4096xf32>, tensor<64xf32>) outs(%o : tensor<64x4096xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %old: f32):
+    %above = arith.cmpf ogt, %b, %c : f32
+    %y = arith.select %above, %least, %a : f32
+    linalg.yield %y : f32
+  } -> tensor<64x4096xf32>
+  return %r : tensor<64x4096xf32>
+}
