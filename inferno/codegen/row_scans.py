@@ -51,7 +51,7 @@ class RowScans:
                 self._fronts[number, chunk] = _joined(k, front, own)
                 if chunk + 1 < len(chunks) or self.s.across * self.s.cluster > lanes:
                     front = _joined(k, front, from_lane(behind, last_lane(ints, self.thread, lane, lanes)) if lanes > 1 else behind)
-                if isinstance(step.sources[0], int) or not self.s.packed:  # which is packed in any case
+                if not self.s.packed:  # or the next phase takes what was read anew
                     key = step.sources[0], chunk
                     self._points[key] = opaque_vector(self._points[key])
             whole[number] = k, front
