@@ -17,6 +17,8 @@ def _scans() -> list[Case]:
             case("scans", "cumsum, middle", lambda x: x.cumsum(1), t, (256, 512, 512), core=False),
             case("scans", "cumsum, first", lambda x: x.cumsum(0), t, (65536, 1024), core=False),
             case("scans", "relu, cumsum, add", lambda x: torch.relu(x).cumsum(-1) + 1, t, square, core=False),
+            case("scans", "softmax, cumsum", lambda x: x.softmax(-1).cumsum(-1), t, square, core=False),
+            case("scans", "softmax, cumsum", lambda x: x.softmax(-1).cumsum(-1), t, (512, 1 << 17), core=False),
             case("scans", "cumsum of one", lambda x: x.cumsum(-1), t, (1 << 26,), core=False),
             case("scans", "cumprod, last", lambda x: x.cumprod(-1), t, square, core=False),
             case("scans", "cummax, last", lambda x: x.cummax(-1), t, square, core=False),

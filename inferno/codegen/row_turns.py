@@ -30,7 +30,7 @@ class RowTurns:
         if self.s.packed:
             self._points = {key: opaque_vector(v) for key, v in self._points.items() if isinstance(key[0], Access)}
         for chunk in chunks:
-            self.place(chunk, self.ints.add(self.first, chunk * self.stride), chunk)
+            self.place(chunk, self.ints.add(self.first, chunk * self.stride), self.scanned_number if self.c.scans else chunk)
         for chunk in chunks:  # all that is of this row alone is read first; what rows have in common, and caches have, would take registers
             for source in self.reads:
                 if any(source.strides[d] != 0 for d in self.c.rows) or not self.s.packed:

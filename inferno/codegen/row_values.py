@@ -62,7 +62,7 @@ class RowValues:
         key = number, chunk
         if key not in self._points:
             step = self._makers.get(number) or self.c.maker(number)
-            results = self.body(step, chunk)
+            results = self.body(step, chunk) if step.scans is None else self.scanned(step, chunk)
             self._points.update({(n, chunk): r for n, r in zip(step.results, results) if n is not None})
         return self._points[key]
 

@@ -1,8 +1,9 @@
-"""Kernels that go over rows: softmax, norms, and whatever else is maps and reductions of the same rows, each row read once and written once.
+"""Kernels that go over rows: softmax, norms, and whatever else is maps, reductions and scans of the same rows, each row read once and written once.
 
 Some threads of a warp, a block or a cluster of blocks have a row, each every so many vectors of it.  Operations go in phases, which end with
-reductions: each thread reduces its own part in registers, shuffles bring a warp's parts together, shared memory those of warps, and distributed
-shared memory those of blocks; all reductions of a phase share a barrier.  Rows that do not fit the registers are read again in each phase.
+reductions and scans (``row_scans.py``): each thread reduces its own part in registers, shuffles bring a warp's parts together, shared memory those of
+warps, and distributed shared memory those of blocks; all reductions of a phase share a barrier.  Rows that do not fit the registers are read again in each
+phase.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from inferno.codegen.ragged_rows import RaggedRows
 from inferno.codegen.row_accesses import RowAccesses
 from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
+from inferno.codegen.row_scans import RowScans
 from inferno.codegen.row_totals import RowTotals
 from inferno.codegen.row_turns import RowTurns
 from inferno.codegen.row_values import RowValues, unused, zero
@@ -49,6 +51,9 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     # Exponentials that are summed with the largest point are apart from those that are written, or that sums are scaled by.
     copies = {x.exponential: copy_of(x.made) for sums in online.values() for x in sums if x.made is not None}
     for step in (*c.steps, *copies.values()):
+        if step.scans is not None:
+            expand_math(step.generic)
+            continue
         if s.reciprocals:
             multiply_by_reciprocals(step, c)
         if s.approximate:
@@ -73,6 +78,8 @@ def _check(name: str, s: Rows, c: RowKernel) -> None:
     whole = can_be_ragged(c, s.vector) if s.ragged else c.width % s.vector == 0
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or not whole or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
+    if c.scans and not (s.held and s.sends == (s.cluster > 1)):
+        raise CompileError(f"@{name}: {s} scans no rows")
     if c.varies and (s.persistent or s.ragged):
         raise CompileError(f"@{name}: {s} is for a known number of rows")
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
@@ -80,20 +87,21 @@ def _check(name: str, s: Rows, c: RowKernel) -> None:
 
 
 def _exchanged(c: RowKernel, s: Rows) -> tuple[dict[int, int], list[tuple[int, ir.Type]]]:
-    """Of each reduction's result the number of its array; and (elements, type) of the arrays in shared memory by which threads exchange their parts:
-    those of warps, one a reduction, likewise those of a cluster's blocks, and these blocks' barriers."""
+    """Of each reduction's and scan's result the number of its array; and (elements, type) of the arrays in shared memory by which threads exchange their
+    parts: those of warps, one a result, likewise those of a cluster's blocks, and these blocks' barriers."""
     reduced = [(v, combiner) for step in c.steps for v, combiner in zip(step.results, step.combiners) if combiner is not None]
+    reduced += [(step.results[0], step.scans) for step in c.scans]
     count = s.threads // 32 if s.across > 32 else 0
     shared = [(max(1, count), stored_type(combiner.total)) for _, combiner in reduced] if count else []
     if s.cluster > 1:
         sets = 2 if s.persistent else 1
         shared += [(sets * s.cluster, slot_type(k.total)) if s.sends else (1, stored_type(k.total)) for _, k in reduced]
-        shared += [(sets * c.phases, ir.IntegerType.get_signless(64))] if s.sends else []
+        shared += [(sets * c.phases * (2 if c.scans else 1), ir.IntegerType.get_signless(64))] if s.sends else []
     return {v: i for i, (v, _) in enumerate(reduced)}, shared
 
 
 @dataclass
-class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowTotals):
+class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowTotals, RowScans):
     """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows."""
 
     c: RowKernel
@@ -110,6 +118,7 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
     _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
     _rows: dict[int | Access, ir.Value] = field(default_factory=dict)
     _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
+    _fronts: dict[tuple[int, object], ir.Value | None] = field(default_factory=dict)
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
@@ -127,14 +136,13 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
             row = ints.min(row, c.count - 1)
         self.first = ints.add(ints.mul(self.rank, s.threads), self.lane)  # of the row's vectors
         self.stride = s.across * s.cluster
+        if c.scans:
+            self.first, self.stride = self.in_order()
         self.exchange, self.turning = None, turning_phases(s, c)
         if s.cluster > 1 and s.sends:
             own = len(self.shared) - 1 - len(self.places)
             self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
-            self.exchange.begin([
-                s.cluster * sum(slot_type(k.total).width // 8 for step in c.steps if step.phase == p for k in step.combiners if k is not None)
-                for p in range(c.phases)
-            ], 2 if s.persistent else 1)
+            self.exchange.begin(_exchanges(c, s), 2 if s.persistent else 1)
         if s.persistent:
             self.all_rows(group)
             return
@@ -166,12 +174,15 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
         self.write_rows(phase)
         reducing, running = self.reductions(phase)
         stored = [d for d in c.destinations if not c.values[d.source].per_row and c.computed(d.source) == phase]
-        if not running and not stored:
+        scanning = [step for step in c.scans if step.phase == phase]
+        if not running and not stored and not scanning:
             return
         taken = self.online.get(phase - 1)
         values = [scaled(x, *self._taken[x.result], self._rows[x.base]) for x in taken] if taken else self.all_turns(reducing, running, stored)
         if running:
             self.finish(reducing, running, dict(zip((n for n, _ in running), values)))
+        if scanning:
+            self.scan(scanning)
 
     def begin_phase(self, phase: int) -> None:
         every = dict.fromkeys(a for step in self.c.steps for a in step.extras)
@@ -187,6 +198,14 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
         indices = [zero() if d is None else self.ints.index(self.row[d]) for d in step.indices]
         results = inline_body(step.block, arguments, indices, custom={"tensor.extract": self.extract})
         self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
+
+
+def _exchanges(c: RowKernel, s: Rows) -> list[int]:
+    """The bytes that blocks of a cluster get of each other: for the reductions of each phase, and behind these for the scans of each, where there are some."""
+    met = [[k for step in c.steps if step.phase == p for k in step.combiners if k is not None] for p in range(c.phases)]
+    if c.scans:
+        met += [[step.scans for step in c.scans if step.phase == p] for p in range(c.phases)]
+    return [s.cluster * sum(slot_type(k.total).width // 8 for k in each) for each in met]
 
 
 def copy_of(step: RowStep) -> RowStep:

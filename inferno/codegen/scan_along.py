@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from inferno.codegen.elements import opaque_vector
 from inferno.codegen.integers import Integer
+from inferno.codegen.lane_scans import as_lane, last_lane
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
 from inferno.codegen.shuffles import from_lane
@@ -74,7 +75,7 @@ class Along(Tiles):
         for item, value in enumerate(behind):
             starts.append(front)
             if item + 1 < s.items or self.warps > 1 or carry is not None:
-                of_item = from_lane(value, self.last_lane())
+                of_item = from_lane(value, last_lane(self.ints, self.thread, self.lane, self.lanes))
                 front = of_item if front is None else c.combine(front, of_item)
         base, total = self.of_warps(front, number) if self.warps > 1 else (None, front)
         if carry is not None:
@@ -90,15 +91,6 @@ class Along(Tiles):
             self.put([c.combine(start, x) for x in found], item, self.conditions(number, item))
         return [total]
 
-    def last_lane(self) -> int | ir.Value:
-        if self.lanes == _WARP:
-            return _WARP - 1
-        lane = self.ints.add(self.ints.sub(self.ints.rem(self.thread, _WARP), self.lane), self.lanes - 1)
-        return self._i32(lane)
-
-    def _i32(self, value: ir.Value) -> ir.Value:
-        return value if self.ints.width == 32 else arith.trunci(ir.IntegerType.get_signless(32), value)
-
     def of_warps(self, value: ir.Value, tile: Integer) -> tuple[ir.Value, ir.Value]:
         """What is in front of this warp in the tile, and what the tile comes to."""
         ints, c, array = self.ints, self.combiner, self.arrays[0]
@@ -110,7 +102,7 @@ class Along(Tiles):
         (found,) = self.scan_lanes([memref.load(array, [ints.index(ints.add(begin, place))])], place, self.warps)
         total = from_lane(found, self.warps - 1)
         has = ints.less(0, self.warp)
-        front = from_lane(found, self._i32(arith.select(has, ints.sub(self.warp, 1), ints.value(0))))
+        front = from_lane(found, as_lane(ints, arith.select(has, ints.sub(self.warp, 1), ints.value(0))))
         return arith.select(has, front, c.identity(c.total)), total
 
     def conditions(self, tile: Integer, item: int) -> list[ir.Value]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from inferno.codegen import lane_scans
 from inferno.codegen.async_copies import await_copies, commit_copies
 from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.integers import Integer, Integers
@@ -9,7 +10,6 @@ from inferno.codegen.look_back import LookBack
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_stages import Stages
 from inferno.codegen.scan_values import Values
-from inferno.codegen.shuffles import from_before
 from inferno.mlir import arith, gpu, ir, scf
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.scan_kernel import ScanKernel
@@ -114,22 +114,10 @@ class Tiles:
             self.values.write(item)
 
     def scan_lanes(self, values: list[ir.Value], lane: Integer, lanes: int, step: int = 1) -> list[ir.Value]:
-        """Running values of neighbours ``step`` lanes apart, of which this one is number ``lane`` of ``lanes``, a power of 2."""
-        distance = 1
-        while distance < lanes:
-            has = self.ints.less(distance - 1, lane)
-            values = [arith.select(has, self.combiner.combine(from_before(v, distance * step), v), v) for v in values]
-            distance *= 2
-        return values
+        return lane_scans.scan_lanes(self.ints, self.combiner, values, lane, lanes, step)
 
     def before(self, values: list[ir.Value], lane: Integer, step: int = 1) -> list[ir.Value]:
-        """Each the value of the lane in front of this one, nothing for the first."""
-        has = self.ints.less(0, lane)
-        return [arith.select(has, from_before(v, step), self.combiner.identity(v.type)) for v in values]
+        return lane_scans.before(self.ints, self.combiner, values, lane, step)
 
     def running(self, terms: list[ir.Value]) -> list[ir.Value]:
-        """Of a thread's neighbours."""
-        found = terms[:1]
-        for term in terms[1:]:
-            found.append(self.combiner.combine(found[-1], term))
-        return found
+        return lane_scans.running(self.combiner, terms)

@@ -161,7 +161,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         c = c if c is not None and c.rows and c.rows[-1] != len(c.sizes) - 1 else None
     if c is not None and (channels := channels_of_groups(c)) is not None and pick_side(channels, lanes(channels), target) is not None:
         c = channels
-    if c is None or c.varies or c.joined or not c.rows or (lanes(c) == 1 and c.count * c.width > _FEW):
+    if c is None or c.varies or c.joined or c.scans or not c.rows or (lanes(c) == 1 and c.count * c.width > _FEW):
         return None
     if c.rows[-1] != len(c.sizes) - 1 and not turns(c):
         return None

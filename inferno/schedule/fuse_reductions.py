@@ -1,6 +1,6 @@
-"""On a GPU, make kernels that go over the same rows (softmax, norms) one kernel, which reads each row once.
+"""On a GPU, make kernels that go over the same rows (softmax, norms, running sums beside these) one kernel, which reads each row once.
 
-A kernel begins a group; what reads the group's results, or reduces what the group reads, joins it as long as all is maps and reductions of
+A kernel begins a group; what reads the group's results, or reduces or scans what the group reads, joins it as long as all is maps, reductions and scans of
 the same rows.  It is done where the estimate of the new kernel is below the sum of those that it stands for: it saves passes over memory,
 but the threads of a row wait for each other, and long rows that are few leave multiprocessors without work.  (On an H200 a softmax of 16384x8192
 in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 446, an RMSNorm of one row of 1M 12.4 instead of 4.4.)
@@ -13,7 +13,7 @@ from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
-from inferno.schedule import columns, grid_rows, reductions, rows
+from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
@@ -23,6 +23,7 @@ from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
     Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, replace_calls, waits,
 )
+from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
 from inferno.target import Target, find_target
 
@@ -36,32 +37,32 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 
 @dataclass
 class _Program:
-    """``places`` are the operations of ``main`` by their order, ``sums`` the reductions that read a value, ``kinds`` what is known of kernels by their names,
-    ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows by all
-    multiprocessors."""
+    """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
+    their names, ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows
+    by all multiprocessors."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     target: Target
     places: dict[ir.Operation, int] = field(default_factory=dict)
-    sums: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
+    meeting: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
 
     def number(self) -> None:
         self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
-        self.sums = {}
+        self.meeting = {}
 
-    def reductions(self, value: ir.Value) -> list[ir.Operation]:
+    def meeting_at(self, value: ir.Value) -> list[ir.Operation]:
         """Those that read a value; that may be one which hundreds of calls read, each step of a loop its weights."""
-        if value not in self.sums:
-            self.sums[value] = [u for u in readers(value) if self.kind(u) == "reduction"]
-        return self.sums[value]
+        if value not in self.meeting:
+            self.meeting[value] = [u for u in readers(value) if self.kind(u) in ("reduction", "scan")]
+        return self.meeting[value]
 
     def kind(self, call: ir.Operation) -> str | None:
-        """"reduction" or "map" for a call that may be part of a group; not for a product of two matrices, whose elements are read again and again."""
+        """"reduction", "scan" or "map" for a call that may be part of a group; not for a product of two matrices, whose elements are read again and again."""
         name = callee(call) if call.name == "func.call" else ""
         if name not in self.kinds:
             kernel = self.kernels.get(name)
@@ -94,6 +95,13 @@ class _Program:
             self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
             kernel.operation.erase()
         return self.estimates[key]
+
+    def is_scan(self, edges: Edges) -> bool:
+        """Whether calls are one scan, and maps that fuse-scans can put beside it."""
+        kernel = self.merge(edges)
+        found = scans.read(kernel, self.target) is not None
+        kernel.operation.erase()
+        return found
 
     def gains(self, edges: Edges) -> bool:
         """Whether few long rows are worth one kernel of all multiprocessors beside several, for which the cache keeps what they read again."""
@@ -141,6 +149,8 @@ def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
 
 
 def _kind(kernel: func.FuncOp) -> str | None:
+    if len(walk(kernel, "tm_tensor.scan")) == 1 and ATTRIBUTE not in kernel.attributes:
+        return None if any(o.operation.name == "linalg.generic" for o in kernel.entry_block.operations) else "scan"
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
     if len(generics) != 1 or ATTRIBUTE in kernel.attributes or (symbol_arguments(kernel.operation) and walk(generics[0], "tensor.extract")):
         return None
@@ -165,7 +175,25 @@ def _changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
         for op in (u for u in users(argument) if u.name == "linalg.generic"):
             old = [point for value, point in zip(inputs(op), body(op).arguments) if value == argument]
             made = [m for m in map(owner, yielded(op)) if m is not None and m.name == "arith.select"]
-            if any(x in old for m in made for x in list(m.operands)[1:]):
+            if any(x in old and not _chosen_by_points(call, kernel, op, m) for m in made for x in list(m.operands)[1:]):
+                return True
+    return False
+
+
+def _chosen_by_points(call: ir.Operation, kernel: func.FuncOp, generic: ir.Operation, select: ir.Operation) -> bool:
+    """Whether it takes an element of each point that the program has computed to know where something changes, as a mask of probabilities does: then all
+    points are read, and nothing is saved where they lie."""
+    pending, seen = [select.operands[0]], set()
+    while pending:
+        value = pending.pop()
+        made = owner(value)
+        if made is not None and value not in seen:
+            pending += made.operands
+        seen.add(value)
+    arguments = list(kernel.entry_block.arguments)
+    for value, map_, point in zip(inputs(generic), maps(generic), body(generic).arguments):
+        if point in seen and map_.is_permutation and root_of(value) in arguments:
+            if not isinstance(root_of(call.operands[arguments.index(root_of(value))]), ir.BlockArgument):
                 return True
     return False
 
@@ -215,6 +243,9 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
 def alone(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds of a kernel by itself; a sum that is cut into chunks is two, and few blocks do not read as fast as many."""
     c, moved = reductions.read(kernel, target), _moved_bytes(kernel) / _RATE
+    if _kind(kernel) == "scan" and (scan := scans.read(kernel, target)) is not None:
+        vector = scans.pick(scan, target).vector
+        moved = max(moved, busy(scan.outer * scan.length * scan.inner * scan_instructions(scan.combiner, vector), target))
     if c is None or not isinstance(c.count, int):
         return _KERNEL + moved
     s = reductions.pick(c, target)
@@ -246,12 +277,15 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
         if candidate is None:
             break
         trial = sorted([*calls, candidate], key=program.places.__getitem__)
-        if not any(program.kind(c) == "reduction" for c in trial):
+        kinds = [program.kind(c) for c in trial]
+        if all(kind == "map" for kind in kinds):
             calls = trial
             continue
         edges = program.edges(trial)
-        if edges is None or program.estimate(edges) is None:
+        if edges is None or program.estimate(edges) is None or (program.kind(candidate) == "scan" and not _takes_scan(program, found, edges, candidate)):
             refused.add(candidate)
+        elif "reduction" not in kinds and kinds.count("scan") < 2 and program.is_scan(edges):
+            calls = trial
         else:
             calls, found = trial, edges
             made = {r for c in calls for r in c.results}
@@ -260,13 +294,18 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
     return found, sums
 
 
+def _takes_scan(program: _Program, found: Edges | None, joined: Edges, scan: ir.Operation) -> bool:
+    """Whether a group takes no longer with a scan than beside it: threads have to hold the rows then."""
+    return found is None or program.estimate(joined) <= program.estimate(found) + alone(program.kernels[callee(scan)], program.target)
+
+
 def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:
-    """The first call that may join: a reader of the group's results, a reduction of what it reads, or a transposition beside one that the group begins
+    """The first call that may join: a reader of the group's results, a reduction or scan of what it reads, or a transposition beside one that the group begins
     with, that needs nothing which waits for the group."""
     made = {r for c in calls for r in c.results}
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
-    candidates |= {u for v in shared for u in program.reductions(v)}
+    candidates |= {u for v in shared for u in program.meeting_at(v)}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

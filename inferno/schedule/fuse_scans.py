@@ -1,7 +1,7 @@
 """On a GPU, make a scan one kernel with the maps of its points in front of it and behind: what it takes and gives need not go through memory.
 
-A map in front joins if nothing else reads its results, one behind if it needs nothing that waits for the group.  That always pays: each saves
-a pass over memory, and a scan has arithmetic to spare.
+``fuse-reductions`` has made scans beside reductions of the same rows part of their kernels before.  A map in front joins if nothing else reads its
+results, one behind if it needs nothing that waits for the group.  That always pays: each saves a pass over memory, and a scan has arithmetic to spare.
 """
 
 from inferno.mlir import func, ir, owner, walk

@@ -5,20 +5,19 @@ by two roundings, and those of what is as large as the largest are exact.  (The 
 Gimelshein, 2018, keeps.)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import e, inf, log2
 
 from inferno.mlir import arith, ir, llvm, math
 from inferno.schedule.combiners import Combiner
-from inferno.schedule.scan_kernel import ScanKernel
 
 
-def with_log_sums(c: ScanKernel) -> ScanKernel | None:
-    """The scan with pairs, if it is of such logarithms in float32."""
-    if c.combiner.name != "logaddexp" or not isinstance(c.combiner.narrow, ir.F32Type):
-        return None
-    pair = ir.IntegerType.get_signless(64, c.combiner.narrow.context)
-    return replace(c, combiner=LogSums("log_sums", c.combiner.narrow, pair, pair))
+def in_pairs(combiner: Combiner) -> Combiner:
+    """The combiner of a scan, with pairs if it is of such logarithms in float32."""
+    if combiner.name != "logaddexp" or not isinstance(combiner.narrow, ir.F32Type):
+        return combiner
+    pair = ir.IntegerType.get_signless(64, combiner.narrow.context)
+    return LogSums("log_sums", combiner.narrow, pair, pair)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""What a kernel computes that goes over the rows of tensors: maps and reductions of whole rows, one after the other, all of the same rows.
+"""What a kernel computes that goes over the rows of tensors: maps, and reductions and scans of whole rows, one after the other, all of the same rows.
 
-``parse_row_kernel`` reads a kernel function of structured operations of which at least one reduces; ``row_contraction`` reads those that
+``parse_row_kernel`` reads a kernel function of structured operations of which at least one reduces or scans; ``row_contraction`` reads those that
 begin with a contraction.
 """
 
@@ -13,10 +13,14 @@ from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
+from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.row_pieces import join_pieces
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, regroup
+from inferno.schedule.scan_kernel import inclusive_combiner
 from inferno.schedule.varying_rows import read_varying
 from inferno.symbolic import Int, hint, product
+
+_SCAN = "tm_tensor.scan"
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,12 @@ class RowKernel:
 
     @property
     def phases(self) -> int:
-        """How many reductions follow each other, and what is behind the last one."""
-        return max(s.phase + s.reduces for s in self.steps) + 1
+        """How many reductions and scans follow each other, and what is behind the last one."""
+        return max(s.phase + s.meets for s in self.steps) + 1
+
+    @property
+    def scans(self) -> tuple[RowStep, ...]:
+        return tuple(s for s in self.steps if s.scans is not None)
 
     def maker(self, value: int) -> RowStep:
         return next(s for s in self.steps if value in s.results)
@@ -84,7 +92,7 @@ class RowKernel:
     def computed(self, value: int) -> int:
         """The phase in which a value becomes known."""
         step = self.maker(value)
-        return step.phase + step.reduces
+        return step.phase + step.meets
 
     def wide(self, access: Access) -> bool:
         """Whether an access differs between the points of a row."""
@@ -93,7 +101,7 @@ class RowKernel:
     def needed(self, phase: int) -> tuple[set[Access], set[int]]:
         """What a phase takes of each point if every phase computes anew what it needs: what it reads, and the values."""
         values = {d.source for d in self.destinations if not self.values[d.source].per_row and self.computed(d.source) == phase}
-        values |= {v for s in self.steps if s.reduces and s.phase == phase for v in s.results if v is not None}
+        values |= {v for s in self.steps if s.meets and s.phase == phase for v in s.results if v is not None}
         pending, seen, reads = list(values), set(), set()
         while pending:
             value = pending.pop()
@@ -125,6 +133,11 @@ class RowKernel:
         """Concatenations that are read in place."""
         return [a for a in dict.fromkeys(a for step in self.steps for a in step.extras) if isinstance(a, Joined)]
 
+    @property
+    def scanned_bits(self) -> int:
+        """Bits a vector that scans take besides: what is in front of it."""
+        return sum(s.scans.total.width for s in self.scans)
+
     def held_bits(self) -> int:
         """Bits a point that lie in registers from one phase to the next, where they are most: of what is read and computed once."""
         first: dict[Access | int, int] = {}
@@ -138,13 +151,19 @@ class RowKernel:
             for n in points:
                 first.setdefault(n, step.phase if isinstance(n, Access) else self.computed(n))
                 last[n] = max(last.get(n, 0), step.phase)
+            if step.scans is not None:  # which is computed of it once more
+                last[points[0]] = max(last[points[0]], step.phase + 1)
         width = {n: (n.element if isinstance(n, Access) else self.values[n].element).width for n in first}
+        # (Of 16 bits, and less, it stays as it is, see ``codegen/row_scans.py``; of more its running values in a vector may be what stays.)
+        width |= {n: max(width[n], s.scans.type.width) for s in self.scans for n in s.sources if width[n] > 16}
         return max((sum(max(8, width[n]) for n in first if first[n] < p <= last[n]) for p in range(1, self.phases)), default=0)
 
 
 def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     """What ``kernel`` computes, or None if it is anything else.  Of sizes that vary up to two symbols may be in the number of rows."""
-    if not any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations):
+    operations = [o.operation for o in kernel.entry_block.operations]
+    scans = any(o.name == _SCAN for o in operations)
+    if not scans and not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
         return None
     if not symbol_arguments(kernel.operation):
         return _Parser.read(kernel)
@@ -172,17 +191,17 @@ class _Parser(StepParser):
     with_tables = True
 
     def parse(self) -> RowKernel | None:
-        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
+        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", _SCAN, *VIEWS)
         self.pieces = join_pieces(self.kernel)
         self.operations = [o.operation for o in self.kernel.entry_block.operations]
         if any(o.name not in others for o in self.operations):
             return None
-        structured = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
+        structured = [o for o in self.operations if o.name == _SCAN or (o.name == "linalg.generic" and filled(o.results[0]) is None)]
         if not self.shape(structured):
             return None
         steps = []
-        for generic in structured:
-            step = self.step(generic)
+        for op in structured:
+            step = self.scan(op) if op.name == _SCAN else self.step(op)
             if step is None:
                 return None
             steps.append(step)
@@ -219,7 +238,7 @@ class _Parser(StepParser):
         """Take the finest loops that all operations on points have in common."""
         nests = []
         for generic in structured:
-            sizes, kinds = loop_sizes(generic), iterators(generic)
+            sizes, kinds = _loops(generic)
             if sizes is None or any(not isinstance(s, int) for s in sizes) or 0 in sizes:
                 return False
             nests.append((generic, sizes, "reduction" in [k for k, s in zip(kinds, sizes) if s != 1], kinds))
@@ -231,8 +250,12 @@ class _Parser(StepParser):
         for generic, sizes, reduces, _ in nests:
             if prod(sizes) != points:
                 continue
-            every, count = maps(generic), len(generic.operands) - len(generic.results)
-            order = self.order(generic, sizes) if reduces else order_of(every[count], sizes)
+            if generic.name == _SCAN:
+                order = [d for d, s in enumerate(sizes) if s != 1]
+            elif reduces:
+                order = self.order(generic, sizes)
+            else:
+                order = order_of(maps(generic)[len(generic.operands) - len(generic.results)], sizes)
             if order is None:
                 return False
             orders.append(order)
@@ -252,6 +275,28 @@ class _Parser(StepParser):
         self.count, self.width = prod(self.sizes[n] for n in self.rows), prod(self.sizes[n] for n in self.columns)
         return True
 
+    def scan(self, scan: ir.Operation) -> RowStep | None:
+        """A scan of whole rows, in the order of memory."""
+        combiner, (shape, kinds) = inclusive_combiner(scan), _loops(scan)
+        if combiner is None or any(True for _ in scan.results[1].uses) or prod(shape) != self.count * self.width:
+            return None
+        order = [d for d, s in enumerate(shape) if s != 1]
+        covered = covered_loops(order, shape, [(d, self.sizes[d]) for d in self.loops])
+        if covered is None or covered.get(kinds.index("reduction")) != set(self.columns):
+            return None
+        source = self.find(scan.operands[0])
+        if source is None:
+            source = self.extra(scan.operands[0], ir.AffineMap.get_identity(len(shape)), order, shape, False)
+            if source is None:
+                return None
+        phase = self.ready[source] if isinstance(source, int) else 0
+        result = self.add(scan.results[0], False, phase + 1)
+        combiner = in_pairs(combiner)
+        if combiner.sums and combiner.narrow.width == 16:
+            # Of the rows that threads hold some fifty parts follow each other, whose roundings in float32 16 bits hide: half the shuffles, and no float64.
+            combiner = replace(combiner, total=combiner.type)
+        return RowStep(scan, (source,), (result,), (None,), (None,), (), False, phase, combiner)
+
     def destinations(self) -> tuple[Destination, ...]:
         returned, arguments = list(self.operations[-1].operands), len(self.kernel.type.inputs)
         whole, found = row_major(self.sizes), []
@@ -263,6 +308,14 @@ class _Parser(StepParser):
             strides = tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else tuple(whole)
             found.append(Destination(number, Access(argument, value.type.element_type, strides, 0, tuple(value.type.shape))))
         return tuple(found)
+
+
+def _loops(op: ir.Operation) -> tuple[tuple[Int, ...] | None, list[str]]:
+    """Sizes and kinds of an operation's loops: a scan goes along one, as a reduction does."""
+    if op.name != _SCAN:
+        return loop_sizes(op), iterators(op)
+    shape, along = op.operands[0].type.shape, ir.IntegerAttr(op.attributes["dimension"]).value
+    return tuple(shape), ["reduction" if d == along else "parallel" for d in range(len(shape))]
 
 
 class _ByLoops(_Parser):

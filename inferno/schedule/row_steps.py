@@ -30,7 +30,9 @@ class RowStep:
 
     With ``combiners``, one a result, it is a reduction of rows whose body yields terms, and ``starts`` are what results begin with.
     ``indices``: the rows' loop behind each of its own, for ``linalg.index``; None for one of one iteration, or that is not read.
-    ``phase``: how many reductions lie in front of it, one behind the other.
+    ``phase``: how many reductions and scans lie in front of it, one behind the other.
+
+    With ``scans`` it is a scan along rows: its only result is the running value of its only source, by this combiner.
     """
 
     generic: ir.Operation
@@ -41,6 +43,7 @@ class RowStep:
     indices: tuple[int | None, ...]
     per_row: bool
     phase: int
+    scans: Combiner | None = None
 
     @property
     def block(self) -> ir.Block:
@@ -49,6 +52,11 @@ class RowStep:
     @property
     def reduces(self) -> bool:
         return any(c is not None for c in self.combiners)
+
+    @property
+    def meets(self) -> bool:
+        """Whether its results are known only when the threads of a row have told each other what they have."""
+        return self.reduces or self.scans is not None
 
     @property
     def extras(self) -> tuple[Access, ...]:

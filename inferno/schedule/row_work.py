@@ -5,8 +5,11 @@ them in one kernel do not where each phase computes anew what those in front of 
 gate took 241 us of 440x24768 points in float32, which memory moves in 31.
 """
 
+from math import ceil
+
 from inferno.mlir import ir, owner, walk
 from inferno.schedule.accesses import Access
+from inferno.schedule.combiners import Combiner
 from inferno.schedule.cost import CLOCK
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
@@ -20,22 +23,29 @@ _LONG = {
     "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.powf": 40, "arith.remf": 30, "tensor.extract": 6,
 }
 _DIVIDED, _POWER, _SQUARE = 3, 4, 2
+_MEETINGS, _SHUFFLE = 6, 4  # of the lanes of a warp for a scan, and what each word of a shuffle takes, of which a multiprocessor does 32 a cycle
 _NOTHING = ("arith.constant", "linalg.index", "linalg.yield", "scf.yield")
 
 
-def instructions(c: RowKernel, again: bool) -> int:
-    """Of a point; ``again``: every phase computes what it needs of what was read."""
-    found, seen = 0, set()
+def instructions(c: RowKernel, again: bool, vector: int = 1) -> float:
+    """Of a point; ``again``: every phase computes what it needs of what was read; ``vector``: points of a vector, which scans are between."""
+    found, seen = sum(scan_instructions(s.scans, vector) for s in c.scans), set()
     for phase in range(c.phases):
         steps = {id(s): s for v in c.needed(phase)[1] if not (s := c.maker(v)).per_row and (not s.reduces or s.phase == phase)}
-        found += sum(_instructions(s, c) for key, s in steps.items() if again or key not in seen)
+        found += sum(_instructions(s, c) for key, s in steps.items() if s.scans is None and (again or key not in seen))
         seen.update(steps)
     return found
 
 
-def arithmetic(c: RowKernel, again: bool, target: Target) -> float:
+def scan_instructions(combiner: Combiner, vector: int) -> float:
+    """Of a point of a scan: those in a vector, twice, and what the lanes of a warp do with what vectors come to, five times and once more."""
+    words = ceil(combiner.total.width / 32)
+    return 2 + (_MEETINGS * (words * _SHUFFLE + 2 * words)) / vector
+
+
+def arithmetic(c: RowKernel, again: bool, vector: int, target: Target) -> float:
     """Microseconds of a kernel of known sizes."""
-    return busy(c.count * c.width * instructions(c, again), target)
+    return busy(c.count * c.width * instructions(c, again, vector), target)
 
 
 def busy(count: float, target: Target) -> float:

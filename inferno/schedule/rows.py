@@ -6,6 +6,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.schedule import scans
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -137,9 +138,12 @@ class Rows:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
-    """A schedule if ``kernel`` is several operations on rows of which one reduces them, or one that reduces many rows."""
+    """A schedule if ``kernel`` is several operations on rows of which one reduces or scans them, or one that reduces many rows, or scans what ``scans``
+    does not."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None and (len(c.steps) > 1 or (hint(c.count) >= _MANY and c.width >= _MANY)) else None
+    if c is None or (len(c.scans) == 1 and not any(s.reduces for s in c.steps) and scans.read(kernel, target) is not None):
+        return None  # which takes rows of any length
+    return pick(c, target) if (len(c.steps) > 1 or c.scans or (hint(c.count) >= _MANY and c.width >= _MANY)) else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -149,6 +153,8 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
+    if c.scans and _scanned(c, target) is None:
+        return None  # rows are longer than threads hold
     return c if not c.joined or _reads_pieces(c, target) else None
 
 
@@ -167,7 +173,7 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
     """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, and there is little else to do.  On an H200 softmax of
     18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16 99 and 76."""
     whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES
-    return whole and not c.varies and 2 * arithmetic(c, False, target) <= _moving(_by_length(c, target), c, target)
+    return whole and not c.varies and 2 * arithmetic(c, False, lanes(c), target) <= _moving(_by_length(c, target), c, target)
 
 
 def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:
@@ -175,7 +181,8 @@ def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp]
     c = parse(kernel) if target.kind == "nvptx" else None
     if c is None or c.width < 2:
         return None
-    if any(not supported_body(s.generic) or any(walk(i, "tensor.extract") for i in walk(s.generic, "scf.if")) for s in c.steps):
+    maps = [s for s in c.steps if s.scans is None]
+    if any(not supported_body(s.generic) or any(walk(i, "tensor.extract") for i in walk(s.generic, "scf.if")) for s in maps):
         return None  # (pieces of a concatenation are read by elementwise kernels, which know where one ends)
     elements = [v.element for v in c.values] + [a.element for s in c.steps for a in s.extras]
     elements += [op.operands[0].type.element_type for s in c.steps for op in walk(s.generic, "tensor.extract")]
@@ -186,16 +193,32 @@ def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""
     found, known = _by_length(c, target), c.in_example()
-    if not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, target):
+    if not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
     held = [replace(found, packed=False)] if found.held else [_held(known, target, lanes(known), False)]
     return min((found, *(s for s in held if s is not None)), key=lambda s: estimate(s, known, target))
 
 
-def _by_length(c: RowKernel, target: Target) -> Rows:
+def _scanned(c: RowKernel, target: Target) -> Rows | None:
+    """A schedule for rows that are scanned, which threads hold; None if they are too long."""
     varies, c = c.varies, c.in_example()
     vector, whole = lanes(c), most_lanes(c)
-    ragged = not varies and vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+    found = _held(c, target, whole, True) if not varies and _begin_anywhere(c) else None
+    return found or _held(c, target, vector, False)
+
+
+def _begin_anywhere(c: RowKernel) -> bool:
+    """Whether rows of a known number are worth being read in vectors that lie as memory does."""
+    vector, whole = lanes(c), most_lanes(c)
+    return vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+
+
+def _by_length(c: RowKernel, target: Target) -> Rows:
+    if c.scans:
+        return _scanned(c, target)
+    varies, c = c.varies, c.in_example()
+    vector, whole = lanes(c), most_lanes(c)
+    ragged = not varies and _begin_anywhere(c)
     if (online := _online(c, whole if ragged else vector, ragged)) is not None:
         return online
     s = _held(c, target, whole if ragged else vector, ragged)
@@ -216,7 +239,8 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
 
 def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
     """A schedule that has rows in registers; None if they are too long."""
-    vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits())
+    scanned = ceil(c.scanned_bits / vector)
+    vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits()) + scanned
     if ragged and not _stored_alike(c):
         return None  # elements that lie differently are written one by one
     most = _PORTABLE if target.capability >= 90 else 1
@@ -250,7 +274,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         threads //= 2
     threads = max(threads, 32)
     s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True, packed=ragged or normed)
-    each = max(held, 32) if vector == 1 else held  # a register is the least that an element takes
+    each = max(held, 32 + scanned) if vector == 1 else held  # a register is the least that an element takes
     s = replace(s, sends=s.cluster > 1)
     return s if s.chunks(c) * vector * each <= (_HELD if threads <= 512 else _HELD_BY_MANY) else None
 
@@ -424,7 +448,7 @@ def _computes_again(s: Rows) -> bool:
 def estimate(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic, whichever is longer."""
     c = c.in_example()
-    return max(_moving(s, c, target), arithmetic(c, _computes_again(s), target))
+    return max(_moving(s, c, target), arithmetic(c, _computes_again(s), s.vector, target))
 
 
 def _moving(s: Rows, c: RowKernel, target: Target) -> float:

@@ -89,7 +89,7 @@ class _Parser(StepParser):
         if any(o.name not in others for o in self.operations):
             return None
         scan = next(o for o in self.operations if o.name == "tm_tensor.scan")
-        combiner, shape, dim = _combiner(scan), list(scan.operands[0].type.shape), ir.IntegerAttr(scan.attributes["dimension"]).value
+        combiner, shape, dim = inclusive_combiner(scan), list(scan.operands[0].type.shape), ir.IntegerAttr(scan.attributes["dimension"]).value
         generics = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
         if combiner is None or any(True for _ in scan.results[1].uses) or not self.shape(generics, shape, dim):
             return None
@@ -156,7 +156,7 @@ class _Parser(StepParser):
         return tuple(found)
 
 
-def _combiner(scan: ir.Operation) -> Combiner | None:
+def inclusive_combiner(scan: ir.Operation) -> Combiner | None:
     """How the elements of an inclusive scan are combined, where they may be in any order."""
     if "inclusive" not in scan.attributes or not ir.BoolAttr(scan.attributes["inclusive"]).value:
         return None

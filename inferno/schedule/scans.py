@@ -7,7 +7,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.log_sums import with_log_sums
+from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
 from inferno.target import Target
 
@@ -116,7 +116,7 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
         return None
     if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
         return None  # neighbours are read together
-    return with_log_sums(c) or c
+    return replace(c, combiner=in_pairs(c.combiner))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:

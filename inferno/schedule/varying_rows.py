@@ -17,7 +17,7 @@ from inferno.symbolic import Int, Symbol, evaluate, size_of
 # For as many symbols, and no more: the elements of a tensor are to fit 64 bits.
 _PRIMES = (1_000_003, 1_000_033), (1_500_007, 1_500_019)
 # What a kernel on rows consists of beside what computes sizes, and parts of tensors of known sizes.
-_KEPT = ("linalg.generic", "linalg.fill", "tensor.collapse_shape", "tensor.pad", "arith.constant", "func.return")
+_KEPT = ("linalg.generic", "linalg.fill", "tm_tensor.scan", "tensor.collapse_shape", "tensor.pad", "arith.constant", "func.return")
 
 
 class _Unlike(Exception):

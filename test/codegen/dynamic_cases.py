@@ -66,6 +66,12 @@ ROWS_OF_KNOWN_LENGTH = {
     "no rows of known length": lambda: (lambda x: torch.log_softmax(x, -1), rows(24), ({0: Dim("n", min=0, max=64)},), [(5,), (0,), (1,)]),
 }
 
+SCANS_OF_KNOWN_LENGTH = {
+    "softmax and running sums": lambda: (lambda x: torch.softmax(x, -1).cumsum(-1), batches(72), _dims(1, "b", "s"), BATCH),
+    "running sums of rows": lambda: (lambda x: (x * 2).cumsum(-1) + 1, rows(130), _dims(1, "n"), ROWS),
+    "no rows of running sums": lambda: (lambda x: x.cumsum(-1), rows(24), ({0: Dim("n", min=0, max=64)},), [(5,), (0,), (1,)]),
+}
+
 CASES = {
     "elementwise": lambda: (lambda x, y: (x * y - 1).abs() + x, rows(7, count=2), _dims(2, "n"), ROWS),
     "broadcast": lambda: (lambda x, y: x[:, None, :] - y[None, :, :], lambda n: (torch.randn(n, 6), torch.randn(n, 6)), _dims(2, "n"), ROWS[:4]),
@@ -94,6 +100,7 @@ CASES = {
     "no rows": lambda: (lambda x, y: (x * 2, x.sum(0), x @ y), lambda n: (torch.randn(n, 6), torch.randn(6, 3)),
                         ({0: Dim("n", min=0, max=64)}, None), [(5,), (0,), (1,)]),
     **ROWS_OF_KNOWN_LENGTH,
+    **SCANS_OF_KNOWN_LENGTH,
     "multiples": lambda: (lambda x: x.view(x.shape[0] // 2, 2, 3).sum(1), rows(3), ({0: 2 * Dim("half", min=1, max=512)},), [(4,), (6,), (66,)]),
 }
 

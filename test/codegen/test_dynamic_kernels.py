@@ -1,11 +1,12 @@
 """Kernels for sizes that vary, on the simulated GPU: generated once, right for every size."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
 import torch
 from checks import check
-from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, ROWS_OF_KNOWN_LENGTH
+from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, ROWS_OF_KNOWN_LENGTH, SCANS_OF_KNOWN_LENGTH
 from dynamic_cases import SUMS as LONG
 from universal_program import SimulatedModel, assert_assembles
 
@@ -55,11 +56,12 @@ SCHEDULES = {
 
 
 @pytest.mark.covering(most=3)
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", ROWS_OF_KNOWN_LENGTH)
+@pytest.mark.parametrize("name, schedule", [
+    *itertools.product(ROWS_OF_KNOWN_LENGTH, SCHEDULES), *itertools.product(SCANS_OF_KNOWN_LENGTH, [s for s in SCHEDULES if s != "a loop"]),
+])
 def test_rows_of_which_there_are_any_number(name, schedule):
     torch.manual_seed(0)
-    model, inputs, dynamic_shapes, sizes = ROWS_OF_KNOWN_LENGTH[name]()
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
     choose = lambda kernel: replace(rows.choose(kernel, TARGET), **SCHEDULES[schedule])  # noqa: E731
     simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, choose, passes="fuse-reductions{target=sm_90a}")
     assert len(simulated.program.plan.steps) == 1

@@ -79,3 +79,43 @@ func.func @main(%x: tensor<1x1048576xf32>) -> tensor<1x1048576xf32> {
   } -> tensor<1x1048576xf32>
   return %y : tensor<1x1048576xf32>
 }
+
+// -----
+
+// A kernel of rows that are summed and scanned, of which another one takes the columns' sums.
+// CHECK-LABEL: func.func @main
+// CHECK: call @rows_reduce_addf_divf_tm_scan
+// CHECK: call @reduce_addf
+// CHECK-SAME: inferno.apart = ["@rows_reduce_addf_divf_tm_scan, 16777216 bytes: no rows that a block could keep are those of both"]
+func.func @main(%x: tensor<1024x4096xf32>) -> tensor<4096xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1024x4096xf32>
+  %r = tensor.empty() : tensor<1024xf32>
+  %c = tensor.empty() : tensor<4096xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%r : tensor<1024xf32>) -> tensor<1024xf32>
+  %g = linalg.fill ins(%zero : f32) outs(%c : tensor<4096xf32>) -> tensor<4096xf32>
+  %m = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<1024x4096xf32>) outs(%f : tensor<1024xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %v = arith.addf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<1024xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %m : tensor<1024x4096xf32>, tensor<1024xf32>) outs(%e : tensor<1024x4096xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %v = arith.divf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<1024x4096xf32>
+  %s:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%y : tensor<1024x4096xf32>) outs(%e, %r : tensor<1024x4096xf32>, tensor<1024xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %v = arith.addf %a, %b : f32
+    tm_tensor.yield %v : f32
+  } -> tensor<1024x4096xf32>, tensor<1024xf32>
+  %z = linalg.generic {indexing_maps = [affine_map<(j, i) -> (i, j)>, affine_map<(j, i) -> (j)>], iterator_types = ["parallel", "reduction"]}
+      ins(%s#0 : tensor<1024x4096xf32>) outs(%g : tensor<4096xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %v = arith.addf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<4096xf32>
+  return %z : tensor<4096xf32>
+}

@@ -48,11 +48,13 @@ def _valid(c: RowKernel, s: Rows, own: Rows, target: Target) -> bool:
     same = (s.vector, s.ragged, s.reciprocals, s.approximate) == (own.vector, own.ragged, own.reciprocals, own.approximate)
     if not powers or not same or s.sends != (s.cluster > 1) or not 32 <= s.threads <= 1024 or s.across > s.threads:
         return False
+    if c.scans and not s.held:
+        return False
     if s.cluster > (_PORTABLE if target.capability >= 90 else 1):
         return False
     if (s.cluster > 1 and s.across != s.threads) or s.persistent or s.common or s.resident:
         return False
     if s.held:
-        bits = s.chunks(c) * s.vector * max(8, c.held_bits())
+        bits = s.chunks(c) * (s.vector * max(8, c.held_bits()) + c.scanned_bits)
         return s.kept == 0 and bits <= (_HELD if s.threads <= 512 else _HELD_BY_MANY)
     return s.across == s.threads and 1 <= s.unroll <= 8 and 0 <= s.kept <= s.rounds(c) and s.kept_bytes(c) <= _SHARED
