@@ -36,6 +36,7 @@ from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
+from inferno.capture.strided_writes import write_strided
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
@@ -127,6 +128,7 @@ class Exported:
         graph = _stateless(program)
         replace_restrides(graph)
         read_strided(graph)
+        write_strided(graph)
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program), self.program)
         restore_orders(graph, signature)

@@ -26,6 +26,7 @@ from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.strided_places import read_strided
+from inferno.capture.strided_writes import write_strided
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
@@ -98,6 +99,7 @@ def build_region(
     begin = time.perf_counter()
     replace_restrides(graph)
     read_strided(graph)
+    write_strided(graph)
     generator, eager_run = generator_of(device), None
     if generator is not None and draws(graph, generator):
         eager_run = _in_eager(graph, attributes)
