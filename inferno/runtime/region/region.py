@@ -135,11 +135,11 @@ def build_region(
     if eager_run is not None:
         run = _unless_captured(run, eager_run, generator.is_captured)
     done = tuple(s for step in steps for s in (
-        (step[1].program,) if isinstance(step[0], Part) else (_fallback(n, refused.get(n, _TOO_SMALL)) for n in step)
+        (step[1].program,) if isinstance(step[0], Part) else (fallback_of(n, refused.get(n, _TOO_SMALL)) for n in step)
     ))
     eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) not in BETWEEN]
     eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
-    fallbacks = tuple(_fallback(n, refused[n]) for n in eager)
+    fallbacks = tuple(fallback_of(n, refused[n]) for n in eager)
     made = tuple(segments.values())
     return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made)
 
@@ -288,7 +288,7 @@ def _reason(error: BaseException) -> str:
     return first.rpartition(" is not supported: ")[2]
 
 
-def _fallback(node: Node, reason: str) -> Fallback:
+def fallback_of(node: Node, reason: str) -> Fallback:
     where = user_line(node)
     target = node.target.__name__ if is_drawing(node) or is_philox(node) else str(node.target)
     return Fallback(operation_name(node), target, f"{where[0]}:{where[1]}" if where else "", reason)
