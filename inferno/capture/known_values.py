@@ -56,12 +56,12 @@ def asks_for_values(error: Exception) -> bool:
     return False
 
 
-def known_values(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> "KnownValues | None":
+def known_values(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> "KnownValues":
     """The integers that may decide: arguments by their number among the leaves, and a module's buffers by their name."""
     found: dict[int | str, Tensor] = {i: leaf for i, leaf in enumerate(tree_leaves((args, kwargs))) if _is_few(leaf)}
     buffers = model.named_buffers() if isinstance(model, torch.nn.Module) else ()
     found.update({name: b for name, b in buffers if _is_few(b) and not name.endswith("num_batches_tracked")})
-    return KnownValues(found) if found else None
+    return KnownValues(found)
 
 
 def reads_tokens(program: ExportedProgram, used: Iterable[int | str]) -> bool:

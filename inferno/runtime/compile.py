@@ -174,14 +174,13 @@ def _compile_apart(
         values = known_values(model, args, kwargs)
         return _compile(model, args, kwargs, request, values), values.used
 
-    if asks_for_values(error) and known_values(model, args, kwargs) is not None and not request.dynamic_shapes:
+    if asks_for_values(error) and not request.dynamic_shapes:
         from inferno.runtime.values import ValuesModule
 
         try:
             compiled, used = for_values(model, args, kwargs)
-            if used:
-                names = leaf_names(model, args, kwargs, len(tree_leaves((args, kwargs))))
-                return ValuesModule(model, args, kwargs, compiled, used, names, for_values, by_dynamo)
+            names = leaf_names(model, args, kwargs, len(tree_leaves((args, kwargs))))
+            return ValuesModule(model, args, kwargs, compiled, used, names, for_values, by_dynamo) if used else compiled
         except (CaptureError, UnsupportedOperation) as other:
             log.info("nor for the values of integers: %s", other)
     return by_dynamo(model)

@@ -4,9 +4,11 @@ import copy
 
 import pytest
 import torch
+from checks import assert_right
 from torch import nn
 
 import inferno
+from inferno.runtime.module import CompiledModule
 from inferno.runtime.region.dynamo import DynamoModule
 from inferno.runtime.values import ValuesModule
 
@@ -157,6 +159,14 @@ def test_tokens_that_decide_are_left_to_dynamo():
     compiled = inferno.compile(model, (tokens,), target="cpu")
     assert isinstance(compiled, DynamoModule)
     torch.testing.assert_close(compiled(tokens), model(tokens))
+
+
+def test_values_that_a_model_counts_itself():
+    def model(x):
+        return torch.cat([p.softmax(0) for p in x.split(torch.arange(1, 4).tolist())])
+
+    compiled = assert_right(model, (torch.randn(6, 5),), fallback=True)
+    assert type(compiled) is CompiledModule and len(compiled.programs) == 1
 
 
 def test_what_shares_memory_is_not_known():
