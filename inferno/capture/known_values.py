@@ -15,6 +15,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.export import ExportedProgram
+from torch.fx import Node
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
@@ -23,6 +24,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 MOST_VALUES = 48
 _MOST_COMPUTED = 1 << 16  # elements of what is computed of them
 SIZE_OF_DATA = "depends on the data"  # a size, in the error of a capture
+_RECURRENT = {torch.ops.aten.lstm.input, torch.ops.aten.gru.input, torch.ops.aten.rnn_tanh.input, torch.ops.aten.rnn_relu.input}
+_MOST_STEPS = 256  # of all layers together: an LSTM of 240 compiles in 35 s, and takes as much longer as it is
 # Errors of torch's where it traces, by name.
 _ASKING = {"GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException", "PendingUnbackedSymbolNotFound"}
 _READS = {"item", "tolist", "__int__", "__bool__", "__index__", "__float__", "is_nonzero", "equal", "__contains__"}
@@ -74,6 +77,16 @@ def reads_tokens(program: ExportedProgram, used: Iterable[int | str]) -> bool:
         if node.op == "call_function" and len(node.all_input_nodes) == 1 and node.all_input_nodes[0] in reached:
             reached.add(node)
     return False
+
+
+def unrolls(program: ExportedProgram) -> bool:
+    """Whether the program has recurrent layers of so many steps that it takes longer to compile than its pieces beside them do."""
+    steps = 0
+    for node in program.graph.nodes:
+        if node.target in _RECURRENT and isinstance(node.args[0], Node):
+            x, _, _, _, layers, _, _, both, batch_first = node.args
+            steps += x.meta["val"].shape[1 if batch_first else 0] * layers * (2 if both else 1)
+    return steps > _MOST_STEPS
 
 
 def _is_few(leaf: Any) -> bool:

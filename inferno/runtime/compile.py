@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import export_model
 from inferno.capture.capture import leaf_names
-from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens
+from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.capture.library_grouped import capturing_for
@@ -195,6 +195,8 @@ def _compile_for(
         exported = export_model(model, args, kwargs, request.dynamic_shapes, values)
         if values is not None and reads_tokens(exported.program, values.used):
             raise CaptureError("tokens decide on sizes, and each text would be compiled")
+        if values is not None and unrolls(exported.program):
+            raise CaptureError("recurrent layers of many steps are left beside the pieces")
         key = capture_key(exported, target, {**asdict(options), "tf32": tf32, "features": features()})
         program = recall(key, exported, target) if key else None
         if program is not None:

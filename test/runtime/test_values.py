@@ -169,6 +169,24 @@ def test_values_that_a_model_counts_itself():
     assert type(compiled) is CompiledModule and len(compiled.programs) == 1
 
 
+def test_long_recurrent_layers_are_left_to_dynamo():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.LSTM(4, 4, 2, batch_first=True)
+
+        def forward(self, x, lengths):
+            return self.layer(x[:, : int(lengths.max())])[0].sum(1) if lengths[0] > 1 else x.sum(1)
+
+    model, lengths = Model(), torch.tensor([3, 2])
+    with torch.no_grad():
+        for steps, kind in ((3, ValuesModule), (129, DynamoModule)):
+            x, lengths = torch.randn(2, 129, 4), torch.tensor([steps, 2])
+            compiled = inferno.compile(model, (x, lengths), target="cpu")
+            assert isinstance(compiled, kind)
+            torch.testing.assert_close(compiled(x, lengths), model(x, lengths))
+
+
 def test_what_shares_memory_is_not_known():
     def model(x, lengths):
         sizes = lengths + 0
