@@ -1,5 +1,6 @@
 """From a user's model to the ``torch`` stage: one graph of ATen operations whose parameters are arguments, as text."""
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -29,6 +30,7 @@ from inferno.capture.expand_grouped import expand_grouped
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
+from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.refusal import REFUSED
@@ -36,6 +38,7 @@ from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
+from inferno.capture.strided_writes import write_strided
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
@@ -127,6 +130,7 @@ class Exported:
         graph = _stateless(program)
         replace_restrides(graph)
         read_strided(graph)
+        write_strided(graph)
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program), self.program)
         restore_orders(graph, signature)
@@ -141,7 +145,7 @@ class Exported:
         return with_orders(self._signature(self._inputs(self.program, SymbolTable()), results, outputs, (), views), self.program)
 
     def _inputs(self, program: ExportedProgram, symbols: SymbolTable) -> "_Inputs":
-        names = _leaf_names(self.model, self.args, self.kwargs, program.call_spec.in_spec.num_leaves)
+        names = leaf_names(self.model, self.args, self.kwargs, program.call_spec.in_spec.num_leaves)
         return _inputs(program, self.module, names, symbols)
 
     def _signature(self, inputs: "_Inputs", results: tuple, outputs: tuple, guards: Sequence[str], views: tuple[View, ...] = ()) -> Signature:
@@ -162,8 +166,10 @@ def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynam
 
 
 @one_at_a_time
-def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None) -> Exported:
-    """The first half of ``capture``."""
+def export_model(
+    model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None, values: KnownValues | None = None,
+) -> Exported:
+    """The first half of ``capture``.  ``values``: integers that are told to the model."""
     kwargs = kwargs or {}
     if isinstance(model, ExportedProgram):
         if not args and not kwargs and model.example_inputs:
@@ -173,7 +179,7 @@ def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, 
     _require_strides(model, module, args, kwargs)
     learn_caches((args, kwargs))
     try:
-        program = _export(model, module, args, kwargs, dynamic_shapes)
+        program = _export(model, module, args, kwargs, dynamic_shapes, values)
         return Exported(program, program.call_spec.out_spec, model, module, args, kwargs, dynamic_shapes)
     except CaptureError as error:
         if not met_a_cache(error):
@@ -184,7 +190,7 @@ def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, 
 def _require_strides(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
     """CaptureError for a tensor that is not one block of memory: sparse, or nested."""
     leaves = tree_leaves((tuple(args), kwargs))
-    inputs = zip((f"argument {name}" for name in _leaf_names(model, args, kwargs, len(leaves))), leaves)
+    inputs = zip((f"argument {name}" for name in leaf_names(model, args, kwargs, len(leaves))), leaves)
     for name, value in (*inputs, *module.named_parameters(), *module.named_buffers()):
         if isinstance(value, torch.Tensor) and (value.layout is not torch.strided or value.is_nested):
             kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
@@ -198,13 +204,15 @@ def _export_leaves(model: Any, module: torch.nn.Module, args: tuple, kwargs: dic
     return Exported(program, structures[0], model, module, args, kwargs, dynamic_shapes, leaves_only=True)
 
 
-def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
+def _export(
+    model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any, values: KnownValues | None = None,
+) -> ExportedProgram:
     try:
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
-            with to_trace(module) as traced, without_the_graph_so_far():
+            with to_trace(module) as traced, without_the_graph_so_far(), values.watching(traced) if values else contextlib.nullcontext():
                 program = _trace(traced, args, kwargs, varying)
             if any(map(is_of_jvp, program.graph.nodes)):  # its graph does not run, and leaves the process within a derivative where it stops
                 raise CaptureError("torch.export has no graph of a forward-mode derivative (torch.func.jvp)")
@@ -449,7 +457,7 @@ def _parameters(model: Any) -> inspect.Signature | None:
         return None
 
 
-def _leaf_names(model: Any, args: tuple, kwargs: dict[str, Any], count: int) -> list[str]:
+def leaf_names(model: Any, args: tuple, kwargs: dict[str, Any], count: int) -> list[str]:
     """A name for each leaf of the inputs, as the user would write it: ``x``, ``batch['ids']``."""
     parameters = _parameters(model)
     positional = [p.name for p in parameters.parameters.values() if p.kind.name.startswith("POSITIONAL")] if parameters else []

@@ -23,7 +23,7 @@ def read_strided(graph: Graph) -> None:
         if node.op != "call_function" or node.target is not aten.as_strided.default or node.kwargs or _is_returned(node):
             continue
         base = _made(node.args[0])
-        if base is not None and _is_dense(base.meta["val"]) and _reaches(node.meta["val"], base.meta["val"]):
+        if base is not None and is_dense(base.meta["val"]) and reaches(node.meta["val"], base.meta["val"]):
             with graph.inserting_before(node):
                 node.replace_all_uses_with(_read(base, node))
             graph.erase_node(node)
@@ -46,18 +46,18 @@ def _made(node: Node) -> Node | None:
     return node if node.op == "call_function" and isinstance(value, FakeTensor) else None
 
 
-def _order(value: Tensor) -> list[int]:
+def memory_order(value: Tensor) -> list[int]:
     """The dimensions in their order in memory."""
     return sorted(range(value.dim()), key=lambda i: (value.stride(i), value.shape[i] != 1), reverse=True)
 
 
-def _is_dense(value: Tensor) -> bool:
+def is_dense(value: Tensor) -> bool:
     if any(not isinstance(n, int) for n in (*value.shape, *value.stride(), value.storage_offset())) or value.is_conj() or value.is_neg():
         return False
-    return value.storage_offset() == 0 and value.permute(_order(value)).is_contiguous()
+    return value.storage_offset() == 0 and value.permute(memory_order(value)).is_contiguous()
 
 
-def _reaches(value: Tensor, base: Tensor) -> bool:
+def reaches(value: Tensor, base: Tensor) -> bool:
     """Whether all elements of the view are the base's."""
     numbers = (*value.shape, *value.stride(), value.storage_offset())
     if any(not isinstance(n, int) for n in numbers) or value.dtype != base.dtype or value.is_conj() or value.is_neg() or not value.numel():
@@ -76,7 +76,7 @@ def _read(base: Node, node: Node) -> Node:
             made.meta = {**apart, "val": target(*torch.fx.node.map_arg(args, lambda n: n.meta["val"]), **kwargs)}
         return made
 
-    flat = call(aten.view.default, call(aten.permute.default, base, _order(whole)), [whole.numel()])
+    flat = call(aten.view.default, call(aten.permute.default, base, memory_order(whole)), [whole.numel()])
     ones, places = [1] * value.dim(), None
     for i, (count, step) in enumerate(zip(value.shape, value.stride())):
         if count > 1 and step:

@@ -9,18 +9,21 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from inferno.capture import export_model
+from inferno.capture.capture import leaf_names
+from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.capture.library_grouped import capturing_for
-from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
+from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
 from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target, features, find_device
-from inferno.runtime.face import make_recipe
+from inferno.runtime.face import Face, make_recipe
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.prepared import freeze, shares
@@ -136,9 +139,9 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
     return functools.update_wrapper(Compiled, cls, updated=())
 
 
-def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request) -> CompiledModule:
+def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None = None) -> CompiledModule:
     with collection_paused():
-        compiled = _compile_unchecked(model, args, kwargs, request)
+        compiled = _compile_unchecked(model, args, kwargs, request, values)
     compiled.attach(model, make_recipe(args, kwargs, request.dynamic_shapes, asdict(request.options)))
     if request.options.check and isinstance(compiled, CompiledModule):  # graphs that Dynamo captures are checked one by one
         from inferno.runtime.check.checking import check_first_call
@@ -147,22 +150,53 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
     return compiled
 
 
-def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request) -> CompiledModule:
+def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None) -> CompiledModule:
     device = find_device(model, args, kwargs)
     target = choose_target(request.options.target, device)
     if request.options.tune:
         require_gpus(target)
     with capturing_for(target.hopper):
-        return _compile_for(target, device, model, args, kwargs, request)
+        return _compile_for(target, device, model, args, kwargs, request, values)
+
+
+def _compile_apart(
+    model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, target: Target, device: torch.device, error: InfernoError,
+) -> Face:
+    """A model that is not one graph: for the values of integers that decide on sizes it may be one, else Dynamo captures it in several."""
+    from inferno.runtime.region.dynamo import DynamoModule
+
+    def by_dynamo(model: Any) -> Face:
+        log.info("not one graph, so Dynamo captures it: %s", error)
+        made = DynamoModule(model, args, kwargs, request.options, target, device, str(error))
+        return made.attach(model, make_recipe(args, kwargs, request.dynamic_shapes, asdict(request.options)))
+
+    def for_values(model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[CompiledModule, set]:
+        values = known_values(model, args, kwargs)
+        return _compile(model, args, kwargs, request, values), values.used
+
+    if asks_for_values(error) and not request.dynamic_shapes:
+        from inferno.runtime.values import ValuesModule
+
+        try:
+            compiled, used = for_values(model, args, kwargs)
+            names = leaf_names(model, args, kwargs, len(tree_leaves((args, kwargs))))
+            return ValuesModule(model, args, kwargs, compiled, used, names, for_values, by_dynamo) if used else compiled
+        except (CaptureError, UnsupportedOperation) as other:
+            log.info("nor for the values of integers: %s", other)
+    return by_dynamo(model)
 
 
 def _compile_for(
-    target: Target, device: torch.device, model: Any, args: tuple, kwargs: dict[str, Any], request: _Request,
+    target: Target, device: torch.device, model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None,
 ) -> CompiledModule:
     begin = time.perf_counter()
     options, tf32 = request.options, takes_tf32()
     try:
-        exported = export_model(model, args, kwargs, request.dynamic_shapes)
+        exported = export_model(model, args, kwargs, request.dynamic_shapes, values)
+        if values is not None and reads_tokens(exported.program, values.used):
+            raise CaptureError("tokens decide on sizes, and each text would be compiled")
+        if values is not None and unrolls(exported.program):
+            raise CaptureError("recurrent layers of many steps are left beside the pieces")
         key = capture_key(exported, target, {**asdict(options), "tf32": tf32, "features": features()})
         program = recall(key, exported, target) if key else None
         if program is not None:
@@ -174,12 +208,9 @@ def _compile_for(
         if options.freeze is not False:
             captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
     except (CaptureError, UnsupportedOperation) as error:
-        if not options.fallback or isinstance(model, torch.export.ExportedProgram):
+        if not options.fallback or isinstance(model, torch.export.ExportedProgram) or values is not None:
             raise
-        from inferno.runtime.region.dynamo import DynamoModule
-
-        log.info("not one graph, so Dynamo captures it: %s", error)
-        return DynamoModule(model, args, kwargs, options, target, device, str(error))
+        return _compile_apart(model, args, kwargs, request, target, device, error)
     log.info("captured in %.2f s", time.perf_counter() - begin)
     compiled, failures, generator = None, {}, generator_of(device)
     drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states

@@ -37,6 +37,7 @@ CASES = {
     "signs": (lambda a: (torch.copysign(a, a[:1]), torch.signbit(a), torch.angle(a)), (x,)),
     "distances": (lambda a: (torch.cdist(a, a), torch.dist(a, a + 1)), (x,)),
     "scalars": (lambda a: (a.cumsum(0), a.max(0), a.sort(), a.logsumexp(0)), (torch.tensor(2.0),)),
+    "checks of all": (lambda a: (torch.ops.aten._is_all_true(a > -9), torch.ops.aten._is_any_true(a > 9)), (x,)),
     "all of several": (lambda a: ((a > 0).all((0, 1)), (a > 0).any((0, 1), keepdim=True)), (x,)),
     "diagonal": (lambda a: torch.diagonal_scatter(a, a[:3, 0]), (x,)),
     "copies of views": (lambda a: (torch.view_copy(a, (12,)), torch.permute_copy(a, (1, 0)), torch.unbind_copy(a)), (x,)),

@@ -43,3 +43,17 @@ def test_by_a_number(number):
     else:
         with pytest.raises(ZeroDivisionError):
             compiled(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int32], ids=str)
+def test_numbers_that_tensors_divide(dtype):
+    """Dynamo's graph has the number as the first argument of floor_divide, as I-BERT's activations do."""
+    torch._dynamo.reset()
+    y = torch.tensor([[-3.25, 0.75, 2.0], [7.5, -1.0, 100.0]]).to(dtype)
+    y[y == 0] = 5
+
+    def divided(y):
+        return 7 // y, 7.5 // y, -7.5 // y, 1.0 // y[0, 0], -3 // y
+
+    for ours, eager in zip(torch.compile(divided, backend="inferno")(y), divided(y)):
+        assert ours.dtype == eager.dtype and torch.equal(ours, eager)

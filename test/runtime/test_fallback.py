@@ -267,6 +267,35 @@ def test_a_recurrent_layer_that_is_not_in_one_graph():
     torch.testing.assert_close(mine, theirs)
 
 
+class Potential(nn.Module):
+    """An energy of distances, and the forces, which are its gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 8), nn.SiLU(), nn.Linear(8, 1))
+
+    def forward(self, places, pairs):
+        with torch.enable_grad():
+            places = places.detach().requires_grad_()
+            distances = (places[pairs[0]] - places[pairs[1]]).norm(dim=-1, keepdim=True)
+            energy = self.layers(torch.exp(-((distances - torch.linspace(0, 3, 6)) ** 2))).sum()
+            return energy, -torch.autograd.grad(energy, places, create_graph=True)[0]
+
+
+def test_gradients_that_a_model_takes_itself():
+    torch._dynamo.reset()
+    model, places, pairs = Potential(), torch.randn(5, 3), torch.combinations(torch.arange(5)).T.contiguous()
+    fast = inferno.compile(model, (places, pairs), target="cpu")
+    assert isinstance(fast, DynamoModule)
+    before = torch._dynamo.config.trace_autograd_ops
+    for ours, eager in zip(fast(places, pairs), model(places, pairs)):
+        torch.testing.assert_close(ours, eager)
+    assert len(fast.programs) == 1 and not fast.fallbacks  # energy and forces are one graph
+    (mine,), (theirs,) = (torch.autograd.grad((f(places, pairs)[1] ** 2).sum(), [model.layers[0].weight]) for f in (fast, model))
+    torch.testing.assert_close(mine, theirs)
+    assert torch._dynamo.config.trace_autograd_ops == before
+
+
 def test_what_a_checkpoint_draws():
     """A checkpoint's random operations return tuples in tuples: the generator's state, and what they made."""
     torch._dynamo.reset()

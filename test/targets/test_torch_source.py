@@ -57,6 +57,20 @@ WRITTEN = {
           } -> tensor<10xf32>
           return %0, %1, %2, %3 : tensor<7x5xf32>, tensor<3x4xf32>, tensor<5xf32>, tensor<10xf32>
         }""",
+    "a loop over the second dimension, behind which bits are made": """
+        func.func @main(%x: tensor<3x4xf32>, %start: tensor<3xf32>, %bits: tensor<3xi1>) -> (tensor<3xf32>, tensor<3xi1>, tensor<3xi1>) {
+          %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}
+              ins(%x : tensor<3x4xf32>) outs(%start : tensor<3xf32>) {
+          ^bb0(%a: f32, %o: f32):
+            %p = arith.mulf %a, %o : f32
+            %s = arith.addf %p, %a : f32
+            linalg.yield %s : f32
+          } -> tensor<3xf32>
+          %true = arith.constant true
+          %e = tensor.empty() : tensor<3xi1>
+          %1 = linalg.fill ins(%true : i1) outs(%e : tensor<3xi1>) -> tensor<3xi1>
+          return %0, %1, %bits : tensor<3xf32>, tensor<3xi1>, tensor<3xi1>
+        }""",
     "a reduction that starts from a tensor, and one that only a loop computes": """
         func.func @main(%x: tensor<4x6xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
           %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}

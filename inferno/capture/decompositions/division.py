@@ -43,9 +43,12 @@ def floor_divide_integers(x: Tensor, y: Tensor) -> Tensor:
     return torch.where((rest != 0) & ((rest < 0) != (y < 0)), quotient - 1, quotient).to(dtype)
 
 
-def divide(x: Tensor, y: Tensor, *, rounding_mode: str | None = None) -> Tensor:
+def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     if not isinstance(y, Tensor):
         return divide_scalar(x, y, rounding_mode=rounding_mode)
+    if not isinstance(x, Tensor):  # 1.0 // y, as autograd has it
+        found = divide(_full(y, x), y, rounding_mode=rounding_mode)
+        return found if found is NotImplemented else found.to(torch.result_type(x, y))
     if rounding_mode != "floor" or x.is_complex() or y.is_complex():
         return NotImplemented
     if _is_float(x, y):

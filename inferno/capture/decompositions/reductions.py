@@ -169,6 +169,8 @@ TABLE = {
     aten._pdist_forward.default: pdist,
     aten.all.dims: all_dims,
     aten.any.dims: any_dims,
+    aten._is_all_true.default: lambda x: x.all(),
+    aten._is_any_true.default: lambda x: x.any(),
     aten.dist.default: dist,
     aten.logsumexp.default: logsumexp,
     aten.max.dim: max_dim,

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.attention_by_hand import join_attention
@@ -24,10 +24,11 @@ from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.expand_attention import expand_attention
 from inferno.capture.host_numbers import place_attributes
+from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.trained_attention import trained_attention
-from inferno.errors import InfernoError, OptionError
+from inferno.errors import InfernoError, OptionError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
@@ -36,7 +37,7 @@ from inferno.runtime.device import choose_target
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
 from inferno.runtime.region.graphs import make_graph
-from inferno.runtime.region.region import Region, build_region
+from inferno.runtime.region.region import Region, build_region, fallback_of
 from inferno.runtime.check.region_check import check_region
 from inferno.tf32 import takes_tf32
 
@@ -64,12 +65,17 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
     _replace_functions(graph)
+    sets = [n for n in graph.graph.nodes if sets_data(n)]
+    for node in sets:
+        if not sets_as_it_lies(node):
+            return _run_as_it_is(graph, node, options, regions)
     compiler = aot_autograd(
         fw_compiler=functools.partial(_compile, options, regions, "forward"),
         bw_compiler=functools.partial(_compile, options, regions, "backward"),
         inference_compiler=functools.partial(_compile, options, regions, "inference"),
         decompositions=table(),
         partition_fn=partition_training,
+        keep_inference_input_mutations=bool(sets),  # it knows no other way to give a tensor another's memory
     )
     # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
@@ -78,6 +84,20 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
         compiled = compiler(graph, inputs)
     torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return compiled
+
+
+def _run_as_it_is(graph: GraphModule, node: Node, options: Options, regions: list[tuple[str, Region]]) -> Callable:
+    """The graph in eager, for the sake of one operation."""
+    reason = "it gives a tensor memory in which it lies otherwise, and all of its graph runs beside it"
+    if not options.fallback:
+        raise UnsupportedOperation(f"torch.Tensor.set_ is not supported: {reason}")
+    fallback = fallback_of(node, reason)
+    log.info("%s", fallback)
+    stats.add(graphs=1, fallbacks=1)
+    regions.append(("eager", Region(graph, "", (), (fallback,), 0.0, _device(graph), (fallback,), (0, 0))))
+    run = lambda *inputs: graph(*inputs)  # noqa: E731 (a module is no function that remembers its graph)
+    run.inferno_graph = make_graph(regions, [])
+    return run
 
 
 def _overlaps(value: Any) -> bool:
@@ -213,6 +233,7 @@ def _replace_functions(graph: GraphModule) -> None:
         if not isinstance(module, GraphModule):
             continue
         join_attention(module.graph)
+        drop_own_data(module.graph)
         for node in module.graph.nodes:
             if node.op == "call_function":
                 node.target = _REPLACED.get(node.target, node.target)

@@ -26,6 +26,7 @@ from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.strided_places import read_strided
+from inferno.capture.strided_writes import write_strided
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
@@ -98,6 +99,7 @@ def build_region(
     begin = time.perf_counter()
     replace_restrides(graph)
     read_strided(graph)
+    write_strided(graph)
     generator, eager_run = generator_of(device), None
     if generator is not None and draws(graph, generator):
         eager_run = _in_eager(graph, attributes)
@@ -133,11 +135,11 @@ def build_region(
     if eager_run is not None:
         run = _unless_captured(run, eager_run, generator.is_captured)
     done = tuple(s for step in steps for s in (
-        (step[1].program,) if isinstance(step[0], Part) else (_fallback(n, refused.get(n, _TOO_SMALL)) for n in step)
+        (step[1].program,) if isinstance(step[0], Part) else (fallback_of(n, refused.get(n, _TOO_SMALL)) for n in step)
     ))
     eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) not in BETWEEN]
     eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
-    fallbacks = tuple(_fallback(n, refused[n]) for n in eager)
+    fallbacks = tuple(fallback_of(n, refused[n]) for n in eager)
     made = tuple(segments.values())
     return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made)
 
@@ -286,7 +288,7 @@ def _reason(error: BaseException) -> str:
     return first.rpartition(" is not supported: ")[2]
 
 
-def _fallback(node: Node, reason: str) -> Fallback:
+def fallback_of(node: Node, reason: str) -> Fallback:
     where = user_line(node)
     target = node.target.__name__ if is_drawing(node) or is_philox(node) else str(node.target)
     return Fallback(operation_name(node), target, f"{where[0]}:{where[1]}" if where else "", reason)

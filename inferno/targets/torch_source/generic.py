@@ -228,7 +228,7 @@ class Generic:
             over = permute(old, [order.index(d) for d in self.parallel])
             lines.add(f"{name} = {over.text}")
             accumulators.append(name)
-        steps = {d: f"i{d}" for d in self.reductions}
+        steps = {d: f"step{d}" for d in self.reductions}  # i1, i8 and so on are dtypes
         outer = lines.indent
         for d in self.reductions:
             lines.add(f"for {steps[d]} in range({self.sizes[d]}):")
