@@ -32,13 +32,13 @@ def test_cases(name):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("model, dtype", [(twice, torch.float32), (top_p, bf16), (twice, torch.float64)])
+@pytest.mark.parametrize("model, dtype", [(twice, torch.float32), (top_p, bf16), (twice, torch.float16)])
 def test_schedules(model, dtype, schedule):
     torch.manual_seed(0)
-    right(model, (torch.randn(700, 520, device="cuda").to(dtype),), schedule)
+    right(model, (torch.randn(700, 264, device="cuda").to(dtype),), schedule)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, bf16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, bf16])
 @pytest.mark.parametrize("rows, columns", [
     (100000, 8), (56422, 43), (20000, 512), (20000, 1001), (4096, 8192), (1341, 2706), (3, 9001), (600, 20000), (4, 32000), (130, 50257), (5, 152064),
 ])
