@@ -9,7 +9,7 @@ another value reads, which may have come from memory: of a number that was kept 
 """
 
 from inferno.mlir import arith, ir, owner, users, walk
-from inferno.passes.contraction import parse_fused
+from inferno.passes.contraction import is_sum_of_products
 
 ROUNDS = "inferno.rounds"
 _NARROW = ("bf16", "f16")
@@ -20,9 +20,9 @@ _SKIP = {"arith.constant", "arith.bitcast", "arith.truncf", "arith.extf", "linal
 
 
 def widen_arithmetic(module: ir.Module) -> None:
-    """Rewrite the body of every generic that computes in a 16-bit float; fused contractions were made of widened bodies."""
+    """Rewrite the body of every generic that computes in a 16-bit float, but for plain sums of products: what these are has a type of its own."""
     for op in walk(module.operation, "linalg.generic"):
-        if parse_fused(op) is None:
+        if not is_sum_of_products(op):
             _widen(op)
 
 

@@ -101,6 +101,9 @@ CASES = {
     "shared_scale": (shared_scale, lambda: (normal(6, 10), normal(6, 10)), 2),
     "sum_of_squares": (lambda x, y: ((x - y) ** 2).sum(-1), lambda: (normal(6, 300), normal(6, 300)), 1),
     "dot_of_casts": (lambda x, y: (x.float() * y.float()).sum(-1), lambda: (normal(6, 300, dtype=bf16), normal(6, 300, dtype=bf16)), 1),
+    # What is summed is computed in 32 bits, also where it looks like a product: x times the half of 1 + erf(x).
+    "sum_of_gelu": (lambda x: F.gelu(x - 4).sum(-1), lambda: (normal(6, 300, dtype=bf16),), None),
+    "sum_of_products_of_functions": (lambda x, y: (torch.sigmoid(x - 6) * y.exp()).sum(0), lambda: (normal(6, 30, dtype=f16), normal(6, 30, dtype=f16)), None),
     "transposed_chain": (lambda x, y: (torch.exp(x).transpose(1, 2) * y).contiguous(), lambda: (normal(2, 5, 7), normal(2, 7, 5)), 1),
     # What a convolution reads is computed once, not once for each feature and window.
     "convolutions": (
