@@ -102,6 +102,7 @@ def behind(q, k, v):
     return sdpa(q, k, v, attn_mask=(j <= i) & (i - j < 50))
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("function, more, schedule", [
     (by_hand, [torch.arange(130) % 3 == 0], few()),
     (by_hand, [torch.rand(1, 2, 4, 130) < 0.4], few(16, splits=2)),
@@ -153,6 +154,7 @@ def test_sizes_that_vary():
         assert_close_to_float64(model(*args), sdpa, args)
 
 
+@pytest.mark.covering(most=2)
 # What is emitted.
 
 @pytest.mark.parametrize("queries, size, schedule", [
@@ -206,6 +208,7 @@ def assert_others(schedule, tiling):
     assert not schedule.warp_rows and tiling.whole is None
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("batch, of, shared, queries, keys, size, rows", [
     (4, 32, 32, 1, 4096, 128, 8), (1, 8, 8, 1, 512, 64, 8), (8, 32, 8, 4, 4096, 128, 16), (1, 8, 8, 16, 32768, 128, 16), (2, 8, 8, 1, 8192, 256, 8),
     (8, 12, 12, 32, 32, 64, 0), (2, 8, 8, 512, 512, 128, 0),

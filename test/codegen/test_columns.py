@@ -114,6 +114,7 @@ def test_few_points_have_more_rows_side_by_side(points, across):
         assert f'across = {across} : i64, cluster = 1 : i64, generator = "columns"' in str(module)
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("shape, channels_first, expected", [
     ((4, 19, 256, 512), False, "across = 16 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 5"),
     ((1, 19, 256, 512), False, "across = 32 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 256 : i64, unroll = 3"),

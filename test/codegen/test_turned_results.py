@@ -36,6 +36,7 @@ def beside_its_own(x, y, z):
     return (torch.softmax(x, 0) + x.sum(1, keepdim=True)).t().contiguous()
 
 
+@pytest.mark.covering(most=8)
 @pytest.mark.parametrize("program", [softmax, chosen, middle, two_results, beside_its_own])
 @pytest.mark.parametrize("shape", [(4, 48), (46, 44), (130, 12)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
