@@ -78,6 +78,7 @@ def test_right(name):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_on_a_gpu(name):
     inferno.compile(*WHOLE[name], target="sm_90a", fallback=False)

@@ -56,6 +56,7 @@ CUTS = [  # queries, keys, columns, heads of keys, schedule
 ]
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("queries, keys, size, shared, schedule", CUTS)
 def test_cut_by_the_kernel(queries, keys, size, shared, schedule):
     def model(q, k, v):
@@ -131,6 +132,7 @@ def test_registers():
     assert built.resources is None or built.resources.spills <= 128  # (some addresses wait in memory for the end of a tile)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("size, schedule", [(128, exact(1, 32, 2, cut=True)), (64, exact(2, 80, 2, cut=True)), (64, exact(1, 32, 2, cut=True, resident=2))])
 def test_registers_of_what_cuts(size, schedule):
     built = build(kernel_of(causal, heads(1024, 1024, size, dtype=torch.float32)), "attention", schedule)

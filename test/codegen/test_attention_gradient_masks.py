@@ -61,7 +61,7 @@ FORMS = {
 }
 
 
-@pytest.mark.covering(most=5)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", FORMS)
 def test_numbers(name):
     """Of numbers of queries and keys that no tile, block or line divides: what is behind the last ones is none of them."""
@@ -124,7 +124,7 @@ def texts(sizes, mask, passes=PASSES) -> list[str]:
         return [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}" for k in made]
 
 
-@pytest.mark.covering(most=4)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("mask, brought", [
     (torch.zeros(200, 272).bfloat16(), "2"), (torch.zeros(2, 4, 200, 272).bfloat16(), "2"), (torch.zeros(200, 268).bfloat16(), ""),
     (torch.zeros(2, 1, 1, 272).bfloat16(), ""), (torch.ones(200, 272, dtype=torch.bool), "1"), (torch.ones(200, 264, dtype=torch.bool), ""),
@@ -180,7 +180,7 @@ def test_matrices():
         assembled(built)
 
 
-@pytest.mark.covering(most=2)
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.float32])
 @pytest.mark.parametrize("columns, width", [(64, 64), (96, 96), (128, 128), (128, 64)])
 def test_no_schedule_spills(dtype, columns, width):

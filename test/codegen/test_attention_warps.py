@@ -62,7 +62,7 @@ CASES = [  # queries, keys, columns, columns of values, heads, of keys, schedule
 ]
 
 
-@pytest.mark.covering(most=8)
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("queries, keys, size, width, of, shared, schedule", CASES)
 def test_as_exact_as_eager(queries, keys, size, width, of, shared, schedule):
     right(grouped, normal(queries, keys, size, width, of, shared), schedule, early=queries % 2 == 0)

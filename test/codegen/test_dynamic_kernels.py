@@ -94,7 +94,7 @@ def test_what_follows_a_sum_of_any_length_is_part_of_it(name):
     assert simulated.program.gpu.count('"inferno.launch"') == 1
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("length", COMPILED_FOR)
 @pytest.mark.parametrize("name", LONG)
 def test_sums_are_as_exact_however_long_the_call_makes_them(name, length):

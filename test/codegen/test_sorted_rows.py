@@ -178,6 +178,7 @@ def gradients(rows, shape, dtype):
     return model
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("rows, shape, dtype, some", [
     (30522, (16, 1024, 768), torch.float32, 256), (30522, (16, 1024, 768), BF16, 256), (50000, (2, 512, 768), BF16, 256), (512, (16384, 1024), F16, 512),
 ])

@@ -100,7 +100,7 @@ def layer(x, w, bias, added):
     return torch.relu(torch.nn.functional.linear(x, w, bias) + added)
 
 
-@pytest.mark.covering(most=4)
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("m, n, k, schedule", [
     (200, 160, 520, spread(128, 64, 2)), (130, 100, 520, spread(128, 128, 2, sends=True)), (70, 33, 700, spread(64, 64, 2, 1, sends=True)),
@@ -136,7 +136,7 @@ def test_blocks_send_sums(schedule, layout):
     assert built.count(r"barrier\.cluster\.arrive") == 1 + (not schedule.sends) * 3
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule", [
     parts(128, 128, 2, stages=6), parts(128, 128, 2, stages=6, cluster=2), parts(128, 256, 3, cluster=2, across=True, lead=8), parts(256, 128, 4),

@@ -45,6 +45,7 @@ def test_by_a_number(number):
             compiled(x)
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int32], ids=str)
 def test_numbers_that_tensors_divide(dtype):
     """Dynamo's graph has the number as the first argument of floor_divide, as I-BERT's activations do."""

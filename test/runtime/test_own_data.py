@@ -37,6 +37,7 @@ def turn(linear, mask):
     linear.weight.data = linear.weight.data.t_()
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("trained", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("write, whole", [(multiply, True), (clamp, True), (give, False), (turn, False)])
 def test_a_parameter_that_is_written_to(write, whole, trained):

@@ -12,7 +12,7 @@ from benchmarks.zoo import ZOO, library_of, shard
 SLICE = ("deberta-v2", "mixtral", "mamba", "unet", "lstm")
 
 
-@pytest.mark.covering(most=2)
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", SLICE)
 def test_models_are_right_and_whole(name):
     if library_of(name) != "torch":
