@@ -1,15 +1,12 @@
 """Attention in float32 by products of bf16 pieces: as exact as eager by the simulator, which cuts sums off as the tensor core does."""
 
-from dataclasses import replace
-
 import pytest
 import torch
-from attention_program import simulate
+from attention_program import share_two_multiprocessors, simulate
 from checks import assert_close_to_float64
 from kernels import build
 from test_attention import TARGET, causal, heads, kernel_of
 
-from inferno.codegen.attention import Emitter
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import choose
@@ -71,14 +68,7 @@ def test_cut_by_the_kernel(queries, keys, size, shared, schedule):
 ])
 def test_several_tiles_of_what_cuts(monkeypatch, queries, keys, size, heads_, schedule):
     """By as many blocks as two multiprocessors have."""
-    begin = Emitter.__post_init__
-
-    def with_two(self):
-        self.target = replace(self.target, multiprocessors=2)
-        begin(self)
-        assert isinstance(self.tiles, int) and self.tiles > self.workers
-
-    monkeypatch.setattr(Emitter, "__post_init__", with_two)
+    share_two_multiprocessors(monkeypatch)
     args = normal(queries, keys, size, of=heads_, shared=heads_)
     assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, schedule), F.scaled_dot_product_attention, args)
 

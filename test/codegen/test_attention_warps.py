@@ -1,12 +1,10 @@
 """Attention of few float32 queries, whose warps have keys of their own: numbers on the simulator, which cuts sums off as the tensor core does, the structure
 of what is emitted, that ptxas takes it without spills, and where it is chosen."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from attention_cases import with_sinks
-from attention_program import simulate, simulated
+from attention_program import share_two_multiprocessors, simulate, simulated
 from checks import assert_close_to_float64
 from kernels import build, check_arrivals
 from test_attention import TARGET, heads, kernel_of
@@ -14,7 +12,6 @@ from torch.export import Dim
 from universal_program import _fuse
 
 from inferno.capture import capture
-from inferno.codegen.attention import Emitter
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
@@ -76,14 +73,7 @@ def test_errors_do_not_grow_with_the_blocks(shares):
 @pytest.mark.parametrize("queries, shared", [(1, 3), (5, 3)])
 def test_several_tiles(monkeypatch, queries, shared):
     """Of two multiprocessors, whose next tile's keys come while the one in front is added up."""
-    begin = Emitter.__post_init__
-
-    def with_two(self):
-        self.target = replace(self.target, multiprocessors=2)
-        begin(self)
-        assert isinstance(self.tiles, int) and self.tiles > self.workers
-
-    monkeypatch.setattr(Emitter, "__post_init__", with_two)
+    share_two_multiprocessors(monkeypatch)
     right(grouped, normal(queries, 70, 24, of=3, shared=shared, batch=2), few(order="static"), early=queries == 5)
 
 
