@@ -7,7 +7,7 @@ Exponentials are powers of 2: ``2^(c s - c m)`` takes one fused multiply-add and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, log
+from math import ceil, inf, log, log2
 
 from inferno.codegen.elements import join
 from inferno.codegen.nvvm_builder import Words, operation
@@ -30,16 +30,28 @@ class State:
 
 
 @dataclass(frozen=True)
+class Base:
+    """What a row's weights are made with: the largest score, or its product with -``factor``."""
+
+    value: ir.Value
+    factor: ir.Value
+
+
+_COARSE = 2.0**30
+"""Products of scores that are as large lie 64 and more apart, or are the same: weights are 1 or none.  A product is rounded by as much, and so would be
+what is to be 2^0: twice as large ones would make it infinite.  With a power of 2 as the factor no product is rounded."""
+
+
+@dataclass(frozen=True)
 class Softmax:
     """``factor``: what scores are to be multiplied by, for a power of 2 instead of e; positive.  ``large``: scores may be as large as what
     stands for -inf in masks that are added, whose products are no numbers, or far from each other's: then differences are multiplied.
-    ``halves``: of the rows of a thread those that are any; the other's weights are 0.  ``exact``: as float32 is."""
+    ``halves``: of the rows of a thread those that are any; the other's weights are 0."""
 
     words: Words
     factor: float
     large: bool
     halves: Sequence[int] = HALVES
-    exact: bool = False
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -84,26 +96,31 @@ class Softmax:
             found.append(inverse)
         return found
 
-    def base(self, most: ir.Value) -> ir.Value:
+    def base(self, most: ir.Value) -> Base:
         """Of a row whose largest score is ``most``: what ``weight`` takes."""
         # Of a row without a key so far every score is -inf, and so its difference to the largest one would be NaN.
         nothing = arith.cmpf(arith.CmpFPredicate.OEQ, most, number(-inf))
         most = arith.select(nothing, number(0.0), most)
-        return most if self.large else arith.mulf(most, number(-self.factor))
+        if self.large:
+            return Base(most, number(self.factor))
+        size = operation("math.absf", [most.type], [most])
+        coarse = arith.cmpf(arith.CmpFPredicate.OGE, size, number(_COARSE / self.factor))
+        factor = arith.select(coarse, number(2.0 ** ceil(log2(self.factor))), number(self.factor))
+        return Base(arith.mulf(most, arith.negf(factor)), factor)
 
-    def weight(self, score: ir.Value, base: ir.Value) -> ir.Value:
+    def weight(self, score: ir.Value, base: Base) -> ir.Value:
         """Of a score beside the largest one, which has 1."""
         if self.large:
-            return power_of_two(arith.mulf(arith.subf(score, base), number(self.factor)))
-        return power_of_two(fma(score, number(self.factor), base))
+            return power_of_two(arith.mulf(arith.subf(score, base.value), base.factor))
+        return power_of_two(fma(score, base.factor, base.value))
 
-    def decay(self, largest: ir.Value, base: ir.Value) -> ir.Value:
-        """The weight of what was the largest score so far; if ``exact`` it is 1 where it still is."""
-        if self.large or not self.exact:
+    def decay(self, largest: ir.Value, base: Base) -> ir.Value:
+        """The weight of what was the largest score so far: 1 where it still is."""
+        if self.large:
             return self.weight(largest, base)
         # ``weight`` is by what a base was rounded beside 1, and that once for each block: of float32, 4x32x4096x128 of one query, by 32 blocks
-        # that follow each other the error was 1.8e-6 and by 64 3.4e-6, eager's 4.6e-7.  (Beside bf16 weights it is nothing.)
-        return power_of_two(arith.subf(base, arith.mulf(largest, number(-self.factor))))
+        # that follow each other the error was 1.8e-6 and by 64 3.4e-6, eager's 4.6e-7.
+        return power_of_two(arith.subf(base.value, arith.mulf(largest, arith.negf(base.factor))))
 
     def in_row(self, value: ir.Value, combine: Callable) -> ir.Value:
         """Of the four threads that share a row."""
