@@ -124,9 +124,9 @@ def test_what_is_no_number():
     right(F.scaled_dot_product_attention, (q, k, v))
 
 
-@pytest.mark.parametrize("dtype, queries", [(torch.bfloat16, 300), (torch.float32, 300), (torch.float32, 1)])
-def test_large_scores(dtype, queries):
-    q, k, v = heads(queries, 400, 64, dtype=dtype)
+@pytest.mark.parametrize("queries", [300, 1])
+def test_large_scores(queries):
+    q, k, v = heads(queries, 400, 64, dtype=torch.float32)
     right(F.scaled_dot_product_attention, (q * 1e5, torch.cat((k[:, :, :200],) * 2, 2) * 1e5, v))
 
 
