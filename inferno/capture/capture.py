@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path, tree_leaves
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
+from inferno.capture.autocast import State
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.complex_numbers import split_complex
 from inferno.capture.decompose import Decomposed, decompose_kinds, describe
@@ -168,8 +169,9 @@ def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynam
 @one_at_a_time
 def export_model(
     model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None, values: KnownValues | None = None,
+    autocast: State = (),
 ) -> Exported:
-    """The first half of ``capture``.  ``values``: integers that are told to the model."""
+    """The first half of ``capture``.  ``values``: integers that are told to the model; ``autocast``: what it runs within."""
     kwargs = kwargs or {}
     if isinstance(model, ExportedProgram):
         if not args and not kwargs and model.example_inputs:
@@ -179,12 +181,12 @@ def export_model(
     _require_strides(model, module, args, kwargs)
     learn_caches((args, kwargs))
     try:
-        program = _export(model, module, args, kwargs, dynamic_shapes, values)
+        program = _export(model, module, args, kwargs, dynamic_shapes, values, autocast)
         return Exported(program, program.call_spec.out_spec, model, module, args, kwargs, dynamic_shapes)
     except CaptureError as error:
         if not met_a_cache(error):
             raise
-    return _export_leaves(model, module, args, kwargs, dynamic_shapes)
+    return _export_leaves(model, module, args, kwargs, dynamic_shapes, autocast)
 
 
 def _require_strides(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -197,22 +199,25 @@ def _require_strides(model: Any, module: torch.nn.Module, args: tuple, kwargs: d
             raise CaptureError(f"{name} is a {kind} tensor, which has no strides to read it by: pass a dense one (to_dense(), or padded)")
 
 
-def _export_leaves(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> Exported:
+def _export_leaves(
+    model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any, autocast: State,
+) -> Exported:
     """The model as one that returns the leaves of its output alone."""
     shallow, structures = returning_leaves(module)
-    program = _export(model, shallow, args, kwargs, dynamic_shapes)
+    program = _export(model, shallow, args, kwargs, dynamic_shapes, autocast=autocast)
     return Exported(program, structures[0], model, module, args, kwargs, dynamic_shapes, leaves_only=True)
 
 
 def _export(
     model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any, values: KnownValues | None = None,
+    autocast: State = (),
 ) -> ExportedProgram:
     try:
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
-            with to_trace(module) as traced, without_the_graph_so_far(), values.watching(traced) if values else contextlib.nullcontext():
+            with to_trace(module, autocast) as traced, without_the_graph_so_far(), values.watching(traced) if values else contextlib.nullcontext():
                 program = _trace(traced, args, kwargs, varying)
             if any(map(is_of_jvp, program.graph.nodes)):  # its graph does not run, and leaves the process within a derivative where it stops
                 raise CaptureError("torch.export has no graph of a forward-mode derivative (torch.func.jvp)")

@@ -13,6 +13,7 @@ import logging
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -20,6 +21,7 @@ from torch.fx import traceback
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
+from inferno.capture.autocast import State, within
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
@@ -45,19 +47,25 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextlib.contextmanager
-def to_trace(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+def to_trace(module: torch.nn.Module, autocast: State = ()) -> Iterator[torch.nn.Module]:
     """A module to export: it shares everything with ``module`` but the forward hooks that this has itself, which run at every call:
-    they are Python, not the model's."""
+    they are Python, not the model's.  It runs with ``autocast``."""
     bare = object.__new__(type(module))
     bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in _HOOKS})
     mode = _Shortcuts()
+    casts: list[ExitStack] = []
     bare.register_forward_pre_hook(lambda *_: mode.__enter__() and None)  # here, since the innermost mode is asked first
+    if autocast:
+        bare.register_forward_pre_hook(lambda *_: casts.append(within(autocast)))
+        bare.register_forward_hook(lambda *_: casts.pop().close(), always_call=True)
     bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
     depth = _depth()
     try:
         with traceback.preserve_node_meta(), _use_lazy_graph_module(True):
             yield bare
     finally:
+        while casts:
+            casts.pop().close()
         while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it
             torch.overrides._pop_mode()
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from inferno.capture import export_model
+from inferno.capture import autocast, export_model
 from inferno.capture.capture import leaf_names
 from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import preferences, refusals
@@ -140,8 +140,11 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
 
 
 def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None = None) -> CompiledModule:
-    with collection_paused():
-        compiled = _compile_unchecked(model, args, kwargs, request, values)
+    state = autocast.around()
+    with collection_paused(), autocast.outside(state):
+        compiled = _compile_unchecked(model, args, kwargs, request, values, state)
+    if isinstance(compiled, CompiledModule):
+        compiled.hold_for(state)
     compiled.attach(model, make_recipe(args, kwargs, request.dynamic_shapes, asdict(request.options)))
     if request.options.check and isinstance(compiled, CompiledModule):  # graphs that Dynamo captures are checked one by one
         from inferno.runtime.check.checking import check_first_call
@@ -150,13 +153,15 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request,
     return compiled
 
 
-def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None) -> CompiledModule:
+def _compile_unchecked(
+    model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None, state: autocast.State,
+) -> CompiledModule:
     device = find_device(model, args, kwargs)
     target = choose_target(request.options.target, device)
     if request.options.tune:
         require_gpus(target)
     with capturing_for(target.hopper):
-        return _compile_for(target, device, model, args, kwargs, request, values)
+        return _compile_for(target, device, model, args, kwargs, request, values, state)
 
 
 def _compile_apart(
@@ -188,11 +193,12 @@ def _compile_apart(
 
 def _compile_for(
     target: Target, device: torch.device, model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None,
+    state: autocast.State,
 ) -> CompiledModule:
     begin = time.perf_counter()
     options, tf32 = request.options, takes_tf32()
     try:
-        exported = export_model(model, args, kwargs, request.dynamic_shapes, values)
+        exported = export_model(model, args, kwargs, request.dynamic_shapes, values, state)
         if values is not None and reads_tokens(exported.program, values.used):
             raise CaptureError("tokens decide on sizes, and each text would be compiled")
         if values is not None and unrolls(exported.program):

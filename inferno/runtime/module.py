@@ -1,16 +1,17 @@
 """The compiled module: what a user calls, prints and asks."""
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from inferno.capture import Argument
+from inferno.capture import Argument, autocast
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
-from inferno.runtime.face import Face, rebind
+from inferno.runtime.face import Face, compile_again, rebind
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.call.transforms import in_memory, run_model, why_eager
 from inferno.runtime.plan.in_place import write_in_place
@@ -21,6 +22,9 @@ from inferno.runtime.program import Program
 from inferno.runtime.call.sizes import SizeCheck, expected_shape
 from inferno.target import Target
 
+log = logging.getLogger(__name__)
+
+
 class CompiledModule(Face):
     """A compiled model.  Call it like the model; ``ir(stage)`` prints it at any stage, ``explain()`` says what became of it.
 
@@ -28,6 +32,7 @@ class CompiledModule(Face):
     """
 
     _regions: tuple = ()  # none where there is one program and nothing else
+    _autocast: autocast.State = ()  # what it was compiled within
 
     def __init__(self, program: Program, device: torch.device, seconds: float, interpret: bool = False, cuda_graphs: bool = False) -> None:
         """``interpret``: the plan is run without a compiler; ``cuda_graphs``: as CUDA graphs (see ``GpuExecutable``)."""
@@ -54,6 +59,7 @@ class CompiledModule(Face):
         ]
         self._check_sizes = SizeCheck(signature) if any(shape is None for shape, *_ in self._expected) else None
         self._finish = Finish(signature, executable) if executable else None
+        self._elsewhere: dict[autocast.State, Face] = {}
         self._arity, self._names = signature.simple_arity, signature.simple_names
         self._fast = None
 
@@ -81,6 +87,7 @@ class CompiledModule(Face):
         if len(self.programs) == 1 and self.programs[0] is self.program:
             copied.programs = (program,)
             copied._fast = _fast_call(copied)
+        copied.hold_for(self._autocast)
         return copied.attach(model, self._recipe)
 
     def _call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -90,9 +97,37 @@ class CompiledModule(Face):
                 f"compiled for {self.program.target.name}, which is not what {self.device} is; "
                 f"ir() and explain() work, calls need that machine"
             )
-        signature, device = self.program.signature, self.device
         if (reason := why_eager()) is not None:
             return run_model(self, reason, args, kwargs)
+        state = autocast.around()
+        if not state and not self._autocast:
+            return self._call_plain(args, kwargs)
+        if state != self._autocast and self._recipe is not None and not isinstance(self._model, torch.export.ExportedProgram):
+            return self._call_within(state, args, kwargs)
+        with autocast.outside(state):
+            return self._call_plain(args, kwargs)
+
+    def hold_for(self, state: autocast.State) -> None:
+        """Calls within ``state`` of autocast are its own; for others the model is compiled once more."""
+        self._autocast = state
+        if state:
+            self._fast = None
+
+    def _call_within(self, state: autocast.State, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of the model compiled for another state of autocast than this."""
+        if state not in self._elsewhere:
+            log.info("compiled again: it is called within %s, and was compiled within %s", *map(autocast.describe, (state, self._autocast)))
+            self._elsewhere[state] = compile_again(self._model, self._recipe)
+        other = self._elsewhere[state]
+        if isinstance(other, CompiledModule):
+            return other._run(args, kwargs)
+        if self._before is not None and self._before():  # this call has run the model's hooks, and the other would
+            return run_model(self, f"it has hooks, and is called within {autocast.describe(state)}", args, kwargs)
+        return other(*args, **kwargs)
+
+    def _call_plain(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """With autocast off."""
+        signature, device = self.program.signature, self.device
         tensors = signature.arguments_of(args, kwargs)
         if (reason := why_eager(tensors)) is not None:
             return run_model(self, reason, args, kwargs)
@@ -119,6 +154,8 @@ class CompiledModule(Face):
 
     def refresh(self) -> None:
         """Prepare frozen weights again, as after a change of theirs that torch does not count; see ``docs/freezing.md``."""
+        for other in self._elsewhere.values():
+            other.refresh()
         if self._prepared is None or self._executable is None:
             return
         self._prepared.forget()

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from inferno.capture import Signature
+from inferno.capture.autocast import is_any
 from inferno.runtime.call.sizes import expected_shape
 from inferno.runtime.call.transforms import forward_levels, level, modes, tracing
 from inferno.runtime.plan.plan import Plan
@@ -74,7 +75,7 @@ def begin_call(
     if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or written is None or signature.views:
         return None
     scope: dict[str, Any] = {"slow": slow, "Tensor": torch.Tensor, "build": signature.build_output, "level": level, "modes": modes, "tracing": tracing,
-                             "forward": forward_levels}
+                             "forward": forward_levels, "autocast": is_any}
     names = [f"x{i}" for i in range(inputs)]
     lines = [f"def call({', '.join(names)}):"]
     values = dict(zip(signature.input_places, names))
@@ -83,7 +84,7 @@ def begin_call(
         values[i], scope[f"t{i}"] = f"p{i}", table
     if signature.held:
         lines += ["    try:", *(f"        p{i} = t{i}[{key!r}]" for i, _, key in signature.held), "    except KeyError:", refuse]
-    traced = ["not modes()", "tracing() is None", "forward['_current_level'] < 0"]
+    traced = ["not modes()", "not autocast()", "tracing() is None", "forward['_current_level'] < 0"]
     conditions, frozen = [*first, *traced], add_prepared(lines, scope, prepared, refuse)
     for i, order in signature.orders:
         x, scope[f"order{i}"] = values[i], order

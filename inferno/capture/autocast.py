@@ -1,0 +1,44 @@
+"""Automatic mixed precision around a call.
+
+What ``torch.autocast`` has on where a model is compiled is part of the model, as if its ``forward`` entered it: the graph says then which operations
+are cast, also those that torch makes of others later on.  Outside it is off meanwhile, and while what was compiled runs, whose casts are its own.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+
+KINDS = ("cpu", "cuda")
+
+State = tuple[tuple[str, torch.dtype], ...]
+"""The kinds of devices for which it is on, and the dtype of each."""
+
+is_any = torch._C._is_any_autocast_enabled
+
+
+def around() -> State:
+    """What is on now."""
+    return tuple((kind, torch.get_autocast_dtype(kind)) for kind in KINDS if torch.is_autocast_enabled(kind)) if is_any() else ()
+
+
+def within(state: State) -> ExitStack:
+    """Enters ``state``, until it is closed."""
+    entered = ExitStack()
+    for kind, dtype in state:
+        entered.enter_context(torch.autocast(kind, dtype))
+    return entered
+
+
+@contextmanager
+def outside(state: State) -> Iterator[None]:
+    """``state`` is off."""
+    with ExitStack() as entered:
+        for kind, _ in state:
+            entered.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+def describe(state: State) -> str:
+    """As a user would write it."""
+    return " and ".join(f'torch.autocast("{kind}", {dtype})' for kind, dtype in state) or "no autocast"
