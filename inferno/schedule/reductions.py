@@ -7,7 +7,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule import rows
-from inferno.schedule.row_work import body_instructions
+from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
@@ -30,6 +30,9 @@ _OWN, _TOGETHER = 64, 16
 # Bytes of vectors of numbers of 16 bits, up to which threads that have a sum each have twice as many under way: sums of the columns of 250951x129 in
 # float16 took 28.0 us, and 32.1.
 _NARROW = 4
+_TURN = 0.25  # microseconds until what a thread has under way is there and added, however little it is
+_MOST_THREADS = 1024
+_SECTOR = 32  # bytes that memory moves at least
 # Instructions of a term from which a thread has few at once: the largest of tanh(exp(x - m) / s) of 1998x18176 in bf16 took 181 registers and 103 us.
 _MUCH, _FEW = 24, 16
 
@@ -92,16 +95,42 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
     if c is None or c.after is None:
         return c
     s = pick(c, target)
-    if not isinstance(c.count, int) or (c.count > 1 and s.chunks == 1):
+    if not isinstance(c.count, int) or (c.count > 1 and _by_size(c, target).chunks == 1):
         return None
     other = rows.read(kernel, target)
     return c if other is None or estimate(s, c, target) < rows.estimate(rows.pick(other, target), other, target) else None
 
 
 def pick(c: ReductionKernel, target: Target) -> Reductions:
-    """The schedule that sizes ask for; sums of a number that varies are taken to be many, and are not cut."""
+    """The schedule that sizes ask for.  Where memory takes less time than a launch, and a second kernel puts chunks together or few blocks have much arithmetic,
+    others are asked that cut nothing."""
+    own = _by_size(c, target)
+    if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > _LAUNCH * _RATE * target.multiprocessors:
+        return own
+    return min([own, *_whole(own, c)], key=lambda s: estimate(s, c, target))
+
+
+def _whole(own: Reductions, c: ReductionKernel) -> list[Reductions]:
+    """Schedules of sums that are not cut: of more threads for each, and of fewer sums side by side, as far as memory moves them well."""
+    found, across = [], own.across
+    while across > 0:
+        along = own.along
+        while along * across < 32:
+            along *= 2
+        while along * across <= _MOST_THREADS:
+            s = replace(own, across=across, along=along, chunks=1)
+            s = replace(s, unroll=min(own.unroll, max(1, ceil(s.units(c) / along))))
+            if s.fits(c) and s.shared_bytes(c) <= STATIC:
+                found.append(s)
+            along *= 2
+        across = 0 if not c.along and across * own.vector * c.bytes <= _SECTOR else across // 2
+    return found
+
+
+def _by_size(c: ReductionKernel, target: Target) -> Reductions:
+    """The schedule that memory asks for; sums of a number that varies are taken to be many, and are not cut."""
     if not isinstance(c.count, int):
-        return replace(pick(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target), chunks=1)
+        return replace(_by_size(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target), chunks=1)
     vector = whole = max(1, min(8, 16 // c.bytes))
     while c.inner % vector:
         vector //= 2
@@ -144,10 +173,17 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
 
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
-    """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
+    """Microseconds: what a read of all of it takes, its arithmetic or the turns of a thread, whichever is longest, and a second kernel where sums are cut."""
+    blocks = hint(s.tiles(c)) * s.chunks
+    moving = _moved(c) / min(_RATE * target.multiprocessors, _ONE * blocks)
+    computing = busy(hint(c.count) * c.length * body_instructions(c.generic), target) * max(1.0, target.multiprocessors / blocks)
+    return _LAUNCH * (1 + (s.chunks > 1)) + max(moving, computing, _TURN * ceil(s.share(c) / (s.along * s.unroll)))
+
+
+def _moved(c: ReductionKernel) -> int:
+    """Bytes."""
     known = {a for a in (*c.sources, *c.results) if a is not None}
-    moved, blocks = sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic), s.tiles(c) * s.chunks
-    return _LAUNCH * (1 + (s.chunks > 1)) + moved / min(_RATE * target.multiprocessors, _ONE * blocks)
+    return sum(hint(prod(a.shape)) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic)
 
 
 def _power(x: int) -> int:
