@@ -1,4 +1,4 @@
-"""On a GPU, a contraction or a scan reads a part of a tensor where it lies, where the generator that takes it does that as well as it reads a tensor of its own.
+"""On a GPU, a contraction or a scan reads a part of a tensor where it lies, where the generator that takes it does that as well as it reads a whole one.
 
 ``outline-kernels`` does not know yet what will compute these, and leaves a copy of each part in front of it: of the first token's features in a
 model's last layer, of some channels, of a view that was given to the program.
@@ -100,7 +100,8 @@ def _drops_ones(view: ir.Operation) -> bool:
 
 
 def _is_as_good(before: func.FuncOp, kernel: func.FuncOp, target: Target, aligned: bool) -> bool:
-    """Whether ``kernel`` has the generator that ``before`` has, which copies nothing that it did not, or the rows' for a scan alone, whose own reads whole tensors."""
+    """Whether ``kernel`` has the generator that ``before`` has, which copies nothing that it did not, or the rows' for a scan
+    alone, whose own reads whole tensors."""
     try:
         own, schedule = choose(before, target), choose(kernel, target)
     except PassError:
