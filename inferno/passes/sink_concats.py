@@ -1,8 +1,8 @@
 """On a GPU, pieces that lie side by side and are only reduced stay apart.
 
 What is elementwise of their concatenation is computed of each piece, and a reduction takes a term of each: the largest element of a row of two tensors side by
-side is the largest of the larger one of two elements.  A softmax's or a norm's sums of such rows, and what becomes of these, need no tensor that holds both, and
-with what makes a piece, which has rows as long, they are one kernel (``fuse-reductions``).  It is done where all pieces are as long, and where all that is made of
+side is the largest of the larger one of two elements.  A softmax's or a norm's sums of such rows, and what becomes of these, need no tensor that holds both.
+What makes a piece has rows as long, and is one kernel with them (``fuse-reductions``).  It is done where all pieces are as long, and where all that is made of
 the concatenation ends in reductions along it: then nothing puts them together.
 """
 
