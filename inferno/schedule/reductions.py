@@ -102,8 +102,8 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
 
 
 def pick(c: ReductionKernel, target: Target) -> Reductions:
-    """The schedule that sizes ask for.  Where memory takes less time than a launch, and a second kernel puts chunks together or few blocks have much arithmetic,
-    others are asked that cut nothing."""
+    """The schedule that sizes ask for.  Where memory takes less time than a launch, and a second kernel puts chunks together or few blocks have much to
+    compute, others are asked that cut nothing."""
     own = _by_size(c, target)
     if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > _LAUNCH * _RATE * target.multiprocessors:
         return own
