@@ -1,7 +1,7 @@
 """On a GPU, make kernels that go over the same rows (softmax, norms, running sums beside these) one kernel, which reads each row once.
 
-A kernel begins a group; what reads the group's results, reduces or scans what the group reads, or makes something of it so, joins it as long as all is maps,
-reductions and scans of the same rows.  It is done where the estimate of the new kernel is below the sum of those that it stands for: it saves passes over memory,
+A kernel begins a group; what reads the group's results, or reduces or scans what the group reads, joins it as long as all is maps, reductions and scans of
+the same rows, and so do reductions and scans that make something of it.  It is done where the estimate of the new kernel is below the sum of those that it stands for: it saves passes over memory,
 but the threads of a row wait for each other, and long rows that are few leave multiprocessors without work.  (On an H200 a softmax of 16384x8192
 in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 446, an RMSNorm of one row of 1M 12.4 instead of 4.4.)
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -312,7 +312,8 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in program.meeting_at(v)}
-    candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
+    if takes_unmeasured(program.main.operation):
+        candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

@@ -14,7 +14,7 @@ PASSES = "fuse-reductions{target=sm_90a},fuse-totals{target=sm_90a}"
 CASES = {  # and how many launches each is
     "of a norm": (lambda x, y, w: torch.cat((F.layer_norm(x, x.shape[1:]), y), -1).logsumexp(-1), 1),
     "normalized": (lambda x, y, w: F.rms_norm(torch.cat((x * 2, y), -1), w.shape[1:], w[0]).amax(-1), 1),
-    "weighed": (lambda x, y, w: (torch.softmax(torch.cat((x, y), -1), -1) * w[1:2] + w[0]).sum(-1), 1),
+    "weighed": (lambda x, y, w: (torch.softmax(torch.cat((x.sin(), y), -1), -1) * w[1:2] + w[0]).sum(-1), 1),
     "of all": (lambda x, y, w: (torch.cat((x.cumsum(-1) / 9, y), -1) ** 2).mean(), 2),
     "three": (lambda x, y, w: torch.log_softmax(torch.cat((x, y, x - y), -1), -1).amin(-1), 1),
     "two of two": (lambda x, y, w: (torch.cat((x, y), -1) * torch.cat((y, x.tanh()), -1)).sum(-1), 1),
