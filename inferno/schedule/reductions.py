@@ -31,10 +31,10 @@ _OWN, _TOGETHER = 64, 16
 # float16 took 28.0 us, and 32.1.
 _NARROW = 4
 _TURN = 0.25  # microseconds until what a thread has under way is there and added, however little it is
-# Bytes of sums that are asked whether they are faster whole than cut, and bytes a microsecond of their blocks, of neighbours that are different sums and terms
-# of one.  An H200 took 1.0 us for the sums of 75x90 along the first dimension in bf16, 1.7 cut, the largest of 422x58 1.2 and 2.0, the sums of 647x22 1.4 and 1.9;
-# sums of rows of 4x3317 1.1 and 2.0, 32x2417 1.2 and 1.9, means of 12x9001 in float32 1.4 and 1.6; sums of 963x128 2.1 and 2.3, with 31 KB a block.  But for the
-# largest of 2000x16 it took 3.0 and 2.0, with 64 KB a block, and for means of 1341x45, with 40, 0.8 more than cut.
+# Bytes of sums that are asked whether they are faster whole than cut, and bytes a microsecond of their blocks, of neighbours that are different sums and
+# terms of one.  An H200 took 1.0 us for sums of 75x90 along the first dimension in bf16, 1.7 cut, the largest of 422x58 1.2 and 2.0, sums of 647x22 1.4
+# and 1.9; sums of rows of 4x3317 1.1 and 2.0, 32x2417 1.2 and 1.9, means of 12x9001 in float32 1.4 and 1.6; sums of 963x128 2.1 and 2.3, with 31 KB a
+# block.  But for the largest of 2000x16 it took 3.0 and 2.0, with 64 KB a block, and for means of 1341x45, with 40, 0.8 more than cut.
 _SMALL, _WHOLE = 1 << 19, {False: 3e4, True: 4e4}
 _MOST_THREADS = 1024
 _SECTOR = 32  # bytes that memory moves at least
