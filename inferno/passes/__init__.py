@@ -39,6 +39,7 @@ _PASSES = {
     "split-frozen": "inferno.passes.split_frozen:split_frozen",
     "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
     "compose-moves": "inferno.passes.compose_moves:compose_moves",
+    "sink-concats": "inferno.passes.sink_concats:sink_concats",
     "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
     "expand-windows": "inferno.passes.expand_windows:expand_windows",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",

@@ -1,6 +1,6 @@
-"""On a GPU, a contraction reads a part of a tensor where it lies, where the generator that takes it does that as well as it reads a tensor of its own.
+"""On a GPU, a contraction or a scan reads a part of a tensor where it lies, where the generator that takes it does that as well as it reads a whole one.
 
-``outline-kernels`` does not know yet what will compute a contraction, and leaves a copy of each part in front of it: of the first token's features in a
+``outline-kernels`` does not know yet what will compute these, and leaves a copy of each part in front of it: of the first token's features in a
 model's last layer, of some channels, of a view that was given to the program.
 """
 
@@ -18,6 +18,7 @@ from inferno.target import Target, find_target
 # Bytes, of what a part begins at and of its strides: generators read vectors as of a tensor of its own, and memory moves sectors of as many.  (On an H200 a
 # product of 1200 lines of 2800 bytes took 7.1 us, and 6.3 with the copy.)
 _ALIGNED = 32
+_ROWS = "rows"  # of what is not aligned they read narrower vectors, or elements: less than a copy takes, which reads them so, too
 _GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "simt", "vectors", "reductions")  # which find what lies anywhere
 
 
@@ -35,13 +36,17 @@ def fold_slices(module: ir.Module, target: str) -> None:
 
 
 def _is_part(kernel: func.FuncOp | None) -> bool:
-    """Whether a kernel copies a part of a tensor, and nothing else, that lies in memory as vectors are read."""
+    """Whether a kernel copies a part of a tensor, and nothing else."""
     if not may_change(kernel):
         return False
     operations = [o for o in operations_in(kernel) if o.name not in ("arith.constant", "func.return")]
-    if [o.name for o in operations] != ["tensor.extract_slice", "linalg.copy"] or len(operations[0].operands) != 1:
-        return False
-    part, shape = operations[0], operations[0].operands[0].type.shape
+    return [o.name for o in operations] == ["tensor.extract_slice", "linalg.copy"] and len(operations[0].operands) == 1
+
+
+def _is_aligned(kernel: func.FuncOp) -> bool:
+    """Whether the part lies in memory as vectors are read."""
+    part = next(o for o in operations_in(kernel) if o.name == "tensor.extract_slice")
+    shape = part.operands[0].type.shape
     strides = [1] * len(shape)
     for d in reversed(range(len(shape) - 1)):
         strides[d] = strides[d + 1] * shape[d + 1]
@@ -59,13 +64,13 @@ def _fold(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation
     mine = list(readers(call.results[0]))
     if len(mine) != 1 or mine[0].name != "func.call" or not may_change(kernels.get(callee(mine[0]))):
         return False
-    before = kernels[callee(mine[0])]
+    before, aligned = kernels[callee(mine[0])], _is_aligned(kernels[callee(call)])
 
     def takes(merged: func.FuncOp) -> bool:
         if PRECISION in before.attributes:
             merged.attributes[PRECISION] = before.attributes[PRECISION]
         _read_in_place(merged)
-        return _is_as_good(before, merged, target)
+        return _is_as_good(before, merged, target, aligned)
 
     return merge_where(module, kernels, edges_of([call, mine[0]], views=True), takes) is not None
 
@@ -94,13 +99,16 @@ def _drops_ones(view: ir.Operation) -> bool:
     return [n for n in before if n != 1] == [n for n in after if n != 1]
 
 
-def _is_as_good(before: func.FuncOp, kernel: func.FuncOp, target: Target) -> bool:
-    """Whether ``kernel`` has the generator that ``before`` has, which copies nothing that it did not."""
+def _is_as_good(before: func.FuncOp, kernel: func.FuncOp, target: Target, aligned: bool) -> bool:
+    """Whether ``kernel`` has the generator that ``before`` has, which copies nothing that it did not, or the rows' for a scan
+    alone, whose own reads whole tensors."""
     try:
         own, schedule = choose(before, target), choose(kernel, target)
     except PassError:
         return False
-    if schedule.generator != own.generator or own.generator not in _GENERATORS:
+    if schedule.generator == _ROWS and own.generator in (_ROWS, "scans"):
+        return True
+    if schedule.generator != own.generator or own.generator not in _GENERATORS or not aligned:
         return False
     return own.generator != "wgmma" or _copied(kernel, schedule) <= _copied(before, own)
 

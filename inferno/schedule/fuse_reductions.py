@@ -1,9 +1,9 @@
 """On a GPU, make kernels that go over the same rows (softmax, norms, running sums beside these) one kernel, which reads each row once.
 
 A kernel begins a group; what reads the group's results, or reduces or scans what the group reads, joins it as long as all is maps, reductions and scans of
-the same rows.  It is done where the estimate of the new kernel is below the sum of those that it stands for: it saves passes over memory,
-but the threads of a row wait for each other, and long rows that are few leave multiprocessors without work.  (On an H200 a softmax of 16384x8192
-in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 446, an RMSNorm of one row of 1M 12.4 instead of 4.4.)
+the same rows, and so do reductions and scans that make something of it.  It is done where the estimate of the new kernel is below the sum of those that it
+stands for: it saves passes over memory, but the threads of a row wait for each other, and long rows that are few leave multiprocessors without work.  (On an
+H200 a softmax of 16384x8192 in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 446, an RMSNorm of a row of 1M 12.4 instead of 4.4.)
 """
 
 from collections.abc import Hashable
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -282,7 +282,8 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
             calls = trial
             continue
         edges = program.edges(trial)
-        if edges is None or program.estimate(edges) is None or (program.kind(candidate) == "scan" and not _takes_scan(program, found, edges, candidate)):
+        weighed = program.kind(candidate) == "scan" or _gives(candidate, calls)
+        if edges is None or program.estimate(edges) is None or (weighed and not _takes(program, found, edges, candidate)):
             refused.add(candidate)
         elif "reduction" not in kinds and kinds.count("scan") < 2 and program.is_scan(edges):
             calls = trial
@@ -294,18 +295,25 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
     return found, sums
 
 
-def _takes_scan(program: _Program, found: Edges | None, joined: Edges, scan: ir.Operation) -> bool:
-    """Whether a group takes no longer with a scan than beside it: threads have to hold the rows then."""
-    return found is None or program.estimate(joined) <= program.estimate(found) + alone(program.kernels[callee(scan)], program.target)
+def _gives(call: ir.Operation, calls: list[ir.Operation]) -> bool:
+    """Whether a group reads what a call makes."""
+    return any(root_of(v) in call.results for c in calls for v in inputs_of(c))
+
+
+def _takes(program: _Program, found: Edges | None, joined: Edges, call: ir.Operation) -> bool:
+    """Whether a group takes no longer with a scan, for which threads have to hold the rows, or with what goes over other tensors' rows, than beside it."""
+    return found is None or program.estimate(joined) <= program.estimate(found) + alone(program.kernels[callee(call)], program.target)
 
 
 def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:
-    """The first call that may join: a reader of the group's results, a reduction or scan of what it reads, or a transposition beside one that the group begins
-    with, that needs nothing which waits for the group."""
+    """The first call that may join: a reader of the group's results, a reduction or scan of what it reads, or whose result it reads, or a transposition beside
+    one that the group begins with, that needs nothing which waits for the group."""
     made = {r for c in calls for r in c.results}
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in program.meeting_at(v)}
+    if takes_unmeasured(program.main.operation):
+        candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

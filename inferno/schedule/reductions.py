@@ -7,7 +7,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule import rows
-from inferno.schedule.row_work import body_instructions
+from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
@@ -30,6 +30,14 @@ _OWN, _TOGETHER = 64, 16
 # Bytes of vectors of numbers of 16 bits, up to which threads that have a sum each have twice as many under way: sums of the columns of 250951x129 in
 # float16 took 28.0 us, and 32.1.
 _NARROW = 4
+_TURN = 0.25  # microseconds until what a thread has under way is there and added, however little it is
+# Bytes of sums that are asked whether they are faster whole than cut, and bytes a microsecond of their blocks, of neighbours that are different sums and
+# terms of one.  An H200 took 1.0 us for sums of 75x90 along the first dimension in bf16, 1.7 cut, the largest of 422x58 1.2 and 2.0, sums of 647x22 1.4
+# and 1.9; sums of rows of 4x3317 1.1 and 2.0, 32x2417 1.2 and 1.9, means of 12x9001 in float32 1.4 and 1.6; sums of 963x128 2.1 and 2.3, with 31 KB a
+# block.  But for the largest of 2000x16 it took 3.0 and 2.0, with 64 KB a block, and for means of 1341x45, with 40, 0.8 more than cut.
+_SMALL, _WHOLE = 1 << 19, {False: 3e4, True: 4e4}
+_MOST_THREADS = 1024
+_SECTOR = 32  # bytes that memory moves at least
 # Instructions of a term from which a thread has few at once: the largest of tanh(exp(x - m) / s) of 1998x18176 in bf16 took 181 registers and 103 us.
 _MUCH, _FEW = 24, 16
 
@@ -92,16 +100,43 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
     if c is None or c.after is None:
         return c
     s = pick(c, target)
-    if not isinstance(c.count, int) or (c.count > 1 and s.chunks == 1):
+    if not isinstance(c.count, int) or (c.count > 1 and _by_size(c, target).chunks == 1):
         return None
     other = rows.read(kernel, target)
     return c if other is None or estimate(s, c, target) < rows.estimate(rows.pick(other, target), other, target) else None
 
 
 def pick(c: ReductionKernel, target: Target) -> Reductions:
-    """The schedule that sizes ask for; sums of a number that varies are taken to be many, and are not cut."""
+    """The schedule that sizes ask for.  Of small sums that a second kernel puts together from chunks, or of which few blocks have much to compute, others are
+    asked that cut nothing."""
+    own = _by_size(c, target)
+    if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > _SMALL:
+        return own
+    whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
+    return min((own, whole), key=lambda s: _time(s, c, target, _WHOLE[c.along]))
+
+
+def _whole(own: Reductions, c: ReductionKernel) -> list[Reductions]:
+    """Schedules of sums that are not cut: of more threads for each, and of fewer sums side by side, as far as memory moves them well."""
+    found, across = [], own.across
+    while across > 0:
+        along = own.along
+        while along * across < 32:
+            along *= 2
+        while along * across <= _MOST_THREADS:
+            s = replace(own, across=across, along=along, chunks=1)
+            s = replace(s, unroll=min(own.unroll, max(1, ceil(s.units(c) / along))))
+            if s.fits(c) and s.shared_bytes(c) <= STATIC:
+                found.append(s)
+            along *= 2
+        across = 0 if not c.along and across * own.vector * c.bytes <= _SECTOR else across // 2
+    return found
+
+
+def _by_size(c: ReductionKernel, target: Target) -> Reductions:
+    """The schedule that memory asks for; sums of a number that varies are taken to be many, and are not cut."""
     if not isinstance(c.count, int):
-        return replace(pick(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target), chunks=1)
+        return replace(_by_size(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target), chunks=1)
     vector = whole = max(1, min(8, 16 // c.bytes))
     while c.inner % vector:
         vector //= 2
@@ -145,9 +180,21 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
     """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
+    return _LAUNCH * (1 + (s.chunks > 1)) + _moved(c) / min(_RATE * target.multiprocessors, _ONE * s.tiles(c) * s.chunks)
+
+
+def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> float:
+    """Microseconds of small sums, whose blocks read ``one`` byte a microsecond each: that, their arithmetic or the turns of a thread, whichever is longest, and
+    a second kernel where they are cut."""
+    blocks = s.tiles(c) * s.chunks
+    computing = busy(c.count * c.length * body_instructions(c.generic), target) * max(1.0, target.multiprocessors / blocks)
+    return _LAUNCH * (1 + (s.chunks > 1)) + max(_moved(c) / (one * blocks), computing, _TURN * ceil(s.share(c) / (s.along * s.unroll)))
+
+
+def _moved(c: ReductionKernel) -> Int:
+    """Bytes."""
     known = {a for a in (*c.sources, *c.results) if a is not None}
-    moved, blocks = sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic), s.tiles(c) * s.chunks
-    return _LAUNCH * (1 + (s.chunks > 1)) + moved / min(_RATE * target.multiprocessors, _ONE * blocks)
+    return sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic)
 
 
 def _power(x: int) -> int:

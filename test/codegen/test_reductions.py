@@ -80,6 +80,19 @@ def test_machine_is_full_and_vectors_are_16_bytes(dims, shape, dtype):
     assert (s.chunks - 1) * s.share(c) < s.units(c) <= s.chunks * s.share(c)
 
 
+@pytest.mark.parametrize("dims, shape, blocks", [((0,), (75, 90), 2), ((0,), (422, 58), 4), ((1,), (4, 3317), 4), ((1,), (32, 2417), 32)])
+def test_small_sums_are_not_cut(dims, shape, blocks):
+    """A second kernel would take as long as they do."""
+    s, c = picked(lambda x: x.sum(dims), *shape)
+    assert (s.chunks, s.tiles(c)) == (1, blocks)
+
+
+def test_long_terms_have_more_blocks():
+    functions = [lambda x: x.amax(0), lambda x: torch.tanh(torch.tanh(x) / torch.tanh(x + 1)).amax(0)]
+    plain, long = [s.tiles(c) for s, c in (picked(f, 127, 64) for f in functions)]
+    assert plain < long
+
+
 def test_long_offsets_have_64_bits():
     def offsets(rows):
         x = torch.empty(rows, 65536, dtype=torch.int8, device="meta")
@@ -95,8 +108,8 @@ def test_schedules_that_do_not_fit():
 
 
 @pytest.mark.parametrize("model, launches", [
-    (lambda x: (x.sum(0), x.amax(0)), 2), (lambda x: (x.sum(-1), x.amax(-1), (x * x).sum(-1)), 1), (lambda x: (x.sum(0), (x * x).sum(0)), 2),
-    (lambda x: (x.sum(0), x.argmax(0)), 4), (lambda x: (x.sum(0), x.sum(1)), 3),
+    (lambda x: (x.sum(0), x.amax(0)), 1), (lambda x: (x.sum(-1), x.amax(-1), (x * x).sum(-1)), 1), (lambda x: (x.sum(0), (x * x).sum(0)), 1),
+    (lambda x: (x.sum(0), x.argmax(0)), 2), (lambda x: (x.sum(0), x.sum(1)), 2),
 ])
 def test_what_reads_the_same_reads_it_once(model, launches):
     torch.manual_seed(0)

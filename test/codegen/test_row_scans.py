@@ -36,6 +36,26 @@ def test_right(name):
     right(model, make())
 
 
+PARTS = {
+    "begin": lambda x: x[:, :37].cumsum(-1), "odd": lambda x: x[:, 3:40].cumsum(-1), "aligned": lambda x: x[2:, 16:48].cumsum(-1),
+    "of a softmax": lambda x: torch.softmax(x, -1)[:, :21].cumsum(-1), "every other": lambda x: x[:, 1::2].cumsum(-1),
+    "and what follows": lambda x: torch.softmax((x[:, 5:60] * 2)[:, :51].cumsum(-1) / 51, -1),
+}
+
+
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("dtype", [torch.float32, bf16])
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_are_read_in_place(name, dtype):
+    torch.manual_seed(0)
+    model, args = PARTS[name], (randn(5, 64).to(dtype),)
+    simulated = SimulatedModel(
+        model, args, choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a},fold-slices{target=sm_90a}")
+    assert len(simulated.program.plan.steps) == (2 if name == "of a softmax" else 1)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
 @pytest.mark.covering(most=3)
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 @pytest.mark.parametrize("model, dtype", [(twice, torch.float32), (top_p, bf16), (twice, torch.int64)])

@@ -85,3 +85,39 @@ func.func private @matmul(%x: tensor<256x512xbf16>, %w: tensor<768x512xbf16>, %o
   } -> tensor<256x768xf32>
   return %1 : tensor<256x768xf32>
 }
+
+// -----
+
+// A scan reads a part that begins anywhere: rows that threads hold do.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: call @part
+// CHECK: call @scan_1(%arg0
+// CHECK: func.func private @scan_1(%[[X:.*]]: tensor<64x100xf32>
+// CHECK: %[[P:.*]] = tensor.extract_slice %[[X]][0, 3]
+// CHECK-NOT: linalg.copy
+// CHECK: tm_tensor.scan {{.*}} ins(%[[P]]
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call @
+func.func @main(%x: tensor<64x100xf32>) -> tensor<64x50xf32> {
+  %e = tensor.empty() : tensor<64x50xf32>
+  %p = call @part(%x, %e) : (tensor<64x100xf32>, tensor<64x50xf32>) -> tensor<64x50xf32>
+  %s = call @scan(%p, %e) : (tensor<64x50xf32>, tensor<64x50xf32>) -> tensor<64x50xf32>
+  return %s : tensor<64x50xf32>
+}
+func.func private @part(%x: tensor<64x100xf32>, %out: tensor<64x50xf32>) -> tensor<64x50xf32> {
+  %0 = tensor.extract_slice %x[0, 3] [64, 50] [1, 1] : tensor<64x100xf32> to tensor<64x50xf32>
+  %1 = linalg.copy ins(%0 : tensor<64x50xf32>) outs(%out : tensor<64x50xf32>) -> tensor<64x50xf32>
+  return %1 : tensor<64x50xf32>
+}
+func.func private @scan(%x: tensor<64x50xf32>, %out: tensor<64x50xf32>) -> tensor<64x50xf32> {
+  %cst = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %0 = linalg.fill ins(%cst : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %1 = linalg.fill ins(%cst : f32) outs(%out : tensor<64x50xf32>) -> tensor<64x50xf32>
+  %2:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<64x50xf32>) outs(%1, %0 : tensor<64x50xf32>, tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %3 = arith.addf %a, %b : f32
+    tm_tensor.yield %3 : f32
+  } -> tensor<64x50xf32>, tensor<64xf32>
+  return %2#0 : tensor<64x50xf32>
+}

@@ -326,3 +326,58 @@ func.func private @mask(%x: tensor<64x4096xf32>, %s: tensor<64x4096xf32>, %n: te
   } -> tensor<64x4096xf32>
   return %r : tensor<64x4096xf32>
 }
+
+// -----
+
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+
+// What the running values are multiplied by is a sum of another tensor's rows, which nothing in front of the product reads: it is of the same rows.  (No GPU
+// has timed that.)
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @rows_scan_sum_product(%arg0, %arg1, %{{.*}})
+// CHECK-NOT: call
+// CHECK: return %[[R]]
+// CPU-LABEL: func.func @main
+// CPU-COUNT-3: call
+module attributes {inferno.unmeasured} {
+func.func @main(%x: tensor<300x256xf32>, %y: tensor<300x256xf32>) -> tensor<300x256xf32> {
+  %e = tensor.empty() : tensor<300x256xf32>
+  %f = tensor.empty() : tensor<300xf32>
+  %a = call @scan(%x, %e) : (tensor<300x256xf32>, tensor<300x256xf32>) -> tensor<300x256xf32>
+  %s = call @sum(%y, %f) : (tensor<300x256xf32>, tensor<300xf32>) -> tensor<300xf32>
+  %p = call @product(%a, %s, %e) : (tensor<300x256xf32>, tensor<300xf32>, tensor<300x256xf32>) -> tensor<300x256xf32>
+  return %p : tensor<300x256xf32>
+}
+func.func private @scan(%x: tensor<300x256xf32>, %out: tensor<300x256xf32>) -> tensor<300x256xf32> {
+  %cst = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<300xf32>
+  %0 = linalg.fill ins(%cst : f32) outs(%e : tensor<300xf32>) -> tensor<300xf32>
+  %1 = linalg.fill ins(%cst : f32) outs(%out : tensor<300x256xf32>) -> tensor<300x256xf32>
+  %2:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<300x256xf32>) outs(%1, %0 : tensor<300x256xf32>, tensor<300xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %3 = arith.addf %a, %b : f32
+    tm_tensor.yield %3 : f32
+  } -> tensor<300x256xf32>, tensor<300xf32>
+  return %2#0 : tensor<300x256xf32>
+}
+func.func private @sum(%y: tensor<300x256xf32>, %out: tensor<300xf32>) -> tensor<300xf32> {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<300xf32>) -> tensor<300xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%y : tensor<300x256xf32>) outs(%0 : tensor<300xf32>) {
+  ^bb0(%a: f32, %t: f32):
+    %2 = arith.addf %a, %t : f32
+    linalg.yield %2 : f32
+  } -> tensor<300xf32>
+  return %1 : tensor<300xf32>
+}
+func.func private @product(%x: tensor<300x256xf32>, %s: tensor<300xf32>, %out: tensor<300x256xf32>) -> tensor<300x256xf32> {
+  %0 = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<300x256xf32>, tensor<300xf32>)
+      outs(%out : tensor<300x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %1 = arith.mulf %a, %b : f32
+    linalg.yield %1 : f32
+  } -> tensor<300x256xf32>
+  return %0 : tensor<300x256xf32>
+}
+}

@@ -1,0 +1,299 @@
+"""On a GPU, pieces that lie side by side and are only reduced stay apart.
+
+What is elementwise of their concatenation is computed of each piece, and a reduction takes a term of each: the largest element of a row of two tensors side by
+side is the largest of the larger one of two elements.  A softmax's or a norm's sums of such rows, and what becomes of these, need no tensor that holds both.
+What makes a piece has rows as long, and is one kernel with them (``fuse-reductions``).  It is done where all pieces are as long, and where all that is made of
+the concatenation ends in reductions along it: then nothing puts them together.
+"""
+
+from dataclasses import dataclass, field
+from math import prod
+
+from inferno.mlir import arith, clone_onto, ir, owner, tensor, users, walk
+from inferno.passes.expand_pieces import EXPAND
+from inferno.passes.generics import (
+    PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, is_widening, kinds, loops_of, maps, outputs, yielded,
+)
+
+_ORDERLESS = {f"arith.{name}" for name in (
+    "addf", "maximumf", "minimumf", "maxnumf", "minnumf", "addi", "maxsi", "minsi", "maxui", "minui", "andi", "ori", "xori",
+)}
+_MOST = 4  # pieces: a point has registers for each
+# Terms of float32 of which rows are added in float64 (``codegen/row_turns.py``): those that are added before would be rounded.
+_SHORT = 64
+# Rows of arguments alone, which kernels read side by side where they lie, too: on an H200 logsumexp of two of 16384x1024 in bf16 took 22.7 us so and 58.3
+# before, the norms of two of 8192x2048 in float32 33.8 and 33.5, but seven steps of two of 27x12352 in float16 0.9 more.
+_MANY = 8192
+_BEHIND = 256  # operations behind a concatenation that are looked at
+
+
+@dataclass
+class _Region:
+    """``split``: the concatenated values and along which dimension; ``loops``: of the operations that read them, the loop along it."""
+
+    count: int
+    split: dict[ir.Value, int] = field(default_factory=dict)
+    loops: dict[ir.Operation, int] = field(default_factory=dict)
+    reduces: bool = False
+
+
+def sink_concats(module: ir.Module) -> None:
+    """Rewrite such concatenations.  Only modules that ask for it (``inferno.expand_pieces``) are changed."""
+    if EXPAND not in module.operation.attributes:
+        return
+    refused: set[ir.Operation] = set()
+    while (concat := next((o for o in walk(module.operation, "tensor.concat") if o not in refused), None)) is not None:
+        region = _region(concat) if concat.parent is not None and concat.parent.name == "func.func" else None
+        if region is None:
+            refused.add(concat)
+        else:
+            _rewrite(region)
+
+
+def _region(concat: ir.Operation) -> _Region | None:
+    """All that is made of a concatenation, if that ends in reductions."""
+    region = _Region(len(concat.operands))
+    pending = [concat]
+    while pending:
+        op = pending.pop()
+        if op.name == "tensor.concat":
+            if not _is_even(op, region.count):
+                return None
+            region.split[op.results[0]] = ir.IntegerAttr(op.attributes["dim"]).value
+        for value in op.results:
+            for user in users(value) if value in region.split else ():
+                if user not in region.loops:
+                    others = _take(region, user, value)
+                    if others is None or len(region.loops) > _BEHIND:
+                        return None
+                    pending += [user, *others]
+    if not region.reduces or not all(_is_known(region, op) for op in region.loops):
+        return None
+    pieces = [v for made in map(owner, region.split) if made is not None and made.name == "tensor.concat" for v in made.operands]
+    rows = prod(concat.results[0].type.shape) // concat.results[0].type.shape[region.split[concat.results[0]]]
+    return region if rows >= _MANY or any(owner(v) is not None for v in pieces) else None
+
+
+def _is_even(concat: ir.Operation, count: int) -> bool:
+    """Whether it is of so many pieces of one size that is known, none of which is cut from the dimension that they are put together along."""
+    dim, shapes = ir.IntegerAttr(concat.attributes["dim"]).value, {tuple(v.type.shape) for v in concat.operands}
+    if not 1 < count == len(concat.operands) <= _MOST or len(shapes) != 1 or not all(v.type.has_static_shape for v in concat.operands):
+        return False
+    return not any(_is_cut(v, dim) for v in concat.operands) and not ir.ShapedType(concat.results[0].type).shape[dim] == count
+
+
+def _is_cut(value: ir.Value, dim: int, depth: int = 16) -> bool:
+    """Whether elements come from a part of a dimension, of which something else may go over all."""
+    op = owner(value)
+    if op is None or not depth:
+        return False
+    if op.name == "tensor.extract_slice":
+        before, after = op.operands[0].type, op.results[0].type
+        return before.rank != after.rank or before.shape[dim] != after.shape[dim]
+    alike = [v for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1]] if is_elementwise(op) else []
+    return any(_is_cut(v, dim, depth - 1) for v in alike)
+
+
+def _take(region: _Region, op: ir.Operation, value: ir.Value) -> list[ir.Operation] | None:
+    """Take an operation that reads a value into the region; further concatenations that it reads, None where it cannot be."""
+    if not is_generic(op) or any(v in region.split for v in outputs(op)):
+        return None
+    dim, every = region.split[value], maps(op)
+    loops = {_loop(m, dim) for v, m in zip(inputs(op), every) if v == value}
+    if len(loops) != 1 or None in loops:
+        return None
+    (loop,), others = loops, []
+    if any(ir.IntegerAttr(i.attributes["dim"]).value == loop and _counts(op, i) for i in walk(op, "linalg.index")) or walk(op, "tensor.extract"):
+        return None
+    region.loops[op] = loop
+    if kinds(op)[loop] != PARALLEL:
+        region.reduces = True
+        return [] if _term(op) is not None else None
+    if not is_elementwise(op):
+        return None
+    for result, m in zip(op.results, every[len(inputs(op)):]):
+        region.split[result] = dims(m).index(loop)
+    for v, m in zip(inputs(op), every):
+        made = owner(v)
+        if made is not None and made.name == "tensor.concat" and v not in region.split and _along(m, loop) == [ir.IntegerAttr(made.attributes["dim"]).value]:
+            others.append(made)
+    return others
+
+
+def _is_known(region: _Region, op: ir.Operation) -> bool:
+    """Whether all that an operation reads along the dimension is in pieces, or can be cut."""
+    loop = region.loops[op]
+    for v, m in zip(inputs(op), maps(op)):
+        along = _along(m, loop)
+        if not along and v not in region.split:
+            continue
+        if len(along) != 1 or _loop(m, along[0]) != loop:
+            return False
+        if v in region.split:
+            if region.split[v] != along[0]:
+                return False
+        elif not isinstance(v.type, ir.RankedTensorType) or not v.type.has_static_shape or not _can_be_cut(v, along[0]):
+            return False
+    return all(r in region.split or kinds(op)[loop] != PARALLEL for r in op.results)
+
+
+def _loop(map_: ir.AffineMap, dim: int) -> int | None:
+    """The loop that a dimension goes along."""
+    found = map_.results[dim]
+    return ir.AffineDimExpr(found).position if isinstance(found, ir.AffineDimExpr) else None
+
+
+def _along(map_: ir.AffineMap, loop: int) -> list[int]:
+    """The dimensions that depend on a loop."""
+    return [d for d, e in enumerate(map_.results) if loop in loops_of(e)]
+
+
+def _counts(op: ir.Operation, number: ir.Operation) -> bool:
+    """Whether a result that something reads depends on a loop's number."""
+    return any(_depends(v, number.results[0]) for r, v in zip(op.results, yielded(op)) if any(True for _ in r.uses))
+
+
+def _depends(value: ir.Value, other: ir.Value) -> bool:
+    seen, pending = set(), [value]
+    while pending:
+        value = pending.pop()
+        if value == other:
+            return True
+        if value not in seen and (made := owner(value)) is not None:
+            pending += made.operands
+        seen.add(value)
+    return False
+
+
+def _term(op: ir.Operation) -> ir.Value | None:
+    """What a reduction of one tensor takes in of each point, if it is of a kind that takes terms in any order and only one result is read."""
+    live = [i for i, r in enumerate(op.results) if any(True for _ in r.uses)]
+    if len(inputs(op)) != 1 or len(live) != 1:
+        return None
+    running = body(op).arguments[1 + live[0]]
+    last = owner(yielded(op)[live[0]])
+    if last is None or last.name not in _ORDERLESS or list(last.operands).count(running) != 1:
+        return None
+    type_ = inputs(op)[0].type
+    length = 1
+    for d, kind in enumerate(kinds(op)):
+        length *= 1 if kind == PARALLEL else next((type_.shape[i] for i in range(type_.rank) if _loop(maps(op)[0], i) == d), 1)
+    if last.name == "arith.addf" and length <= _SHORT:
+        return None
+    term = next(v for v in last.operands if v != running)
+    return None if _depends(term, running) else term
+
+
+def _can_be_cut(value: ir.Value, dim: int) -> bool:
+    """Whether a value is an argument, or a part of one, maybe widened."""
+    made = owner(value)
+    if is_widening(made):
+        along = _along(maps(made)[0], dims(maps(made)[1])[dim])
+        return len(along) == 1 and isinstance(inputs(made)[0].type, ir.RankedTensorType) and _can_be_cut(inputs(made)[0], along[0])
+    return _source(value, dim) is not None
+
+
+def _source(value: ir.Value, dim: int) -> tuple[ir.Value, list[int], list[int], int] | None:
+    """The argument that a value is a part of: it, where the part begins, how large it is, and which of its dimensions ``dim`` is; None of anything else."""
+    shape, op = list(value.type.shape), owner(value)
+    if op is None:
+        return value, [0] * len(shape), shape, dim
+    if op.name != "tensor.extract_slice" or len(op.operands) != 1 or owner(op.operands[0]) is not None or not op.operands[0].type.has_static_shape:
+        return None
+    offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "sizes", "strides"))
+    kept = [d for d, n in enumerate(sizes) if n != 1]
+    if any(s != 1 for s in steps) or [sizes[d] for d in kept] != [n for n in shape if n != 1] or shape[dim] == 1:
+        return None
+    return op.operands[0], offsets, sizes, kept[[d for d, n in enumerate(shape) if n != 1].index(dim)]
+
+
+def _rewrite(region: _Region) -> None:
+    order = [o.operation for o in next(iter(region.loops)).block.operations]
+    # (Looked up before anything changes: an operation whose operands have changed is not found by its hash.)
+    mine = [(o, region.loops.get(o, 0)) for o in order if o in region.loops or (len(o.results) and o.results[0] in region.split)]
+    parts: dict[ir.Value, list[ir.Value]] = {}
+    for op, loop in mine:
+        if op.name == "tensor.concat":
+            parts[op.results[0]] = list(op.operands)
+            continue
+        with ir.InsertionPoint(op), op.location:
+            given = [_pieces(region, parts, v, m, loop) for v, m in zip(inputs(op), maps(op))]
+            if kinds(op)[loop] == PARALLEL:
+                each = [_of_piece(region, op, [g[i] for g in given]) for i in range(region.count)]
+                parts.update({r: [e.results[n] for e in each] for n, r in enumerate(op.results)})
+            else:
+                _reduce(op, given[0])
+    for op, _ in reversed(mine):
+        op.erase()
+
+
+def _pieces(region: _Region, parts: dict[ir.Value, list[ir.Value]], value: ir.Value, map_: ir.AffineMap, loop: int) -> list[ir.Value]:
+    """What an operation reads of a value for each piece."""
+    along = _along(map_, loop)
+    if value in parts and along:
+        return parts[value]
+    if not along:
+        return [value] * region.count
+    return _cut(value, along[0], region.count)
+
+
+def _cut(value: ir.Value, dim: int, count: int) -> list[ir.Value]:
+    """A value in so many pieces."""
+    made, shape = owner(value), list(value.type.shape)
+    shape[dim] //= count
+    if is_widening(made):
+        (given,), (read, written) = inputs(made), maps(made)
+        return [
+            build([piece], [tensor.EmptyOp(shape, value.type.element_type).result], [read, written], kinds(made),
+                  lambda arguments: clone_body(body(made), arguments), made.location).results[0]
+            for piece in _cut(given, _along(read, dims(written)[dim])[0], count)
+        ]
+    (source, offsets, sizes, dim), size = _source(value, dim), shape[dim]
+    found = []
+    for i in range(count):
+        begins, extents = list(offsets), list(sizes)
+        begins[dim], extents[dim] = begins[dim] + i * size, size
+        type_ = ir.RankedTensorType.get(shape, value.type.element_type)
+        found.append(tensor.ExtractSliceOp(type_, source, [], [], [], begins, extents, [1] * len(sizes)).result)
+    return found
+
+
+def _of_piece(region: _Region, op: ir.Operation, given: list[ir.Value]) -> ir.Operation:
+    """An elementwise operation of one piece."""
+    outs = []
+    for result in op.results:
+        shape = list(result.type.shape)
+        shape[region.split[result]] //= region.count
+        outs.append(tensor.EmptyOp(shape, result.type.element_type).result)
+    return build(given, outs, maps(op), kinds(op), lambda arguments: clone_body(body(op), arguments), op.location)
+
+
+def _reduce(op: ir.Operation, pieces: list[ir.Value]) -> None:
+    """A reduction that takes a term of each piece at once."""
+    live = next(i for i, r in enumerate(op.results) if any(True for _ in r.uses))
+    last, wanted = owner(yielded(op)[live]), _term(op)
+    every, out = maps(op), outputs(op)[live]
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        *given, running = arguments
+        terms = [_clone(wanted, {body(op).arguments[0]: v}, body(op)) for v in given]
+        narrow = running.type
+        wide = ir.F32Type.get() if last.name == "arith.addf" and isinstance(narrow, (ir.F16Type, ir.BF16Type)) else narrow
+        total, *others = [*terms, running] if wide == narrow else [arith.extf(wide, v) for v in (*terms, running)]
+        for value in others:
+            total = ir.Operation.create(last.name, results=[wide], operands=[total, value]).results[0]
+        return [total if wide == narrow else arith.truncf(narrow, total)]
+
+    made = build(pieces, [out], [every[0]] * len(pieces) + [every[1 + live]], kinds(op), fill, op.location)
+    op.results[live].replace_all_uses_with(made.results[0])
+
+
+def _clone(value: ir.Value, known: dict[ir.Value, ir.Value], block: ir.Block) -> ir.Value:
+    """A value of a body, computed at the insertion point, with what it takes."""
+    made = owner(value)
+    if value in known or made is None or made.block != block:
+        return known.get(value, value)
+    for operand in made.operands:
+        known[operand] = _clone(operand, known, block)
+    clone_onto(made, known)
+    return known[value]
