@@ -164,6 +164,11 @@ class Contraction:
         return hint(self.B), hint(self.M), hint(self.N), hint(self.K)
 
     @property
+    def windows(self) -> Unfolded | None:
+        """Of the image that one factor is, if it is read through windows and not summed over its pixels."""
+        return next((o.unfolded for o in (self.lhs, self.rhs) if o.unfolded is not None and not o.unfolded.summed), None)
+
+    @property
     def is_reduction(self) -> bool:
         """One sum for each position of the batch: tiles of results, however small, would be wasted on it."""
         return self.M == self.N == 1

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
-from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import tile_contraction
@@ -57,7 +57,7 @@ def least(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, I
 def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     """Microseconds of the kernel where the terms along a row of its window are one loop, and of a kernel that pads the image first."""
     width = bit_width(c.lhs.element) // 8
-    if c.lhs.unfolded.shape[-1] * width >= ROW:
+    if c.windows.shape[-1] * width >= ROW:
         return inf
     with kernel.context, kernel.location:
         module = ir.Module.create()
@@ -77,25 +77,25 @@ def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, 
     """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s."""
     found = candidates(kernel, c, target, at, most)
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
-    if c.lhs.unfolded.group is None:
+    if c.windows.group is None:
         return made
     return [(_IN_GROUPS[s.row] * time, s) for time, s in made if keeps_to_group(s, c) and (_is_timed(s, c) or settings().unmeasured)]
 
 
 def _is_timed(s: Im2col, c: Contraction) -> bool:
     """Whether a GPU has run its like, in groups."""
-    return s.split == s.cluster == s.chunks == 1 and not (s.stream or s.lhs_rows) and set(c.lhs.unfolded.steps) == {1}
+    return s.split == s.cluster == s.chunks == 1 and not (s.stream or s.lhs_rows) and set(c.windows.steps) == {1}
 
 
 def keeps_to_group(s: Wgmma, c: Contraction) -> bool:
     """Whether no step reads channels behind those of its group, which are other groups' numbers and no zeros."""
-    return c.lhs.unfolded.group is None or c.lhs.unfolded.shape[-1] * bit_width(c.lhs.element) // 8 % s.row == 0
+    return c.windows.group is None or c.windows.shape[-1] * bit_width(c.lhs.element) // 8 % s.row == 0
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:
     """Tiles of more rows for few features, and those like ``found`` with shorter rows where a tap's channels need fewer bytes of these."""
     width, known = bit_width(c.lhs.element) // 8, {(s.tile_m, s.tile_n): share for s, share in (*CANDIDATES, *_TALL)}
-    channels, tiling = c.lhs.unfolded.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
+    channels, tiling = c.windows.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
     if not tiling.rhs.along_k or tiling.rhs.raw is not None:
         return
     tall = [s for s, _ in _TALL] if c.N <= _TALL[0][0].tile_n else []
@@ -114,7 +114,14 @@ def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Itera
 def parse_unfolded(kernel: func.FuncOp, target: Target) -> Contraction | None:
     """What ``kernel`` computes, if that is a contraction of windows of images, the lhs, with more than one feature; only the number of images may vary."""
     c = parse_contraction(kernel, unfolded=True) if target.hopper else None
-    return c if c is not None and c.lhs.unfolded is not None and c.n.dims and isinstance(c.N, int) and isinstance(c.K, int) else None
+    if c is None or c.windows is None or not all(isinstance(x, int) for x in (c.K, _features(c).size)):
+        return None
+    return c if _features(c).dims else None
+
+
+def _features(c: Contraction) -> Group:
+    """The loops of the results that are no pixels'."""
+    return c.n if c.lhs.unfolded is not None else c.m
 
 
 def im2col(s: Wgmma) -> Im2col:

@@ -146,5 +146,5 @@ def threads_write(s: Wgmma, c: Contraction, tiling: Tiling) -> bool:
 
 def may_keep(s: Wgmma, tiling: Tiling) -> bool:
     """Whether all tiles have the same columns of one rhs, which comes as it is."""
-    whole = isinstance(tiling.n.size, int) and tiling.n.size <= s.tile_n and not tiling.steps and s.chunks == 1
-    return whole and tiling.rhs.raw is None and set(tiling.rhs.axes[2:]) <= {BEHIND}
+    whole = isinstance(tiling.n.size, int) and tiling.n.size <= s.tile_n and s.chunks == 1
+    return whole and tiling.rhs.raw is None and set(tiling.rhs.axes[2:]) <= {BEHIND, *tiling.steps}

@@ -87,7 +87,7 @@ def shapes(form: Form) -> list[tuple[tuple[int, ...], str]]:
 
 def program(form: Form, schedule: Im2col | None = None) -> str:
     """A module that is one call of ``@conv``, at the ``fused`` stage, maybe with a schedule."""
-    inputs, outputs = [tensor(*x) for x in shapes(form)], [tensor(form.out, t) for t in form.results]
+    inputs, outputs = [tensor(*x) for x in shapes(form)], [tensor(form.made, t) for t in form.results]
     values, made = ", ".join(f"%{i}: {t}" for i, t in enumerate(inputs)), f"%r:{len(outputs)}" if len(outputs) > 1 else "%r"
     given = ", ".join([*(f"%{i}" for i in range(len(inputs))), *(f"%o{i}" for i in range(len(outputs)))])
     results = ", ".join(f"%r#{i}" for i in range(len(outputs))) if len(outputs) > 1 else "%r"
@@ -108,7 +108,7 @@ def program(form: Form, schedule: Im2col | None = None) -> str:
 def wrong(form: Form, tensors: list[torch.Tensor], found: list[torch.Tensor]) -> str:
     """What is not right to the last bit, if anything."""
     for number, (ours, right) in enumerate(zip(found, expected(form, *tensors[:2], tensors[2:]), strict=True)):
-        right = right.to(ours.dtype)
+        right = (right.movedim(-1, 1) if form.turned else right).to(ours.dtype)
         if not torch.equal(ours, right):
             places = (ours != right).nonzero()
             where = tuple(places[0].tolist())
