@@ -25,7 +25,7 @@ def pad_channels(module: ir.Module) -> None:
     for main in programs(module)[:1] if CONVOLUTIONS in module.operation.attributes else ():
         if main.name.value == MAIN:
             for op in walk(main, "linalg.generic"):
-                if has_windows(op) and knows_sizes(op) and not is_exact(op) and (more := _missing(op)):
+                if has_windows(op) and knows_sizes(op) and (more := _missing(op)):
                     _pad(op, more)
 
 

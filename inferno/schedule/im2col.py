@@ -96,9 +96,9 @@ def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Itera
     """Tiles of more rows for few features, and those like ``found`` with shorter rows where a tap's channels need fewer bytes of these."""
     width, known = bit_width(c.lhs.element) // 8, {(s.tile_m, s.tile_n): share for s, share in (*CANDIDATES, *_TALL)}
     channels, tiling = c.windows.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
-    if not tiling.rhs.along_k or tiling.rhs.raw is not None:
+    if not all(o.along_k and o.raw is None for o in (tiling.lhs, tiling.rhs)):
         return
-    tall = [s for s, _ in _TALL] if c.N <= _TALL[0][0].tile_n else []
+    tall = [s for s, _ in _TALL] if c.lhs.unfolded is not None and c.N <= _TALL[0][0].tile_n else []
     rows = [row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row]
     for s, row in itertools.chain(((s, ROW) for s in tall), itertools.product([*found, *tall], rows)):
         if (s.tile_m, s.tile_n) not in known or s.chunks > 1 or s.lhs_rows:
