@@ -12,12 +12,13 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
-from inferno.schedule.contraction import Contraction, Group, parse_contraction
+from inferno.schedule.contraction import Contraction, Group, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.result_parts import ROW
-from inferno.schedule.wgmma import CANDIDATES, candidates
+from inferno.schedule.short_sums import fits_ends
+from inferno.schedule.wgmma import CANDIDATES, candidates, of_places
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
 from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
@@ -29,6 +30,11 @@ _TALL = ((Wgmma(256, 64, 5, 2), 0.93), (Wgmma(256, 32, 5, 2), 0.75), (Wgmma(128,
 # In groups, by bytes of a step's row, a part of a pixel: an H100 took 11.8 us for 8 groups of 64 at 14x14 (9.7 estimated), 24.8 for 2 of 32 at 56x56 (14.1),
 # 29.8 for 4 of 112 at 14x14 (15.4).
 _IN_GROUPS = {128: 1.2, 64: 1.6, 32: 1.8}
+# Tiles that leave room for weights, in order of preference, and slots that they have at least.
+_KEEPING, _LEAST_STAGES = tuple(
+    (Wgmma(128, n, 8, 2, buffers=buffers, pingpong=pingpong), share)
+    for n, share in ((64, 0.95), (32, 0.7)) for buffers in (2, 1) for pingpong in (True, False)
+), 4
 _LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
 
 
@@ -78,7 +84,7 @@ def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, 
     found = candidates(kernel, c, target, at, most)
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
     if c.windows.group is None:
-        return made
+        return made + [*_keeping(c, target, at), *_exchanged(c, target, at)] if found else made
     return [(_IN_GROUPS[s.row] * time, s) for time, s in made if keeps_to_group(s, c) and (_is_timed(s, c) or settings().unmeasured)]
 
 
@@ -90,6 +96,30 @@ def _is_timed(s: Im2col, c: Contraction) -> bool:
 def keeps_to_group(s: Wgmma, c: Contraction) -> bool:
     """Whether no step reads channels behind those of its group, which are other groups' numbers and no zeros."""
     return c.windows.group is None or c.windows.shape[-1] * bit_width(c.lhs.element) // 8 % s.row == 0
+
+
+def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
+    """Tiles of all features of which the weights, of all taps, stay in shared memory: each block would bring them from L2 for each of its tiles."""
+    tiling = tile_contraction(c, 2, only_along_k=False) if bit_width(c.lhs.element) == 16 and c.lhs.unfolded is not None and not c.varies else None
+    if tiling is None:
+        return
+    for s, share in _KEEPING:
+        made = replace(im2col(s), kept=tiling.k_steps(ROW // 2), inside=lies_inside(s, c, tiling))
+        if c.N > s.tile_n or not fits_ends(made, c, tiling, made.kept):
+            continue
+        if (made := fit(made, c, tiling, target)) is not None and made.stages >= _LEAST_STAGES:
+            yield estimate(made, share, c, tiling, target, at), made
+
+
+def _exchanged(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
+    """Tiles with the sides exchanged, whose rows are features and whose columns are pixels."""
+    if c.lhs.unfolded is None or c.varies or bit_width(c.lhs.element) != 16:
+        return
+    turned = oriented(c, True)
+    tiling = tile_contraction(turned, 2, only_along_k=False)
+    for s, share in of_places(tiling, at) if tiling is not None else ():
+        if (made := fit(replace(im2col(s), swapped=True, stages=12), turned, tiling, target)) is not None:
+            yield estimate(made, share, turned, tiling, target, at), made
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:

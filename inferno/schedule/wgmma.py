@@ -118,7 +118,7 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
     """Schedules for operands as ``tiling`` has them, with their shares of the tensor core's rate."""
     many, plain, long = not has_few_rows(c, tiling, at), c.windows is None, are_long(c)
     if c.rhs.unfolded is not None:
-        yield from _of_places(tiling, at)
+        yield from of_places(tiling, at)
         return
     yield from (*CANDIDATES, *SPLIT_CANDIDATES)
     if many:
@@ -244,7 +244,7 @@ def _turned_tiles(c: Contraction, turned: Contraction, tiling: Tiling, target: T
             yield s, _share_of(s)
 
 
-def _of_places(tiling: Tiling, at: At) -> Iterator[tuple[Wgmma, float]]:
+def of_places(tiling: Tiling, at: At) -> Iterator[tuple[Wgmma, float]]:
     """Tiles whose columns are places of an image, as many as others have, or an equal part of all of them; with their shares of the tensor core's rate."""
     places, parts = at(tiling.n.size), range(1, 9)
     widths = dict.fromkeys((256, 192, 160, 128, 64, *(16 * ceil(places / each / 16) for each in parts)))
