@@ -61,6 +61,11 @@ class Operand:
             return (self.access, self.pages.table)
         return (self.access,) if self.prologue is None else tuple(s for s in self.prologue.sources if s is not None)
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether it is the matrix of all windows of an image, a window for each of its rows."""
+        return self.unfolded is not None and not self.unfolded.summed
+
 
 @dataclass(frozen=True)
 class Group:
@@ -165,8 +170,8 @@ class Contraction:
 
     @property
     def windows(self) -> Unfolded | None:
-        """Of the image that one factor is, if it is read through windows and not summed over its pixels."""
-        return next((o.unfolded for o in (self.lhs, self.rhs) if o.unfolded is not None and not o.unfolded.summed), None)
+        """Those of the image that one factor is, if one is."""
+        return next((o.unfolded for o in (self.lhs, self.rhs) if o.has_windows), None)
 
     @property
     def is_reduction(self) -> bool:

@@ -117,7 +117,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
 def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, most: int | None) -> Iterator[tuple[Wgmma, float]]:
     """Schedules for operands as ``tiling`` has them, with their shares of the tensor core's rate."""
     many, plain, long = not has_few_rows(c, tiling, at), c.windows is None, are_long(c)
-    if c.rhs.unfolded is not None:
+    if c.rhs.has_windows:
         yield from of_places(tiling, at)
         return
     yield from (*CANDIDATES, *SPLIT_CANDIDATES)

@@ -155,7 +155,7 @@ def _aligned(size: int) -> int:
 
 def has_few_rows(c: Contraction, tiling: Tiling, at: At) -> bool:
     """Whether one tile's rows are more than there are, and the other factor is what takes the time; windows of images are no such factor."""
-    return at(tiling.m.size) <= FEW and c.rhs.unfolded is None
+    return at(tiling.m.size) <= FEW and not c.rhs.has_windows
 
 
 def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
