@@ -245,7 +245,8 @@ def _turned_tiles(c: Contraction, turned: Contraction, tiling: Tiling, target: T
 
 
 def of_places(tiling: Tiling, at: At) -> Iterator[tuple[Wgmma, float]]:
-    """Tiles whose columns are places of an image, as many as others have, or an equal part of all of them; with their shares of the tensor core's rate."""
+    """Tiles whose columns are places of an image: those of others, and ones of equal parts of all places, also by turns; with their shares of the tensor core's rate."""
+    yield from (*CANDIDATES, *_SPREAD_CANDIDATES)
     places, parts = at(tiling.n.size), range(1, 9)
     widths = dict.fromkeys((256, 192, 160, 128, 64, *(16 * ceil(places / each / 16) for each in parts)))
     for (tile_m, pingpong, widest), tile_n in itertools.product(_ROWS_OF_PLACES, widths):

@@ -150,6 +150,7 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     if _has_windows(c):
         lines = (_WINDOWS, 1) if c.lhs.unfolded is not None else (1, _WINDOWS)
     tall, wide = s.lhs_height * lines[0], wide * max(lines[1], _STRADDLING if straddling else 1)
+    wide = 0 if s.kept and c.windows is not None else wide
     copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     rate = _WIDE_COPY_RATE if width == 4 and not s.registers else _COPY_RATE
@@ -195,6 +196,7 @@ def estimate(
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     steps = ceil((at(tiling.k_steps(depth)) - s.lead) / (s.parts or s.split))
     clocks = rounds * steps * step + finish * (1 + shown * (rounds - 1))
+    clocks += s.kept * s.tile_n * s.row / _COPY_RATE if c.windows is not None else 0  # all are there before the first products
     sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
         clocks += (_SENT if s.sends else _SPREAD) + sums / _SPREAD_RATE + _MANY * max(0, s.split - 4)

@@ -61,6 +61,9 @@ CASES = {
     "features first, by elements": (Form((2, 5, 7, 24), 40, (3, 3), **SAME, turned=True), Im2col(64, 40, 3, 1)),
     "features first, in turns": (Form((3, 6, 6, 20), 72, (3, 3), **SAME, element="f32", **PLAIN, turned=True), Im2col(64, 32, 3, 2, pingpong=True)),
     "features first, in clusters": (Form((1, 9, 8, 32), 104, (3, 3), **SAME, turned=True), Im2col(128, 32, 3, 2, cluster=2, across=True)),
+    "features first, spread": (Form((1, 8, 16, 40), 128, (3, 3), **SAME, turned=True), Im2col(128, 64, 4, 2, split=2, persistent=False, spread=True)),
+    "features first, sent": (Form((1, 8, 8, 40), 128, (3, 3), **SAME, element="f32", **PLAIN, turned=True), Im2col(
+        128, 64, 4, 2, split=2, persistent=False, spread=True, sends=True)),
     "exchanged": (Form((2, 5, 7, 72), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 3, 1, swapped=True)),
     "exchanged, in turns": (Form((2, 9, 7, 24), 64, (3, 3), **SAME), Im2col(64, 64, 4, 2, pingpong=True, swapped=True)),
     "weights are kept": (Form((2, 9, 7, 72), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 3, 2, kept=18)),
