@@ -8,29 +8,27 @@ strides; what lies outside of the image, as padding does, arrives as zeros, and 
 
 from inferno.codegen import tma, wgmma
 from inferno.codegen.integers import Integer
-from inferno.codegen.launcher import pixel_map, tensor_map
+from inferno.codegen.launcher import pixel_map
 from inferno.codegen.stream_k import StreamEmitter
 from inferno.codegen.tensor_core import Tile
 from inferno.codegen.nvvm_builder import Words
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
-from inferno.schedule.contraction import Operand, oriented
+from inferno.schedule.contraction import Operand
 from inferno.schedule.im2col import Im2col, keeps_to_group, parse_unfolded
 from inferno.schedule.tiling import Source, tile_contraction
 from inferno.schedule.unfolded import Unfolded
 from inferno.schedule.wgmma_schedule import precision
-from inferno.symbolic import Int
 from inferno.target import Target
 
 
 def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
     """Add the ``gpu.module`` of a convolution and make ``kernel`` its launcher."""
     c = parse_unfolded(kernel, target)
-    c = oriented(c, schedule.swapped) if c is not None else None
     kind = precision(kernel, c) if c is not None else None
     width = 4 if kind == "tf32" else 2
     tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite) if kind is not None else None
-    if tiling is None or schedule.threads > 384 or not keeps_to_group(schedule, c):
+    if tiling is None or schedule.swapped or schedule.threads > 384 or not keeps_to_group(schedule, c):
         raise CompileError(f"@{kernel.name.value} is not a convolution for tensor cores by {schedule}")
     wgmma.prepare_bodies(c)
     emitter = _StreamEmitter if schedule.stream else _Emitter
@@ -39,20 +37,14 @@ def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
 
 def image_map(value: ir.Value, window: Unfolded, tile: Tile, channels: int, pixels: int, kind: str) -> ir.Value:
     """The copy engine's map of an image, which brings so many channels of so many pixels at a time."""
-    sizes, strides = image_sizes(window, tile)
+    sizes, strides = (window.shape[-1] * window.groups, *window.shape[-2::-1]), [tile.width]
+    for size in sizes[:-1]:
+        strides.append(strides[-1] * size)
     lower, upper = window.corners
     return pixel_map(
         value, sizes=sizes, strides=strides, channels=channels, pixels=pixels, lower=lower, upper=upper, steps=window.steps[::-1],
         element=kind, swizzle=tile.span,
     )
-
-
-def image_sizes(window: Unfolded, tile: Tile) -> tuple[list[Int], list[Int]]:
-    """Of an image, innermost first: its sizes, and its strides in bytes."""
-    sizes, strides = [window.shape[-1] * window.groups, *window.shape[-2::-1]], [tile.width]
-    for size in sizes[:-1]:
-        strides.append(strides[-1] * size)
-    return sizes, strides
 
 
 def first_places(words: Words, window: Unfolded, pixel: Integer) -> list[Integer]:
@@ -77,11 +69,7 @@ class _Unfolded:
 
     def _image_map(self, image: ir.Value, share: int) -> ir.Value:
         tile, operand, _ = self.windows
-        window, pixels = operand.unfolded, tile.rows // share
-        if (box := window.box(pixels)) is None:
-            return image_map(image, window, tile, tile.depth, pixels, self.kind)
-        sizes, strides = image_sizes(window, tile)
-        return tensor_map(image, sizes=sizes, strides=strides, box=[tile.depth, *box, 1], element=self.kind, swizzle=tile.span)
+        return image_map(image, operand.unfolded, tile, tile.depth, tile.rows // share, self.kind)
 
     def load_rows(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
         own, operand, source = self.windows
@@ -101,10 +89,6 @@ class _Unfolded:
                 pixel = words.add(pixel, words.mul(at, axis.stride(operand.access) // window.terms))
         image, *places = first_places(words, window, pixel)
         offsets = [0 if d is None else words.mul(taps[d], dilation) for d, dilation in zip(window.loops, window.dilations)]
-        if window.box(tile.rows // blocks) is not None:
-            places = [words.add(place, offset) for place, offset in zip(places, offsets)]
-            tma.load_box(words, map_, [channel, *places[::-1], image], target, barrier, blocks)
-            return
         tma.load_pixels(words, map_, [channel, *places[::-1], image], offsets[::-1], target, barrier, blocks)
 
 

@@ -17,8 +17,8 @@ from inferno.passes.programs import MAIN, programs
 
 _ALIGNMENT = 16  # bytes
 _GROWTH = 4  # of the image and of the window, at most
-# The same where float32 is not rounded: tensor cores multiply it in parts, six times, CUDA cores what there is.  7x7 of three channels by steps of 2, 32x224x224
-# to 64 features, took an H200 400 us on these, without the layouts around it.
+# The same where float32 is not rounded: tensor cores multiply it in parts, six times, CUDA cores what there is.  On an H200 32x3x224x224 to 64 features, 7x7 by
+# steps of 2, row-major, takes 261 us so, and 465 without.
 _EXACT_GROWTH = 4 / 3
 
 

@@ -13,13 +13,13 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
-from inferno.schedule.contraction import Contraction, Group, oriented, parse_contraction
+from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.result_parts import ROW
+from inferno.schedule.result_parts import ROW, store_maps
 from inferno.schedule.short_sums import fits_ends
-from inferno.schedule.wgmma import CANDIDATES, candidates, of_places
+from inferno.schedule.wgmma import CANDIDATES, candidates
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
 from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
@@ -31,12 +31,10 @@ _TALL = ((Wgmma(256, 64, 5, 2), 0.93), (Wgmma(256, 32, 5, 2), 0.75), (Wgmma(128,
 # In groups, by bytes of a step's row, a part of a pixel: an H100 took 11.8 us for 8 groups of 64 at 14x14 (9.7 estimated), 24.8 for 2 of 32 at 56x56 (14.1),
 # 29.8 for 4 of 112 at 14x14 (15.4).
 _IN_GROUPS = {128: 1.2, 64: 1.6, 32: 1.8}
-# Tiles that leave room for weights, in order of preference, and slots that they have at least.  On an H200, 3x3 without an epilogue, bf16: 64 channels of
-# 32x256x256 to 64 381 us, in 256x64 449, with the sides exchanged in 64x256 by turns 429; of 128 901, 1001 and 997.
-_KEEPING, _LEAST_STAGES = tuple(
-    (Wgmma(128, n, 8, 2, buffers=buffers, pingpong=pingpong), share)
-    for n, share in ((64, 0.95), (32, 0.7)) for buffers in (2, 1) for pingpong in (True, False)
-), 4
+# Tiles that leave room for weights, slots that they have at least, and tiles of a multiprocessor from which on that pays (124 were timed): on an H200, 3x3 in
+# bf16 without an epilogue, 64 channels of 32x256x256 to 64 384 us, in 256x64 453; of 128 910 and 992.
+_KEEPING, _LEAST_STAGES, _MANY = tuple(Wgmma(128, 64, 8, 2, buffers=buffers, pingpong=True) for buffers in (2, 1)), 4, 16
+_KEEPING_SHARE = 0.95  # of the tensor core's rate (a guess: memory takes longer)
 _LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
 
 
@@ -82,12 +80,16 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
 
 
 def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Im2col]]:
-    """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s."""
+    """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s.  Where features are in front of the places of a result, the copy
+    engine has to write that."""
     found = candidates(kernel, c, target, at, most)
+    if c.rhs.has_windows:
+        width = bit_width(c.lhs.element) // 8
+        tiling = tile_contraction(c, width, only_along_k=width == 4)
+        return [(time, s) for time, s in ((time, im2col(s)) for time, s in found) if len(store_maps(c, tiling, s)) == len(c.destinations)]
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
     if c.windows.group is None:
-        made += _keeping(c, target, at) if found else ()
-        return made + [*_exchanged(c, target, at)] if settings().unmeasured else made
+        return [*made, *_keeping(c, target, at)] if found else made
     return [(_IN_GROUPS[s.row] * time, s) for time, s in made if keeps_to_group(s, c) and (_is_timed(s, c) or settings().unmeasured)]
 
 
@@ -103,35 +105,22 @@ def keeps_to_group(s: Wgmma, c: Contraction) -> bool:
 
 def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
     """Tiles of all features of which the weights, of all taps, stay in shared memory: each block would bring them from L2 for each of its tiles."""
-    tiling = tile_contraction(c, 2, only_along_k=False) if bit_width(c.lhs.element) == 16 and c.lhs.unfolded is not None and not c.varies else None
-    if tiling is None:
-        return
-    for s, share in _KEEPING:
+    tiling = tile_contraction(c, 2, only_along_k=False) if bit_width(c.lhs.element) == 16 and c.lhs.has_windows and not c.varies else None
+    for s in _KEEPING if tiling is not None else ():
         made = replace(im2col(s), kept=tiling.k_steps(ROW // 2), inside=lies_inside(s, c, tiling))
-        if c.N > s.tile_n or not fits_ends(made, c, tiling, made.kept):
+        if tiling.tiles(s.tile_m, s.tile_n) < _MANY * target.multiprocessors or not fits_ends(made, c, tiling, made.kept):
             continue
         if (made := fit(made, c, tiling, target)) is not None and made.stages >= _LEAST_STAGES:
-            yield estimate(made, share, c, tiling, target, at), made
-
-
-def _exchanged(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
-    """Tiles with the sides exchanged, whose rows are features and whose columns are pixels."""
-    if c.lhs.unfolded is None or c.varies or bit_width(c.lhs.element) != 16:
-        return
-    turned = oriented(c, True)
-    tiling = tile_contraction(turned, 2, only_along_k=False)
-    for s, share in of_places(tiling, at) if tiling is not None else ():
-        if (made := fit(replace(im2col(s), swapped=True, stages=12), turned, tiling, target)) is not None:
-            yield estimate(made, share, turned, tiling, target, at), made
+            yield estimate(made, _KEEPING_SHARE, c, tiling, target, at), made
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:
     """Tiles of more rows for few features, and those like ``found`` with shorter rows where a tap's channels need fewer bytes of these."""
     width, known = bit_width(c.lhs.element) // 8, {(s.tile_m, s.tile_n): share for s, share in (*CANDIDATES, *_TALL)}
     channels, tiling = c.windows.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
-    if not all(o.along_k and o.raw is None for o in (tiling.lhs, tiling.rhs)):
+    if not tiling.rhs.along_k or tiling.rhs.raw is not None:
         return
-    tall = [s for s, _ in _TALL] if c.lhs.unfolded is not None and c.N <= _TALL[0][0].tile_n else []
+    tall = [s for s, _ in _TALL] if c.N <= _TALL[0][0].tile_n else []
     rows = [row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row]
     for s, row in itertools.chain(((s, ROW) for s in tall), itertools.product([*found, *tall], rows)):
         if (s.tile_m, s.tile_n) not in known or s.chunks > 1 or s.lhs_rows:

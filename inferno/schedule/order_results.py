@@ -10,11 +10,10 @@ from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is
 from inferno.passes.programs import PRECISION, callee, readers
 from inferno.schedule import im2col
 from inferno.schedule.assign import choose
-from inferno.schedule.contraction import Contraction
-from inferno.schedule.cost import bit_width, tensor_bytes
+from inferno.schedule.cost import tensor_bytes
 from inferno.schedule.merge_calls import edges_of, free_name, may_change, merge_in, merge_where, operations_in
-from inferno.schedule.result_parts import large_extras, store_maps
-from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.result_parts import large_extras
+from inferno.schedule.tiling import pick_axes
 from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.target import Target, find_target
 
@@ -50,7 +49,7 @@ def _write_in_order(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir
         return False
     before = kernels.get(callee(made))
     c = im2col.parse_unfolded(before, target) if may_change(before) else None
-    if c is None or c.lhs.unfolded is None or c.lhs.unfolded.group is not None or not isinstance(choose(before, target), im2col.Im2col):
+    if c is None or not c.lhs.has_windows or c.lhs.unfolded.group is not None or not isinstance(choose(before, target), im2col.Im2col):
         return False
     most = im2col.least(before, c, target)[0] + _LAUNCH + 2 * tensor_bytes(call.results[0].type) / MEMORY_RATE
 
@@ -60,8 +59,8 @@ def _write_in_order(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir
         _turn(merged)
         merged.attributes["sym_name"] = ir.StringAttr.get(free_name(module, callee(made)))
         own = im2col.parse_unfolded(merged, target)
-        time, schedule = im2col.least(merged, own, target) if own is not None else (most, None)
-        return schedule is not None and time < most and _stages(own, schedule)
+        # What is read of the result's size lies in the order that the result had.
+        return own is not None and not large_extras(own, pick_axes(own)) and im2col.least(merged, own, target)[0] < most
 
     return merge_where(module, kernels, edges_of([made, call], views=False), takes) is not None
 
@@ -93,10 +92,3 @@ def _turned(out: ir.Value, order: list[int], given: ir.Value | None) -> ir.Value
         return linalg.fill(made.operands[0], outs=[_turned(made.operands[1], order, given)])
     type_ = out.type
     return tensor.EmptyOp([type_.shape[i] for i in order], type_.element_type).result if given is None else given
-
-
-def _stages(c: Contraction, schedule: im2col.Im2col) -> bool:
-    """Whether the copy engine writes all results, and nothing of their size is read, whose order would be another one."""
-    width = bit_width(c.lhs.element) // 8
-    tiling = tile_contraction(c, width, only_along_k=width == 4)
-    return len(store_maps(c, tiling, schedule)) == len(c.destinations) and not large_extras(c, tiling)

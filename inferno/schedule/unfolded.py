@@ -16,7 +16,6 @@ from inferno.schedule.accesses import Access, Linear, argument_index, linear
 from inferno.symbolic import Int, product, reach
 
 _ALIGNMENT = 16  # bytes of a pixel's channels
-_MOST_IN_BOX = 256
 
 
 @dataclass(frozen=True)
@@ -54,19 +53,6 @@ class Unfolded:
         lower = tuple(-low for low in self.low)
         upper = tuple((n - 1) * step + 1 - low - size for n, step, low, size in zip(self.counts, self.steps, self.low, self.shape[1:-1]))
         return lower[::-1], upper[::-1]
-
-    def box(self, pixels: int) -> list[int] | None:
-        """The places, innermost dimension first, of so many neighbouring pixels of the result from a multiple of as many on, where they are a part of a row, or
-        whole rows, of one image, and so the copy engine's box; None where they are not."""
-        if set(self.steps) != {1}:
-            return None
-        found = []
-        for count in self.counts[::-1]:
-            if pixels % count and count % pixels:
-                return None
-            found.append(min(count, pixels))
-            pixels = max(1, pixels // count)
-        return found if pixels == 1 and max(found) <= _MOST_IN_BOX else None
 
     def fits(self, width: int) -> bool:
         """Whether the copy engine reads an image of elements of ``width`` bytes by it."""

@@ -97,7 +97,7 @@ def _shapes(c: Contraction, rows: int) -> list[Vectors]:
         return []
     terms = next(t for t in (4, 2, 1) if _inside(c.k, t))
     unroll = (8 if rows <= 4 else 4) // terms
-    return [Vectors(rows, lanes, across, terms, unroll, along_k=False) for across in (2, 4, 8, 16, 32)]
+    return [Vectors(rows, lanes, across, terms, unroll, along_k=False) for across in (2, 4, 8, 16)]
 
 
 def _warp_for_each(c: Contraction, rows: int, swapped: bool) -> Vectors | None:
@@ -151,7 +151,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     at_once = target.multiprocessors * min(_MOST, max(1, int(resident / s.threads)))
     width = bit_width(c.rhs.reads[0].element) // 8
     share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
-    reading = min(s.threads, s.across * max(1, at(c.K) // s.terms))  # of a block's threads
+    reading = min(s.threads, max(1, at(c.K) // s.terms))  # of a block's threads
 
     def rate(blocks: int) -> float:
         return min(share * _MEMORY_RATE, min(blocks * reading, target.multiprocessors * resident) * _UNDER_WAY)

@@ -55,27 +55,14 @@ CASES = {
     "32 bytes": (Form((2, 9, 9, 16), 24, (3, 3), **SAME, **RELU), Im2col(128, 32, 5, 2, cluster=2, across=True, row=32)),
     "32 bytes, 3 side by side": (Form((1, 8, 8, 20), 16, (2, 3), (1, 2), element="f32", **PLAIN), Im2col(64, 16, 3, 1, row=32, chunks=3)),
     "rows apart": (Form((2, 9, 6, 24), 40, (3, 3), **SAME, **SCALED), Im2col(64, 64, 3, 1)),
-    # Windows as the right factor: results with their features in front of their places, or as tiles that are turned on their way.
+    # Windows as the right factor: results with their features in front of their places.
     "features first": (Form((2, 8, 8, 72), 40, (3, 3), **SAME, turned=True), Im2col(64, 64, 3, 1)),
     "features first, with a residual": (Form((2, 4, 10, 64), 136, (3, 3), (1, 2), **SAME, **RELU, turned=True), Im2col(128, 24, 3, 2)),
     "features first, by elements": (Form((2, 5, 7, 24), 40, (3, 3), **SAME, turned=True), Im2col(64, 40, 3, 1)),
     "features first, in turns": (Form((3, 6, 6, 20), 72, (3, 3), **SAME, element="f32", **PLAIN, turned=True), Im2col(64, 32, 3, 2, pingpong=True)),
     "features first, in clusters": (Form((1, 9, 8, 32), 104, (3, 3), **SAME, turned=True), Im2col(128, 32, 3, 2, cluster=2, across=True)),
-    "features first, spread": (Form((1, 8, 16, 40), 128, (3, 3), **SAME, turned=True), Im2col(128, 64, 4, 2, split=2, persistent=False, spread=True)),
-    "features first, sent": (Form((1, 8, 8, 40), 128, (3, 3), **SAME, element="f32", **PLAIN, turned=True), Im2col(
-        128, 64, 4, 2, split=2, persistent=False, spread=True, sends=True)),
-    "exchanged": (Form((2, 5, 7, 72), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 3, 1, swapped=True)),
-    "exchanged, in turns": (Form((2, 9, 7, 24), 64, (3, 3), **SAME), Im2col(64, 64, 4, 2, pingpong=True, swapped=True)),
     "weights are kept": (Form((2, 9, 7, 72), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 3, 2, kept=18)),
     "weights are kept, in turns": (Form((2, 9, 9, 24), 64, (3, 3), **SAME), Im2col(64, 64, 3, 2, kept=9, pingpong=True)),
-    # Tiles that are rows of an image, or parts of one: boxes.
-    "rows": (Form((2, 8, 16, 72), 40, (3, 3), **SAME), Im2col(64, 64, 3, 1)),
-    "rows, dilated": (Form((2, 16, 16, 24), 40, (3, 3), (1, 1), (2, 2), (1, 2), (3, 2)), Im2col(64, 64, 3, 1)),
-    "parts of rows": (Form((1, 3, 128, 24), 40, (3, 3), **SAME), Im2col(64, 64, 3, 1)),
-    "rows, features first": (Form((2, 8, 16, 24), 72, (3, 3), **SAME, element="f32", **PLAIN, turned=True), Im2col(64, 64, 3, 1)),
-    "rows, in clusters": (Form((1, 16, 8, 32), 104, (3, 3), **SAME), Im2col(128, 64, 3, 2, cluster=2, across=True)),
-    "rows, 1d": (Form((2, 64, 16), 40, (7,), (), (), (3,), (3,), "f32", **PLAIN), Im2col(64, 64, 2, 1)),
-    "rows, 3d": (Form((2, 4, 4, 4, 16), 16, (3, 3, 3), low=(1, 1, 1), high=(1, 1, 1)), Im2col(64, 32, 3, 1)),
     "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
 }
 
