@@ -9,9 +9,15 @@ from torch import nn
 from universal_program import Simulated
 
 from inferno.capture import capture
+from inferno.mlir import idle_context, ir
+from inferno.passes.manager import run_pipeline
+from inferno.passes.programs import PRECISION
 from inferno.runtime.build import build_from
+from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
 
 CASES = {
     "bf16": (nn.Conv2d(64, 72, 3, padding=1), (2, 64, 16, 32), torch.bfloat16),
@@ -20,10 +26,18 @@ CASES = {
 
 
 def scheduled(model: nn.Module, x: torch.Tensor, monkeypatch):
-    """What is captured, and its kernels as text."""
-    monkeypatch.setattr("inferno.schedule.order_results._LAUNCH", 1e6)  # small images take less time with a transposition
+    """What is captured, and its kernels as text: also of small images, which take less time with a transposition."""
+    monkeypatch.setattr("inferno.schedule.order_results._LAUNCH", 1e6)
+    monkeypatch.setattr("inferno.schedule.order_results._LEAST", 0)
     found = capture(model, (x,))
-    return found, build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+    text = build_from("torch", found.text, TARGET, last="fused", signature=found.signature).stages["fused"]
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        if x.dtype == torch.float32:
+            for kernel in kernels(module):
+                kernel.attributes[PRECISION] = ir.StringAttr.get("tf32")
+        run_pipeline(module, "inferno-schedule{target=sm_90a}")
+        return found, str(module)
 
 
 @pytest.mark.parametrize("name", CASES)
