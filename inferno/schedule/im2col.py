@@ -134,11 +134,12 @@ def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Itera
 
 
 def parse_unfolded(kernel: func.FuncOp, target: Target) -> Contraction | None:
-    """What ``kernel`` computes, if that is a contraction of windows of images, the lhs, with more than one feature; only the number of images may vary."""
+    """What ``kernel`` computes, if that is a contraction of windows of images, the lhs or, not in groups, the rhs, with more than one feature; only the
+    number of images may vary."""
     c = parse_contraction(kernel, unfolded=True) if target.hopper else None
     if c is None or c.windows is None or not all(isinstance(x, int) for x in (c.K, _features(c).size)):
         return None
-    return c if _features(c).dims else None
+    return c if _features(c).dims and (c.lhs.has_windows or c.windows.group is None) else None
 
 
 def _features(c: Contraction) -> Group:
