@@ -1,4 +1,4 @@
-"""Convolutions on Hopper's tensor cores: generator ``wgmma`` with another way to load the lhs, the copy engine's im2col mode.
+"""Convolutions on Hopper's tensor cores: generator ``wgmma`` with another way to load a factor, the copy engine's im2col mode.
 
 The matrix of windows (see ``schedule.unfolded``) has a row for each pixel of the result and a column for each term.  A tile of it is a number of
 neighbouring rows, and some of the channels of one tap.  The copy engine is given the place of the first row's first tap and the tap's
@@ -14,8 +14,9 @@ from inferno.codegen.tensor_core import Tile
 from inferno.codegen.nvvm_builder import Words
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
+from inferno.schedule.contraction import Operand
 from inferno.schedule.im2col import Im2col, keeps_to_group, parse_unfolded
-from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.tiling import Source, tile_contraction
 from inferno.schedule.unfolded import Unfolded
 from inferno.schedule.wgmma_schedule import precision
 from inferno.target import Target
@@ -53,17 +54,30 @@ def first_places(words: Words, window: Unfolded, pixel: Integer) -> list[Integer
 
 
 class _Unfolded:
-    """The lhs of an emitter."""
+    """The windows of an emitter, which are its lhs or its rhs."""
+
+    @property
+    def windows(self) -> tuple[Tile, Operand, Source]:
+        c, t = self.contraction, self.tiling
+        return (self.lhs, c.lhs, t.lhs) if c.lhs.unfolded is not None else (self.rhs, c.rhs, t.rhs)
 
     def lhs_map(self, lhs: ir.Value, share: int) -> ir.Value:
-        return image_map(lhs, self.contraction.lhs.unfolded, self.lhs, self.lhs.depth, self.lhs.rows // share, self.kind)
+        return super().lhs_map(lhs, share) if self.contraction.lhs.unfolded is None else self._image_map(lhs, share)
+
+    def rhs_map(self, rhs: ir.Value, share: int) -> ir.Value:
+        return super().rhs_map(rhs, share) if self.contraction.rhs.unfolded is None else self._image_map(rhs, share)
+
+    def _image_map(self, image: ir.Value, share: int) -> ir.Value:
+        tile, operand, _ = self.windows
+        return image_map(image, operand.unfolded, tile, tile.depth, tile.rows // share, self.kind)
 
     def load_rows(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
-        if tile is not self.lhs:
+        own, operand, source = self.windows
+        if tile is not own:
             super().load_rows(map_, tile, where, target, barrier, blocks)
             return
-        words, operand = self.words, self.contraction.lhs
-        window, (_, rows, *outer), (channel, row, *positions) = operand.unfolded, self.tiling.lhs.axes, where
+        words = self.words
+        window, (_, rows, *outer), (channel, row, *positions) = operand.unfolded, source.axes, where
         taps = dict.fromkeys(d for d in window.loops if d is not None)
         pixel = words.mul(row, rows.stride(operand.access) // window.terms)
         for axis, at in zip(outer, positions):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from inferno.codegen import tma
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
-from inferno.codegen.nvvm_builder import loop, only_if
+from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.tensor_core import Multiplier, matrix_address
 from inferno.codegen.wgmma_epilogue import Epilogue, Warpgroup
 from inferno.mlir import ir
@@ -110,4 +110,6 @@ class Consumer:
         words, s = self.words, self.schedule
         lhs = words.add(self.lhs_base, words.mul(slot, s.chunks * self.lhs.bytes >> 4))
         rhs = words.add(self.rhs_base, words.mul(step if s.kept else slot, s.chunks * self.rhs.bytes >> 4))
+        # By steps LLVM would count the whole descriptor up, of which ptxas 13.0 then forgets the upper half (UIMAD.WIDE and a sum of the lower half alone).
+        rhs = opaque(words, rhs) if s.kept else rhs
         return self.multiplier.multiply(sums, lhs, rhs, first, s.chunks)

@@ -35,12 +35,12 @@ class Producer:
         """Start the copies of all steps of the rhs, which all tiles have."""
         words, (map_, tile, source, _, base, *_) = self.words, self.operands(0, 0)[1]
         self.kept.expect(0, self.schedule.kept * tile.bytes)
-        outer = [{BEHIND: 1}[a] for a in source.axes[2:]]
         for step in range(self.schedule.kept):
-            target = words.add(self.device.shared, base + step * tile.bytes)
-            self.copy_tile(map_, tile, outer, 0, step * tile.depth, target, self.kept.at(0), 1)
+            where, k0 = self.place((), step)
+            outer = [where[a] for a in source.axes[2:]]
+            self.copy_tile(map_, tile, outer, 0, k0, words.add(self.device.shared, base + step * tile.bytes), self.kept.at(0), 1)
 
-    def place(self, grid: Sequence[Integer], step: ir.Value) -> tuple[dict[Axis, Integer], Integer]:
+    def place(self, grid: Sequence[Integer], step: Integer) -> tuple[dict[Axis, Integer], Integer]:
         """Where a step along k is: the positions of all axes that are not tiled, and the first k."""
         t, words = self.tiling, self.words
         chunks = ceildiv(t.k.size, self.depth)

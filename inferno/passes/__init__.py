@@ -79,6 +79,7 @@ _PASSES = {
     "fuse-scatters": "inferno.schedule.fuse_scatters:fuse_scatters",
     "fuse-small": "inferno.schedule.fuse_small:fuse_small",
     "order-operands": "inferno.schedule.order_operands:order_operands",
+    "order-results": "inferno.schedule.order_results:order_results",
     "fold-slices": "inferno.schedule.fold_slices:fold_slices",
     "order-tables": "inferno.schedule.order_tables:order_tables",
     "split-pieces": "inferno.schedule.split_pieces:split_pieces",

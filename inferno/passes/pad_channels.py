@@ -17,6 +17,9 @@ from inferno.passes.programs import MAIN, programs
 
 _ALIGNMENT = 16  # bytes
 _GROWTH = 4  # of the image and of the window, at most
+# The same where float32 is not rounded: tensor cores multiply it in parts, six times, CUDA cores what there is.  On an H200 32x3x224x224 to 64 features, 7x7 by
+# steps of 2, row-major, takes 261 us so, and 465 without.
+_EXACT_GROWTH = 4 / 3
 
 
 def pad_channels(module: ir.Module) -> None:
@@ -25,7 +28,7 @@ def pad_channels(module: ir.Module) -> None:
     for main in programs(module)[:1] if CONVOLUTIONS in module.operation.attributes else ():
         if main.name.value == MAIN:
             for op in walk(main, "linalg.generic"):
-                if has_windows(op) and knows_sizes(op) and not is_exact(op) and (more := _missing(op)):
+                if has_windows(op) and knows_sizes(op) and (more := _missing(op)):
                     _pad(op, more)
 
 
@@ -45,7 +48,7 @@ def _missing(op: ir.Operation) -> int:
         terms *= size if "reduction" in kind[d] else 1
     whole = _ALIGNMENT * 8 // type_.element_type.width
     wanted = -(-channels // whole) * whole
-    if is_small(channels, terms) or wanted > _GROWTH * channels or _are_read(op):
+    if is_small(channels, terms) or wanted > (_EXACT_GROWTH if is_exact(op) else _GROWTH) * channels or _are_read(op):
         return 0
     return wanted - channels
 

@@ -62,7 +62,7 @@ Table = dict[Any, float]  # the microseconds of each schedule
 def choose(kernel: func.FuncOp, target: Target) -> Any | None:
     """Schedules for ranges of sizes, or one for all, if ``kernel`` is a contraction of loops that vary, or two that meet."""
     images = im2col.parse_unfolded(kernel, target)
-    if images is not None and images.varies and _within_words(images):
+    if images is not None and images.lhs.has_windows and images.varies and _within_words(images):
         return _by_rows(images.M, lambda point, most: _least(im2col.at_size(kernel, images, target, _at(point), most)))
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
     if c is None and target.hopper and (pair := dual.parse_pair(kernel)) is not None and not isinstance(pair.contraction.M, int):

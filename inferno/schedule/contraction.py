@@ -61,6 +61,11 @@ class Operand:
             return (self.access, self.pages.table)
         return (self.access,) if self.prologue is None else tuple(s for s in self.prologue.sources if s is not None)
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether it is the matrix of all windows of an image, a window for each of its rows."""
+        return self.unfolded is not None and not self.unfolded.summed
+
 
 @dataclass(frozen=True)
 class Group:
@@ -162,6 +167,11 @@ class Contraction:
     def hints(self) -> tuple[int, int, int, int]:
         """B, M, N and K as they are in the example."""
         return hint(self.B), hint(self.M), hint(self.N), hint(self.K)
+
+    @property
+    def windows(self) -> Unfolded | None:
+        """Those of the image that one factor is, if one is."""
+        return next((o.unfolded for o in (self.lhs, self.rhs) if o.has_windows), None)
 
     @property
     def is_reduction(self) -> bool:

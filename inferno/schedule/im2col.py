@@ -1,6 +1,7 @@
-"""The schedule of convolutions on Hopper's tensor cores: contractions whose lhs the copy engine brings window by window (implicit GEMM).
+"""The schedule of convolutions on Hopper's tensor cores: contractions of which the copy engine brings a factor window by window (implicit GEMM).
 
-A tile's rows are neighbouring pixels of the result, of one image and the next; a step along k is a chunk of the channels of one tap of the filter.
+A tile's rows are neighbouring pixels of the result, of one image and the next, and its columns features; where the result has its features in front of the
+places it is the other way round, with places of one image.  A step along k is a chunk of the channels of one tap of the filter.
 All else is as in ``wgmma``, and so are the estimates: of a tap's last chunk the part that lies behind the channels is multiplied for nothing.
 """
 
@@ -12,11 +13,12 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
-from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.result_parts import ROW
+from inferno.schedule.result_parts import ROW, store_maps
+from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.wgmma import CANDIDATES, candidates
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
 from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, splits
@@ -29,12 +31,16 @@ _TALL = ((Wgmma(256, 64, 5, 2), 0.93), (Wgmma(256, 32, 5, 2), 0.75), (Wgmma(128,
 # In groups, by bytes of a step's row, a part of a pixel: an H100 took 11.8 us for 8 groups of 64 at 14x14 (9.7 estimated), 24.8 for 2 of 32 at 56x56 (14.1),
 # 29.8 for 4 of 112 at 14x14 (15.4).
 _IN_GROUPS = {128: 1.2, 64: 1.6, 32: 1.8}
+# Tiles that leave room for weights, slots that they have at least, and tiles of a multiprocessor from which on that pays (124 were timed): on an H200, 3x3 in
+# bf16 without an epilogue, 64 channels of 32x256x256 to 64 384 us, in 256x64 453; of 128 910 and 992.
+_KEEPING, _LEAST_STAGES, _MANY = tuple(Wgmma(128, 64, 8, 2, buffers=buffers, pingpong=True) for buffers in (2, 1)), 4, 16
+_KEEPING_SHARE = 0.95  # of the tensor core's rate (a guess: memory takes longer)
 _LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
 
 
 @dataclass(frozen=True)
 class Im2col(Wgmma):
-    """As ``Wgmma``; the lhs has k innermost, and the sides stay where they are.  With a shorter ``row`` the last tile of a tap has so many zeros
+    """As ``Wgmma``; both factors have k innermost.  With a shorter ``row`` the last tile of a tap has so many zeros
     the less."""
 
     generator: ClassVar[str] = "im2col"
@@ -56,8 +62,8 @@ def least(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, I
 
 def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     """Microseconds of the kernel where the terms along a row of its window are one loop, and of a kernel that pads the image first."""
-    width = bit_width(c.lhs.element) // 8
-    if c.lhs.unfolded.shape[-1] * width >= ROW:
+    width, windows = bit_width(c.lhs.element) // 8, c.lhs if c.lhs.has_windows else c.rhs
+    if c.windows.shape[-1] * width >= ROW:
         return inf
     with kernel.context, kernel.location:
         module = ir.Module.create()
@@ -67,35 +73,51 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
             if not all(map(pads_convolutions, pads)):
                 return inf
             padded = pads[0].results[0].type
-            before = _LAUNCH + (product(c.lhs.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
+            before = _LAUNCH + (product(windows.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
             plain = without_padding(plain, "plain")
         found = parse_contraction(plain)
         return min((time for time, _ in candidates(plain, found, target)), default=inf) + before if found is not None else inf
 
 
 def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Im2col]]:
-    """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s."""
+    """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s.  Where features are in front of the places of a result, the copy
+    engine has to write that."""
     found = candidates(kernel, c, target, at, most)
+    if c.rhs.has_windows:
+        width = bit_width(c.lhs.element) // 8
+        tiling = tile_contraction(c, width, only_along_k=width == 4)
+        return [(time, s) for time, s in ((time, im2col(s)) for time, s in found) if len(store_maps(c, tiling, s)) == len(c.destinations)]
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
-    if c.lhs.unfolded.group is None:
-        return made
+    if c.windows.group is None:
+        return [*made, *_keeping(c, target, at)] if found else made
     return [(_IN_GROUPS[s.row] * time, s) for time, s in made if keeps_to_group(s, c) and (_is_timed(s, c) or settings().unmeasured)]
 
 
 def _is_timed(s: Im2col, c: Contraction) -> bool:
     """Whether a GPU has run its like, in groups."""
-    return s.split == s.cluster == s.chunks == 1 and not (s.stream or s.lhs_rows) and set(c.lhs.unfolded.steps) == {1}
+    return s.split == s.cluster == s.chunks == 1 and not (s.stream or s.lhs_rows) and set(c.windows.steps) == {1}
 
 
 def keeps_to_group(s: Wgmma, c: Contraction) -> bool:
     """Whether no step reads channels behind those of its group, which are other groups' numbers and no zeros."""
-    return c.lhs.unfolded.group is None or c.lhs.unfolded.shape[-1] * bit_width(c.lhs.element) // 8 % s.row == 0
+    return c.windows.group is None or c.windows.shape[-1] * bit_width(c.lhs.element) // 8 % s.row == 0
+
+
+def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
+    """Tiles of all features of which the weights, of all taps, stay in shared memory: each block would bring them from L2 for each of its tiles."""
+    tiling = tile_contraction(c, 2, only_along_k=False) if bit_width(c.lhs.element) == 16 and c.lhs.has_windows and not c.varies else None
+    for s in _KEEPING if tiling is not None else ():
+        made = replace(im2col(s), kept=tiling.k_steps(ROW // 2), inside=lies_inside(s, c, tiling))
+        if tiling.tiles(s.tile_m, s.tile_n) < _MANY * target.multiprocessors or not fits_ends(made, c, tiling, made.kept):
+            continue
+        if (made := fit(made, c, tiling, target)) is not None and made.stages >= _LEAST_STAGES:
+            yield estimate(made, _KEEPING_SHARE, c, tiling, target, at), made
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:
     """Tiles of more rows for few features, and those like ``found`` with shorter rows where a tap's channels need fewer bytes of these."""
     width, known = bit_width(c.lhs.element) // 8, {(s.tile_m, s.tile_n): share for s, share in (*CANDIDATES, *_TALL)}
-    channels, tiling = c.lhs.unfolded.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
+    channels, tiling = c.windows.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
     if not tiling.rhs.along_k or tiling.rhs.raw is not None:
         return
     tall = [s for s, _ in _TALL] if c.N <= _TALL[0][0].tile_n else []
@@ -112,9 +134,17 @@ def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Itera
 
 
 def parse_unfolded(kernel: func.FuncOp, target: Target) -> Contraction | None:
-    """What ``kernel`` computes, if that is a contraction of windows of images, the lhs, with more than one feature; only the number of images may vary."""
+    """What ``kernel`` computes, if that is a contraction of windows of images, the lhs or, not in groups, the rhs, with more than one feature; only the
+    number of images may vary."""
     c = parse_contraction(kernel, unfolded=True) if target.hopper else None
-    return c if c is not None and c.lhs.unfolded is not None and c.n.dims and isinstance(c.N, int) and isinstance(c.K, int) else None
+    if c is None or c.windows is None or not all(isinstance(x, int) for x in (c.K, _features(c).size)):
+        return None
+    return c if _features(c).dims and (c.lhs.has_windows or c.windows.group is None) else None
+
+
+def _features(c: Contraction) -> Group:
+    """The loops of the results that are no pixels'."""
+    return c.n if c.lhs.unfolded is not None else c.m
 
 
 def im2col(s: Wgmma) -> Im2col:

@@ -62,7 +62,7 @@ def read_again(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> float:
     """Microseconds that memory takes longer because tiles of other blocks read a factor at the same time; windows of images are left out."""
     lhs, rhs = s.sharing
     rows, columns = ceil(at(tiling.m.size) / s.tile_m) / rhs, ceil(at(tiling.n.size) / s.tile_n) / lhs
-    read = (*(c.rhs.reads if rows > 1 else ()), *(c.lhs.reads if columns > 1 and c.lhs.unfolded is None else ()))
+    read = (*(c.rhs.reads if rows > 1 and not c.rhs.has_windows else ()), *(c.lhs.reads if columns > 1 and c.lhs.unfolded is None else ()))
     return sum(accessed_bytes(a, c.sizes, at) for a in read) / _AGAIN_RATE
 
 

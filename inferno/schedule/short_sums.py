@@ -18,6 +18,9 @@ from inferno.symbolic import Int, bounds, hint, product
 # Terms whose products an end of a few operations outlasts, in bytes.  On an H100, with batch norm and SiLU: 32x112x112x16 to 96 90.7 us where 30 are
 # those of memory, 32x14x14x112 to 672 11.7 and 3.3; with a bias alone 65536x32 to 32 9.5 and 2.8.
 _SHORT = 320
+# The same of many rows of fewer columns than a line has, which are no whole parts of it and so are written as pieces (on an H200 25088x240 to 40, the rhs kept,
+# 10.3 us, brought for each tile 11.3, in 64x64 by the copy engine 11.8).
+_SHORT_OF_FEW, _MANY = 512, 4096
 _ROWS = (32, 64)  # bytes of short rows
 _LINES = (16, 32, 64)  # columns of a tile that has them all, where they are few: a line that the copy engine writes
 # Columns of a tile, of 240 of which ptxas spills 12 registers beside three vectors, and results of a consumer's.
@@ -50,7 +53,9 @@ def is_short(c: Contraction, tiling: Tiling, at: At, swapped: bool = False) -> b
     size = c.K if windows else tiling.k.size  # of windows all taps' terms, as the same product has them where they lie side by side
     known = isinstance(size, int) and (windows or not tiling.steps) and at(rows) > FEW and bounds(rows)[0] > FEW
     filled = known and (2 * size in _ROWS or 2 * size >= _ROWS[-1] or (isinstance(columns, int) and columns <= _KEPT))
-    return filled and c.rhs.unfolded is None and bit_width(c.lhs.element) == 16 and 2 * size <= _SHORT
+    few = isinstance(columns, int) and columns <= _LINES[-1] and 2 * columns % _PARTS and not windows and at(rows) >= _MANY
+    most = _SHORT_OF_FEW if few else _SHORT
+    return filled and c.rhs.unfolded is None and bit_width(c.lhs.element) == 16 and 2 * size <= most
 
 
 def short_schedules(c: Contraction, tiling: Tiling, at: At) -> Iterator[Wgmma]:
@@ -146,5 +151,5 @@ def threads_write(s: Wgmma, c: Contraction, tiling: Tiling) -> bool:
 
 def may_keep(s: Wgmma, tiling: Tiling) -> bool:
     """Whether all tiles have the same columns of one rhs, which comes as it is."""
-    whole = isinstance(tiling.n.size, int) and tiling.n.size <= s.tile_n and not tiling.steps and s.chunks == 1
-    return whole and tiling.rhs.raw is None and set(tiling.rhs.axes[2:]) <= {BEHIND}
+    whole = isinstance(tiling.n.size, int) and tiling.n.size <= s.tile_n and s.chunks == 1
+    return whole and tiling.rhs.raw is None and set(tiling.rhs.axes[2:]) <= {BEHIND, *tiling.steps}

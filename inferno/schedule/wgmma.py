@@ -18,7 +18,7 @@ from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma_cost import estimate
 from inferno.schedule.wgmma_registers import by_registers
 from inferno.schedule.wgmma_schedule import (
-    FEW, Wgmma, fit, is_of_bytes, lies_inside, precision, raw_bytes, rows_there_are, splits, supported,
+    FEW, Wgmma, fit, has_few_rows, is_of_bytes, lies_inside, precision, raw_bytes, rows_there_are, splits, supported,
 )
 from inferno.settings import settings
 from inferno.symbolic import hint
@@ -71,6 +71,9 @@ _SHARED = tuple((replace(s, cluster=cluster, across=across), share) for s, share
 # Registers of a thread for sums and for what it reads itself of two parts, from which on ptxas spills beside what is brought: with four rows of
 # numbers 160 + 20 and 128 + 80 of them (32 and 104 bytes), not 128 + 40 or 96 + 80.
 _HELD = 180
+_ROWS_OF_PLACES = ((128, False, 256), (256, False, 160), (64, True, 256), (128, True, 128))  # with the columns that registers hold
+# Of which that was timed, and of an equal part of an image (28x28 in 112 and 160 81.2 us, in 200 85.8: 1x1 by 2, TF32, 32x256x56x56 to 512, on an H200).
+_FEWEST_PLACES, _WIDEST_PART = 112, 160
 _CUT_SHARE = 0.98  # of the rate that other tiles reach: where they are as good these are what was measured (2048x3584x3584 in 128x224 73.0 us)
 _WIDEST, _NARROWEST = {128: 256, 256: 160}, 80  # columns of tiles that are cut to fill rounds, by rows: what registers hold, and what is worth it
 _TURNED = range(FEW + 1, 513)  # rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little
@@ -115,7 +118,10 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
 
 def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, most: int | None) -> Iterator[tuple[Wgmma, float]]:
     """Schedules for operands as ``tiling`` has them, with their shares of the tensor core's rate."""
-    many, plain, long = at(tiling.m.size) > FEW, c.lhs.unfolded is None, are_long(c)
+    many, plain, long = not has_few_rows(c, tiling, at), c.windows is None, are_long(c)
+    if c.rhs.has_windows:
+        yield from _of_places(tiling, at)
+        return
     yield from (*CANDIDATES, *SPLIT_CANDIDATES)
     if many:
         yield from (*_SPREAD_CANDIDATES, *(_ALL_COLUMNS if plain else ()))
@@ -211,7 +217,7 @@ def _of_whole_lines(c: Contraction, tiling: Tiling) -> Iterator[tuple[Wgmma, flo
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with the sides exchanged, and their estimates: where the number of rows is known, and both factors come to shared memory as they are.
     Tiles fill rounds; where the rows are no multiple of 64 they also have just those.  Windows of images stay the lhs."""
-    if c.lhs.unfolded is not None:
+    if c.windows is not None:
         return
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
     tiling = tile_contraction(turned, width, only_along_k=width == 4, offset=True) if not c.varies and at(c.M) > FEW else None
@@ -238,6 +244,16 @@ def _turned_tiles(c: Contraction, turned: Contraction, tiling: Tiling, target: T
         if 32 <= tile_n <= 256 and (split == 1 or (tile_n % 32 == 0 and tile_m == 128)):
             s = sending(Wgmma(tile_m, tile_n, 8, tile_m // 64, persistent=split == 1, split=split, spread=split > 1, swapped=True))
             yield s, _share_of(s)
+
+
+def _of_places(tiling: Tiling, at: At) -> Iterator[tuple[Wgmma, float]]:
+    """Tiles whose columns are places of an image, as many as others have, or an equal part of all of them; with their shares of the tensor core's rate."""
+    places, parts = at(tiling.n.size), range(1, 9)
+    widths = dict.fromkeys((256, 192, 160, 128, *(n for n in (16 * ceil(places / each / 16) for each in parts) if n <= _WIDEST_PART)))
+    for (tile_m, pingpong, widest), tile_n in itertools.product(_ROWS_OF_PLACES, widths):
+        if _FEWEST_PLACES <= tile_n <= widest:
+            made = Wgmma(tile_m, tile_n, 8, 2, pingpong=pingpong)
+            yield made, _share_of(replace(made, tile_m=128) if pingpong else made)
 
 
 def _share_of(s: Wgmma) -> float:

@@ -10,7 +10,7 @@ from inferno.schedule.shared_tiles import height, line_factors, panel, read_agai
 from inferno.schedule.short_sums import clocks_of_shared_rows, ends_beside, is_short
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.schedule.tiling import Tiling
-from inferno.schedule.wgmma_schedule import FEW, Wgmma, is_of_bytes, leaves_half
+from inferno.schedule.wgmma_schedule import Wgmma, has_few_rows, is_of_bytes, leaves_half
 from inferno.symbolic import hint, product
 from inferno.target import Target
 
@@ -132,28 +132,31 @@ def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: flo
 
 
 def _has_windows(c: Contraction) -> bool:
-    """Whether the lhs is windows of images, of which that was timed: of 16 bits, whole rows of channels, not in groups."""
-    w, width = c.lhs.unfolded, bit_width(c.lhs.element) // 8
+    """Whether a factor is windows of images, of which that was timed: of 16 bits, whole rows of channels, not in groups."""
+    w, width = c.windows, bit_width(c.lhs.element) // 8
     return w is not None and w.group is None and width == 2 and w.shape[-1] * width >= ROW
 
 
 def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At, rounds: float, second: Operand | None) -> float:
     """Clocks of a step along k: the longest of the tensor core's, the copy engine's, those of warps that rewrite, and a copy's way."""
-    width, few = bit_width(c.lhs.element) // 8, at(tiling.m.size) <= FEW
+    width, few = bit_width(c.lhs.element) // 8, has_few_rows(c, tiling, at)
     lhs, rhs = s.sharing
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
     depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
-    lines = (1, 1) if few or c.lhs.unfolded is not None else line_factors(tiling, width, at)
+    lines = (1, 1) if few or c.windows is not None else line_factors(tiling, width, at)
     straddling = not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n
-    tall, wide = s.lhs_height * (_WINDOWS if _has_windows(c) else lines[0]), wide * max(lines[1], _STRADDLING if straddling else 1)
+    if _has_windows(c):
+        lines = (_WINDOWS, 1) if c.lhs.unfolded is not None else (1, _WINDOWS)
+    tall, wide = s.lhs_height * lines[0], wide * max(lines[1], _STRADDLING if straddling else 1)
+    wide = 0 if s.kept and c.windows is not None else wide
     copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     rate = _WIDE_COPY_RATE if width == 4 and not s.registers else _COPY_RATE
     terms = at(tiling.k_steps(depth)) * depth * width
     together = s.group * s.tile_m + target.multiprocessors / s.group * s.tile_n
-    far = min(at(tiling.m.size), at(tiling.n.size), together) * terms > _KEPT and c.lhs.unfolded is None
+    far = min(at(tiling.m.size), at(tiling.n.size), together) * terms > _KEPT and c.windows is None
     rate = min(rate, _FAR_RATE) if far else rate
     step = max(multiply, copied / rate, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
@@ -181,7 +184,7 @@ def estimate(
     rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) * max(1, s.parts) / clusters_at_once(s.blocks, target.multiprocessors)
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (Of two rhs 5.2, 1024x4096x11008, take as long as 6.)
     rounds = rounds if s.stream and not s.parts else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
-    few, depth = at(tiling.m.size) <= FEW, s.chunks * s.row // width
+    few, depth = has_few_rows(c, tiling, at), s.chunks * s.row // width
     step = _step(s, share, c, tiling, target, at, rounds, second)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
@@ -193,6 +196,7 @@ def estimate(
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     steps = ceil((at(tiling.k_steps(depth)) - s.lead) / (s.parts or s.split))
     clocks = rounds * steps * step + finish * (1 + shown * (rounds - 1))
+    clocks += s.kept * s.tile_n * s.row / _COPY_RATE if c.windows is not None else 0  # all are there before the first products
     sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
         clocks += (_SENT if s.sends else _SPREAD) + sums / _SPREAD_RATE + _MANY * max(0, s.split - 4)

@@ -153,6 +153,11 @@ def _aligned(size: int) -> int:
     return ceil(size / (8 * ROW)) * 8 * ROW
 
 
+def has_few_rows(c: Contraction, tiling: Tiling, at: At) -> bool:
+    """Whether one tile's rows are more than there are, and the other factor is what takes the time; windows of images are no such factor."""
+    return at(tiling.m.size) <= FEW and not c.rhs.has_windows
+
+
 def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
     """``bf16``, ``f16`` or ``tf32``: what the tensor core multiplies; None where it cannot."""
     kind = str(c.lhs.element)

@@ -22,6 +22,7 @@ class Form:
     extras: tuple[tuple[str, str], ...] = ()
     results: tuple[str, ...] = ("bf16",)
     body: str = "%y0 = arith.truncf %s : f32 to bf16"
+    turned: bool = False  # the results have their features in front of the places
 
     def each(self, name: str, default: int) -> tuple[int, ...]:
         return getattr(self, name) or (default,) * len(self.window)
@@ -31,6 +32,12 @@ class Form:
         """(n, spatial..., f) of the result."""
         numbers = zip(self.image[1:-1], self.window, *(self.each(*x) for x in (("steps", 1), ("dilations", 1), ("low", 0), ("high", 0))))
         return (self.image[0], *((size + low + high - (k - 1) * d - 1) // s + 1 for size, k, s, d, low, high in numbers), self.features)
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """The sizes of the results, in their order."""
+        images, *places, features = self.out
+        return (images, features, *places) if self.turned else self.out
 
     @property
     def weight(self) -> tuple[int, ...]:
@@ -52,7 +59,7 @@ def convolution(form: Form) -> str:
     wide, acc = form.element != "f32", tensor(form.out, "f32")
     image, weight, made = tensor(form.image, form.element), tensor(form.weight, form.element), tensor(padded, form.element)
     extras = [tensor(tuple(sizes[d] for d in dims), t) for dims, t in form.extras]
-    outs = [tensor(form.out, t) for t in form.results]
+    outs, written = [tensor(form.made, t) for t in form.results], ["n", "f", *places] if form.turned else kept
     arguments = [f"%x: {image}", f"%w: {weight}", *(f"%a{i}: {t}" for i, t in enumerate(extras)), *(f"%o{i}: {t}" for i, t in enumerate(outs))]
     ends = [", ".join(map(str, (0, *x, 0))) for x in (low, high)]
     block = ", ".join(f"%i{i}: index" for i in range(len(padded)))
@@ -63,7 +70,7 @@ def convolution(form: Form) -> str:
         %r = arith.extf %b : {form.element} to f32""" if wide else ""
     factors = "%l, %r" if wide else "%a, %b"
     kinds = ", ".join('"parallel"' if d in kept else '"reduction"' for d in loops)
-    maps = ", ".join(map_(x, kept) for x in (kept, *(e[0] for e in form.extras), *([kept] * len(outs))))
+    maps = ", ".join(map_(x, kept) for x in (kept, *(e[0] for e in form.extras), *([written] * len(outs))))
     inside = ["%s: f32", *(f"%e{i}: {t}" for i, (_, t) in enumerate(form.extras)), *(f"%z{i}: {t}" for i, t in enumerate(form.results))]
     names, types = "".join(f", %a{i}" for i in range(len(extras))), "".join(f", {t}" for t in extras)
     count, returned = f":{len(outs)}" if len(outs) > 1 else "", ", ".join(outs)

@@ -143,3 +143,41 @@ module attributes {inferno.convolutions} {
     return %0, %1, %2, %3 : tensor<32x32x18xf32>, tensor<32x32x2x12xf32>, tensor<32x32x3x12xf32>, tensor<32x32x42xf32>
   }
 }
+
+// -----
+
+// What is not rounded to TF32 has at most a third more: three channels become four, and five stay.
+// CHECK-LABEL: @main
+// CHECK: tensor.pad %arg0 low[0, 3, 3, 0] high[0, 3, 3, 1]
+// CHECK: tensor.pad %arg1 low[0, 0, 0, 0] high[0, 0, 0, 1]
+// CHECK-NOT: high[0, 3, 3, 3]
+// CHECK: return
+#x = affine_map<(n, y, x, f, r, s, c) -> (n, y * 2 + r, x * 2 + s, c)>
+#w = affine_map<(n, y, x, f, r, s, c) -> (f, r, s, c)>
+#o = affine_map<(n, y, x, f, r, s, c) -> (n, y, x, f)>
+module attributes {inferno.convolutions} {
+  func.func @main(%x: tensor<2x32x32x3xf32>, %w: tensor<64x7x7x3xf32>, %a: tensor<2x32x32x5xf32>, %b: tensor<64x7x7x5xf32>) -> (tensor<2x16x16x64xf32>, tensor<2x16x16x64xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %p = tensor.pad %x low[0, 3, 3, 0] high[0, 3, 3, 0] {
+    ^bb0(%i: index, %j: index, %k: index, %l: index):
+      tensor.yield %zero : f32 } : tensor<2x32x32x3xf32> to tensor<2x38x38x3xf32>
+    %s = tensor.pad %a low[0, 3, 3, 0] high[0, 3, 3, 0] {
+    ^bb0(%i: index, %j: index, %k: index, %l: index):
+      tensor.yield %zero : f32 } : tensor<2x32x32x5xf32> to tensor<2x38x38x5xf32>
+    %e = tensor.empty() : tensor<2x16x16x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x16x64xf32>) -> tensor<2x16x16x64xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%p, %w : tensor<2x38x38x3xf32>, tensor<64x7x7x3xf32>) outs(%f : tensor<2x16x16x64xf32>) {
+    ^bb0(%l: f32, %r: f32, %t: f32):
+      %m = arith.mulf %l, %r {inferno.convolution, inferno.exact} : f32
+      %q = arith.addf %t, %m : f32
+      linalg.yield %q : f32 } -> tensor<2x16x16x64xf32>
+    %1 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%s, %b : tensor<2x38x38x5xf32>, tensor<64x7x7x5xf32>) outs(%f : tensor<2x16x16x64xf32>) {
+    ^bb0(%l: f32, %r: f32, %t: f32):
+      %m = arith.mulf %l, %r {inferno.convolution, inferno.exact} : f32
+      %q = arith.addf %t, %m : f32
+      linalg.yield %q : f32 } -> tensor<2x16x16x64xf32>
+    return %0, %1 : tensor<2x16x16x64xf32>, tensor<2x16x16x64xf32>
+  }
+}
