@@ -7,7 +7,6 @@ for that, 2 to 5 ms an operation: 6 of the 11 seconds that ResNet-50 took to cap
 None for what is better left to torch: a tensor that the caller has is written to, through a view that is not turned back here, or at random.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -201,7 +200,7 @@ _SHAPES = {aten.view.default, aten.reshape.default, aten.flatten.using_ints, ate
 def _functional(node: Node) -> OpOverload:
     """The operation that makes what ``node`` writes to its first argument.  _Unknown where it writes to another one, too, or draws numbers."""
     schema = node.target._schema
-    name, dot, overload = schema.name.partition("::")[2], ".", schema.overload_name or "default"
+    name, overload = schema.name.partition("::")[2], schema.overload_name or "default"
     first, *others = schema.arguments
     told = first.alias_info is not None and first.alias_info.is_write and len(schema.returns) == 1
     if node.target.namespace != "aten" or not name.endswith("_") or not told or torch.Tag.nondeterministic_seeded in node.target.tags:

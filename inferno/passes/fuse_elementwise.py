@@ -16,7 +16,7 @@ from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
 from inferno.passes.shapes import shape
-from inferno.passes.widen_arithmetic import mark_rounding
+from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, is_update
 from inferno.symbolic import hint, product
 
@@ -61,7 +61,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue  # the end of a contraction reads each of its tensors at one place for each point, and scores a bias that a table has for pairs of places
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
-        if only_user(value) is None and _meets_itself(value):
+        if not is_marked(producer) and only_user(value) is None and _meets_itself(value):
             mark_rounding(producer)
         new = fuse(producer, consumer, number, rewriter)
         if new is None:

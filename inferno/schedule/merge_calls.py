@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.kernel_names import Names
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
 from inferno.schedule.attributes import ATTRIBUTE
@@ -167,15 +167,23 @@ def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> f
 
 def merge_where(
     module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, takes: Callable[[func.FuncOp], bool],
+    made: dict[Hashable, func.FuncOp | None] | None = None,
 ) -> ir.Operation | None:
-    """Replace calls by one of a kernel with the operations of all, if that ``takes`` it; the new call.  The kernel has the name of the last call's."""
-    merged = merged_kernel(kernels, edges, free_name(module, callee(edges.calls[-1]).rstrip("_0123456789")))
-    if not takes(merged):
-        merged.operation.erase()
+    """Replace calls by one of a kernel with the operations of all, if that ``takes`` it; the new call.  The kernel has the name of the last call's.
+
+    ``made``: the kernels by their patterns, None where one is not taken; equal layers are asked about once."""
+    key, made = pattern(edges), {} if made is None else made
+    if key not in made:
+        merged = merged_kernel(kernels, edges, free_name(module, callee(edges.calls[-1]).rstrip("_0123456789")))
+        made[key] = merged if takes(merged) else None
+        if made[key] is None:
+            merged.operation.erase()
+        else:
+            kernels[merged.name.value] = merged
+    if made[key] is None:
         return None
-    kernels[merged.name.value] = merged
     defer(edges)
-    return replace_calls(edges, merged)
+    return replace_calls(edges, made[key])
 
 
 def _sizes_by_symbols(kernels: dict[str, func.FuncOp], edges: Edges) -> tuple[list[dict[str, ir.Attribute]], list[Renamed], dict[ir.Value, Int]]:
@@ -298,4 +306,5 @@ def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.Fun
 
 def free_name(module: ir.Module, wanted: str) -> str:
     """A name for a new function, not too long."""
-    return Names(module).unique(wanted[:_LONGEST_NAME].rstrip("_"))
+    taken, base = ir.SymbolTable(module.operation), wanted[:_LONGEST_NAME].rstrip("_")
+    return next(name for name in chain((base,), (f"{base}_{n}" for n in count(1))) if name not in taken)

@@ -14,22 +14,22 @@ from inferno.capture.functionalise import functionalise, is_mutable, writes
 
 
 def functional(model, *args):
-    """The graph as it is captured, and the one that is functional; None where that is left to torch."""
-    old = export_model(model, args).program.graph
-    assert any(map(writes, old.nodes))
-    return functionalise(old)
+    """A model's graph made functional, and its constants; None for the graph where that is left to torch."""
+    program = export_model(model, args).program
+    assert any(map(writes, program.graph.nodes))
+    constants = program.graph_signature.inputs_to_lifted_tensor_constants.values()
+    return functionalise(program.graph), [program.constants[name] for name in constants]
 
 
 def agrees(model, *args):
-    new = functional(model, *args)
+    new, constants = functional(model, *args)
     assert new is not None and not any(map(is_mutable, new.nodes))
     taken = [a.clone() for a in args]
-    found = GraphModule(nn.Module(), new)(*args)
+    found = GraphModule(nn.Module(), new)(*constants, *args)
     expected = model(*args)
     expected = expected if isinstance(expected, (tuple, list)) else (expected,)
     torch.testing.assert_close(list(found), list(expected), rtol=0, atol=0)
     torch.testing.assert_close(list(args), taken, rtol=0, atol=0)
-    return new
 
 
 def through_views(x):
@@ -122,7 +122,7 @@ def test_random_programs():
     lambda x: torch.add(x, 1, out=torch.empty(4, 6)) + 1,
 ], ids=["argument", "random", "shape", "view", "out"])
 def test_what_is_left_to_torch(function):
-    assert functional(function, torch.randn(4, 6)) is None
+    assert functional(function, torch.randn(4, 6))[0] is None
 
 
 def test_an_exported_program_whose_values_share_no_memory(tmp_path):
