@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cmp_to_key
 from itertools import chain, count
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
@@ -236,13 +237,17 @@ def _clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
 
 def defer(edges: Edges) -> None:
     """Move what reads the calls' results behind the last one."""
-    late, at = set(edges.exported), edges.calls[-1]
-    operations = [o.operation for o in at.block.operations]
-    for op in operations[operations.index(edges.calls[0]):operations.index(at)]:
-        if op not in edges.calls and any(v in late for v in op.operands):
-            op.move_after(at)
-            late.update(op.results)
-            at = op
+    first, at = edges.calls[0], edges.calls[-1]
+    inside, between = set(edges.calls), set()
+    pending = [u for v in edges.exported for u in users(v)]
+    while pending:
+        op = pending.pop()
+        if op not in inside and op not in between and op.is_before_in_block(at) and not op.is_before_in_block(first):
+            between.add(op)
+            pending += [u for r in op.results for u in users(r)]
+    for op in sorted(between, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1)):
+        op.move_after(at)
+        at = op
 
 
 def replace_calls(edges: Edges, merged: func.FuncOp) -> ir.Operation:
