@@ -9,8 +9,8 @@ from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused,
 )
 from inferno.passes.generics import (
-    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_widening, knows_sizes,
-    kinds, loop_sizes, maps, only_user, outputs, substitute,
+    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_widening,
+    kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge

@@ -10,10 +10,10 @@ from inferno.options import MATMUL, MATMULS
 from inferno.passes.programs import callee, main_and_kernels, root_of
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.contraction import parsed_once
 from inferno.schedule.cublaslt import refusal, weigh
 from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.schedule.merge_calls import inputs_of
+from inferno.schedule.unchanged import unchanged
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -138,7 +138,7 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
 
 def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto") -> Any:
     """What the cost model picks; ``matmul`` is the option."""
-    with parsed_once(kernel):
+    with unchanged(kernel):
         for name in choosers(target):
             if name == _ON_DEMAND and matmul != "library":
                 continue

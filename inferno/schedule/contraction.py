@@ -5,9 +5,7 @@
 the result; strides are in elements, one for each loop of the contraction, and 0 where a tensor is broadcast.
 """
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
@@ -17,6 +15,7 @@ from inferno.schedule.accesses import (
     knows_arguments, outputs, placed, sink_constants,
 )
 from inferno.schedule.pages import Pages
+from inferno.schedule.unchanged import asked_once
 from inferno.schedule.unfolded import Unfolded, unfold
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -199,38 +198,9 @@ def _reduces(op: ir.Operation) -> bool:
     return "reduction" in iterators(op) if op.name == "linalg.generic" else op.name not in ("linalg.fill", "linalg.yield")
 
 
-class _Remembered(threading.local):
-    """The ``kernel`` that is not changed at the moment, and what is known of it."""
-
-    kernel: ir.Operation | None = None
-    found: dict[tuple[int, bool], tuple[Contraction, ...] | None] | None = None
-
-
-_remembered = _Remembered()
-
-
-@contextmanager
-def parsed_once(kernel: func.FuncOp) -> Iterator[None]:
-    """While a schedule is chosen for ``kernel``, which stays as it is meanwhile: some twenty generators ask what contraction it is, 1 ms each."""
-    before = _remembered.kernel, _remembered.found
-    _remembered.kernel, _remembered.found = kernel.operation, {}
-    try:
-        yield
-    finally:
-        _remembered.kernel, _remembered.found = before
-
-
+@asked_once
 def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
-    if _remembered.kernel is None or kernel.operation != _remembered.kernel:
-        return _parse_anew(kernel, count, unfolded)
-    key = count, unfolded
-    if key not in _remembered.found:
-        _remembered.found[key] = _parse_anew(kernel, count, unfolded)
-    return _remembered.found[key]
-
-
-def _parse_anew(kernel: func.FuncOp, count: int, unfolded: bool) -> tuple[Contraction, ...] | None:
     if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:
         return None
     with kernel.context, kernel.location:
