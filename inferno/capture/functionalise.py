@@ -2,7 +2,7 @@
 
 An operation that writes to a tensor is its own functional form; what was written to through a view is scattered into the tensor that the view is of,
 and views are taken anew where they are read afterwards.  Which values share memory their fake tensors say.  torch traces the whole program twice
-for that, 2 to 5 ms an operation: 6 of the 11 seconds that ResNet-50 took to capture for its additions in place.
+for that, 2 to 5 ms an operation: 4.1 s of ResNet-50 for its additions in place, which takes 1.2 s by kinds of operations then.
 
 None for what is better left to torch: a tensor that the caller has is written to, through a view that is not turned back here, or at random.
 """
