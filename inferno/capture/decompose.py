@@ -8,8 +8,9 @@ is remembered for the programs after this one: the smallest costs 10 ms otherwis
 
 An operation that would become tensors of other dtypes or shapes than its own stays whole, and is refused.
 
-That is only right for programs that are functions of tensors of fixed sizes: one that writes to a tensor, has a size that varies or
-a graph in it, or returns the same memory twice, is left to torch as a whole.
+What is changed in place is made functional first (``functionalise``).  All that is only right for programs that are functions of tensors of fixed
+sizes: one that writes to a tensor of the caller's, has a size that varies or a graph in it, or returns parts of a tensor that it does not return itself,
+is left to torch as a whole.
 """
 
 import logging
@@ -31,12 +32,14 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from inferno.capture.functionalise import functionalise, is_mutable
 from inferno.capture.graph_key import NAMESPACES, state
 from inferno.capture.library_grouped import captures_for_hopper
 from inferno.capture.refusal import CHECKS, REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import registered, run_decompositions
 from inferno.capture.trace_graph import has_parts, trace_graph
+from inferno.capture.views import is_whole
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
 
@@ -69,14 +72,17 @@ def decompose_kinds(program: ExportedProgram, table: dict[Any, Callable]) -> Dec
     """``program`` decomposed by ``table``; None for a program that has to be decomposed as a whole."""
     try:
         _check(program)
-        kinds = _kinds(program.graph)
+        graph = functionalise(program.graph) if any(map(is_mutable, program.graph.nodes)) else program.graph
+        if graph is None:
+            raise _Unequal
+        kinds = _kinds(graph)
         patterns = _recall_or_decompose(list(dict.fromkeys(kinds.values())), table)
     except _Unequal:
         return None
     except Exception as error:  # of an operation that torch cannot decompose here; the whole says what and where
         log.debug("not decomposed by kinds: %s", error)
         return None
-    return _substitute(program, kinds, patterns)
+    return _substitute(program, graph, kinds, patterns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +112,7 @@ class _Pattern:
 
 
 def _check(program: ExportedProgram) -> None:
-    """_Unequal for a program that is not a function from tensors to tensors that share no memory with each other."""
+    """_Unequal for a program that is not a function from tensors to tensors, each of memory of its own or a part of another one."""
     signature = program.graph_signature
     if any(not isinstance(s.arg, (TensorArgument, ConstantArgument)) for s in signature.input_specs):
         raise _Unequal
@@ -117,12 +123,25 @@ def _check(program: ExportedProgram) -> None:
     for node in program.graph.nodes:
         if node.op == "placeholder" or node.op == "output" or node.target is getitem:
             continue
-        if node.op != "call_function" or not isinstance(node.target, OpOverload) or node.target._schema.is_mutable:
+        if node.op != "call_function" or not isinstance(node.target, OpOverload) or _counts(node):
             raise _Unequal
-    results = [n.meta["val"] for n in program.graph.output_node().all_input_nodes if n.op != "placeholder"]
-    memory = [v.untyped_storage()._cdata if _is_plain(v) else None for v in results]
-    if None in memory or len(set(memory)) < len(memory):
-        raise _Unequal
+    together: dict[int, list[FakeTensor]] = {}
+    for value in (n.meta["val"] for n in program.graph.output_node().all_input_nodes if n.op != "placeholder"):
+        if not _is_plain(value):
+            raise _Unequal
+        together.setdefault(value.untyped_storage()._cdata, []).append(value)
+    if any(len(group) > 1 and not any(map(is_whole, group)) for group in together.values()):
+        raise _Unequal  # it is in the decomposed graph that there is what they are parts of
+
+
+# What says of a norm that it takes the mean and variance of its input, and writes them to the running ones: which its schema does not say.
+_TRAINING = ("training", "use_input_stats")
+
+
+def _counts(node: Node) -> bool:
+    """Whether an operation changes running statistics."""
+    given = {a.name: node.kwargs.get(a.name, node.args[i] if i < len(node.args) else None) for i, a in enumerate(node.target._schema.arguments)}
+    return given.get("running_mean") is not None and any(given.get(name) for name in _TRAINING)
 
 
 def _is_plain(value: Any) -> bool:
@@ -329,10 +348,10 @@ def _patterns(graph: Graph, kinds: Sequence[_Kind], places: Sequence[tuple[Node,
     return patterns
 
 
-def _substitute(program: ExportedProgram, kinds: dict[Node, _Kind], patterns: dict[_Kind, _Pattern]) -> Decomposed:
+def _substitute(program: ExportedProgram, functional: Graph, kinds: dict[Node, _Kind], patterns: dict[_Kind, _Pattern]) -> Decomposed:
     graph = Graph()
     now: dict[Node, Any] = {}  # a node of the result, or a tuple of them, for each of the program's
-    for node in program.graph.nodes:
+    for node in functional.nodes:
         if node.op == "placeholder":
             now[node] = graph.node_copy(node)
             now[node].name = node.name  # the signature's, also where it is a word of Python's, such as input

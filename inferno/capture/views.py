@@ -94,11 +94,11 @@ class _Results:
     def _owner(self, group: list[int]) -> tuple[int, Tensor] | None:
         """The result that holds the memory of all outputs of the group; None where they share nothing."""
         for i in group:
-            if _is_whole(self._values[i]):
+            if is_whole(self._values[i]):
                 return self._keep(self._nodes[i], self._values[i]), self._values[i]
         origins = {_origin(self._nodes[i]) for i in group}
         base = origins.pop()
-        if not origins and base.op == "call_function" and isinstance(base.meta.get("val"), Tensor) and _is_whole(base.meta["val"]):
+        if not origins and base.op == "call_function" and isinstance(base.meta.get("val"), Tensor) and is_whole(base.meta["val"]):
             return self._keep(base, base.meta["val"]), base.meta["val"]
         spans = sorted(_span(self._values[i]) for i in group)
         if any(a[1] > b[0] for a, b in zip(spans, spans[1:])):
@@ -170,7 +170,7 @@ def _numbers(value: Tensor) -> tuple:
     return *value.shape, *value.stride(), value.storage_offset()
 
 
-def _is_whole(value: Tensor) -> bool:
+def is_whole(value: Tensor) -> bool:
     """Whether the tensor is all of its storage, each element once."""
     size = value.untyped_storage().nbytes()
     return value.storage_offset() == 0 and _is_dense(value) and isinstance(size, int) and value.numel() * value.element_size() == size

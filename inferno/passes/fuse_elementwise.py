@@ -9,14 +9,14 @@ from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused,
 )
 from inferno.passes.generics import (
-    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_widening, knows_sizes,
-    kinds, loop_sizes, maps, only_user, outputs, substitute,
+    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_widening,
+    kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
 from inferno.passes.shapes import shape
-from inferno.passes.widen_arithmetic import mark_rounding
+from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, is_update
 from inferno.symbolic import hint, product
 
@@ -46,12 +46,16 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
     consumer = op.operation
-    producers = [(number, value, owner(value)) for number, value in enumerate(inputs(consumer))]
-    producers = [p for p in producers if is_elementwise(p[2])]
-    if not producers or not knows_sizes(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer):
-        return True
-    for number, value, producer in producers:
-        if not knows_sizes(producer) or not _pays(producer, value) or (_chooses(producer) and REDUCTION in kinds(consumer)):
+    reads = None  # whether the consumer takes any producer, which is asked where there is one
+    for number, value in enumerate(inputs(consumer)):
+        producer = owner(value)
+        if not is_generic(producer) or not _pays(producer, value) or not is_elementwise(producer) or not knows_sizes(producer):
+            continue
+        if reads is None:
+            reads = knows_sizes(consumer) and not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer))
+        if not reads:
+            return True
+        if _chooses(producer) and REDUCTION in kinds(consumer):
             continue
         if writes and is_update(producer):
             continue
@@ -61,7 +65,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue  # the end of a contraction reads each of its tensors at one place for each point, and scores a bias that a table has for pairs of places
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
-        if only_user(value) is None and _meets_itself(value):
+        if not is_marked(producer) and only_user(value) is None and _meets_itself(value):
             mark_rounding(producer)
         new = fuse(producer, consumer, number, rewriter)
         if new is None:

@@ -79,10 +79,10 @@ def knows_sizes(op: ir.Operation) -> bool:
 
 def is_elementwise(op: ir.Operation | None) -> bool:
     """All loops parallel, results written once each (their maps are permutations), nothing read from ``outs``."""
-    return (
-        is_generic(op) and all(m.is_permutation for m in maps(op)[_input_count(op) :]) and not reads_outputs(op)
-        and all(k == PARALLEL for k in kinds(op))
-    )
+    if not is_generic(op) or any(k != PARALLEL for k in kinds(op)):
+        return False
+    every, count = op.attributes["indexing_maps"], _input_count(op)
+    return all(every[i].value.is_permutation for i in range(count, len(every))) and not reads_outputs(op)
 
 
 def reads_outputs(op: ir.Operation) -> bool:

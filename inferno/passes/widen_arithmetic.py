@@ -28,11 +28,19 @@ def widen_arithmetic(module: ir.Module) -> None:
 
 def mark_rounding(generic: ir.Operation) -> None:
     """Let what a generic yields in 16 bits be rounded, in whatever body its own is."""
+    for made in _unmarked(generic):
+        made.attributes[ROUNDS] = ir.UnitAttr.get()
+
+
+def is_marked(generic: ir.Operation) -> bool:
+    """Whether ``mark_rounding`` has nothing to do, as for all that is computed in 32 bits."""
+    return not _unmarked(generic)
+
+
+def _unmarked(generic: ir.Operation) -> list[ir.Operation]:
     block = generic.regions[0].blocks[0]
-    for value in block.operations[len(block.operations) - 1].operands:
-        made = owner(value)
-        if made is not None and _is_narrow(value.type) and made.name not in _MOVES:
-            made.attributes[ROUNDS] = ir.UnitAttr.get()
+    made = (owner(v) for v in block.operations[len(block.operations) - 1].operands if _is_narrow(v.type))
+    return [o for o in made if o is not None and o.name not in _MOVES and ROUNDS not in o.attributes]
 
 
 def _tells_apart(op: ir.Operation) -> bool:

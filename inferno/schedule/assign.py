@@ -13,6 +13,7 @@ from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cublaslt import refusal, weigh
 from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.schedule.merge_calls import inputs_of
+from inferno.schedule.unchanged import unchanged
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -137,13 +138,14 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
 
 def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto") -> Any:
     """What the cost model picks; ``matmul`` is the option."""
-    for name in choosers(target):
-        if name == _ON_DEMAND and matmul != "library":
-            continue
-        try:
-            schedule = import_module(name).choose(kernel, target)
-        except Undecided:
-            continue  # what the choice rests on depends on the call
-        if schedule is not None and not (matmul == "generated" and getattr(schedule, "multiplies", False)):
-            return schedule
+    with unchanged(kernel):
+        for name in choosers(target):
+            if name == _ON_DEMAND and matmul != "library":
+                continue
+            try:
+                schedule = import_module(name).choose(kernel, target)
+            except Undecided:
+                continue  # what the choice rests on depends on the call
+            if schedule is not None and not (matmul == "generated" and getattr(schedule, "multiplies", False)):
+                return schedule
     raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")

@@ -35,7 +35,11 @@ def fits(kernel: func.FuncOp) -> bool:
 
 def choose(kernels: Sequence[func.FuncOp]) -> Bundle | None:
     """The schedule of a function that holds what these do, in order; None where their blocks cannot be of one size."""
-    own = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels]
+    return join([from_attribute(k.attributes[ATTRIBUTE]) for k in kernels])
+
+
+def join(own: Sequence[Any]) -> Bundle | None:
+    """The same of the schedules that they have."""
     rigid = {s.threads for s in own if not _flexible(s)}
     if len(rigid) > 1:
         return None

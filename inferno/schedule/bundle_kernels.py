@@ -5,14 +5,16 @@ Each alone costs a launch and leaves most of the GPU idle.  Calls that are near 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import bundle
-from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.kernel_parts import parts_of
 from inferno.schedule.merge_independent import Group, Merge
 from inferno.schedule.mark_overwrites import mark, overwritable, updated
+from inferno.target import Target
 
 BUNDLE = "inferno.bundles"
 """On a module whose small kernels are to be bundled."""
@@ -34,6 +36,10 @@ def bundle_updates(module: ir.Module, target: str) -> None:
 class _Bundles(Merge):
     suffix = "bundle"
 
+    def __init__(self, module: ir.Module, functions: dict[str, func.FuncOp], target: Target) -> None:
+        self.schedules: dict[str, Any] = {}
+        super().__init__(module, functions, target)
+
     def is_mergeable(self, kernel: func.FuncOp) -> bool:
         return bundle.fits(kernel) and len(parts_of(kernel)) == 1
 
@@ -41,7 +47,12 @@ class _Bundles(Merge):
         return self.runs([c for c in self.calls() if not updated(c, self.kernels[callee(c)])], bundle.MOST, self.fits)
 
     def fits(self, calls: tuple[ir.Operation, ...]) -> bool:
-        return bundle.choose([self.kernels[callee(c)] for c in calls]) is not None
+        return bundle.join([self.schedule_of(callee(c)) for c in calls]) is not None
+
+    def schedule_of(self, name: str) -> Any:
+        if name not in self.schedules:  # most are asked for with each of many that follow
+            self.schedules[name] = from_attribute(self.kernels[name].attributes[ATTRIBUTE])
+        return self.schedules[name]
 
     def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> bundle.Bundle | None:
         return bundle.choose(parts)

@@ -15,6 +15,7 @@ from inferno.schedule.accesses import (
     knows_arguments, outputs, placed, sink_constants,
 )
 from inferno.schedule.pages import Pages
+from inferno.schedule.unchanged import asked_once
 from inferno.schedule.unfolded import Unfolded, unfold
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -207,6 +208,7 @@ def _reduces(op: ir.Operation) -> bool:
     return "reduction" in iterators(op) if op.name == "linalg.generic" else op.name not in ("linalg.fill", "linalg.yield")
 
 
+@asked_once
 def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
     if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:

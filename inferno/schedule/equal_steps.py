@@ -102,7 +102,7 @@ class EqualSteps:
     def text(self, name: str) -> tuple[str, list[tuple[int, ...]]]:
         """A kernel without its name and without where its slices begin; and that."""
         if name not in self.texts:
-            text = str(self.kernels[name].operation)
+            text = self.kernels[name].operation.get_asm(use_local_scope=True)
             offsets = [tuple(int(n) for n in found[1].split(",")) for found in _SLICE.findall(text)]
             self.texts[name] = _SLICE.sub(r"\1[]", text).replace(f"@{name}(", "@(", 1), offsets
         return self.texts[name]

@@ -4,6 +4,8 @@
 model's last layer, of some channels, of a view that was given to the program.
 """
 
+from collections.abc import Hashable
+
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, tensor, users
 from inferno.passes.programs import PRECISION, callee, readers
@@ -29,8 +31,9 @@ def fold_slices(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        made: dict[Hashable, func.FuncOp | None] = {}
         calls = [o for o in operations_in(main) if o.name == "func.call" and _is_part(kernels.get(callee(o)))]
-        return sum([_fold(module, kernels, call, machine) for call in calls]) > 0
+        return sum([_fold(module, kernels, call, machine, made) for call in calls]) > 0
 
     merge_in(module, merge)
 
@@ -59,7 +62,9 @@ def _is_aligned(kernel: func.FuncOp) -> bool:
     return walked[-1] == 1 and all(n % elements == 0 for n in (begin, *walked[:-1]))
 
 
-def _fold(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
+def _fold(
+    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, made: dict[Hashable, func.FuncOp | None],
+) -> bool:
     """Let the only reader of a part read it where it lies; whether it does."""
     mine = list(readers(call.results[0]))
     if len(mine) != 1 or mine[0].name != "func.call" or not may_change(kernels.get(callee(mine[0]))):
@@ -72,7 +77,7 @@ def _fold(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation
         _read_in_place(merged)
         return _is_as_good(before, merged, target, aligned)
 
-    return merge_where(module, kernels, edges_of([call, mine[0]], views=True), takes) is not None
+    return merge_where(module, kernels, edges_of([call, mine[0]], views=True), takes, made) is not None
 
 
 def _read_in_place(kernel: func.FuncOp) -> None:

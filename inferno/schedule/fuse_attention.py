@@ -5,7 +5,7 @@ copies and transposes that made q, k or v of something else, and one of the resu
 tried.  The scores and all that is made of them must have no other reader: what is trained, or returns its weights, stays as it is.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
@@ -85,7 +85,7 @@ class Fusion:
         """Number the operations of ``@main``, which they are found by, in their order."""
         self.order = {o.operation: n for n, o in enumerate(self.main.regions[0].blocks[0].operations)}
 
-    def called(self, op: ir.Operation | None, names: set[str]) -> bool:
+    def called(self, op: ir.Operation | None, names: Container[str]) -> bool:
         return op is not None and op.name == "func.call" and callee(op) in names
 
     def fuse(self, last: ir.Operation) -> bool:
@@ -166,7 +166,7 @@ class Fusion:
     def makers(self, calls: Sequence[ir.Operation]) -> list[ir.Operation]:
         """The calls of kernels whose results these take."""
         made = [owner(root_of(v)) for c in calls for v in inputs_of(c)]
-        return list(dict.fromkeys(m for m in made if self.called(m, set(self.kernels)) and m not in calls))
+        return list(dict.fromkeys(m for m in made if self.called(m, self.kernels) and m not in calls))
 
     def before(self, core: Calls, wanted: Callable[[ir.Operation], bool]) -> Calls:
         """The calls that make what the core takes, one behind the other, as far as they are ``wanted``."""

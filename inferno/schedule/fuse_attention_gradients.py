@@ -7,6 +7,7 @@ gradients for themselves.  That is done where nothing else reads them, and a gen
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -113,8 +114,8 @@ class _Gradients(Fusion):
     def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:
         """What is made of the result of ``start``, each call with how many contractions are between, itself included."""
         found = {start: 0}
-        for call in self.order:
-            if call not in found and self.called(call, set(self.kernels)):
+        for call in islice(self.order, self.order[start] + 1, None):
+            if self.called(call, self.kernels):
                 behind = [found[m] for m in self.makers([call]) if m in found]
                 if behind and (n := max(behind) + (callee(call) in self.multiplies)) <= _DEPTH:
                     found[call] = n

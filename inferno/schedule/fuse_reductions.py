@@ -25,6 +25,7 @@ from inferno.schedule.merge_calls import (
 )
 from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
+from inferno.schedule.unchanged import unchanged
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one
@@ -39,7 +40,7 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
     their names, ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows
-    by all multiprocessors."""
+    by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions."""
 
     module: ir.Module
     main: func.FuncOp
@@ -50,6 +51,7 @@ class _Program:
     kinds: dict[str, str | None] = field(default_factory=dict)
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
+    permuting: dict[str, bool] = field(default_factory=dict)
 
     def number(self) -> None:
         self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
@@ -76,7 +78,13 @@ class _Program:
         """Whether a call is a map of one tensor that changes the order of its dimensions, whose sizes are known."""
         if self.kind(call) != "map":
             return False
-        generic = next(o.operation for o in self.kernels[callee(call)].entry_block.operations if o.operation.name == "linalg.generic")
+        name = callee(call)
+        if name not in self.permuting:
+            self.permuting[name] = self._permutes(name)
+        return self.permuting[name]
+
+    def _permutes(self, name: str) -> bool:
+        generic = next(o.operation for o in self.kernels[name].entry_block.operations if o.operation.name == "linalg.generic")
         every = maps(generic)
         return all(isinstance(n, int) for n in loop_sizes(generic)) and len(every) == 2 and every[0].is_permutation and every[0] != every[1]
 
@@ -86,7 +94,8 @@ class _Program:
         if key not in self.estimates:
             kernel = self.merge(edges)
             read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows))
-            form, c = next((found for found in read if found[1] is not None), (None, None))
+            with unchanged(kernel):
+                form, c = next((found for found in read if found[1] is not None), (None, None))
             if form is grid_rows and grid_rows.is_few(c):
                 s = form.pick(c, self.target)
                 if len(s.stages(c)) == 2 or c.count == 1:  # of several rows, sums and those of squared distances are one kernel later (merge-variances)

@@ -9,13 +9,13 @@ from collections.abc import Hashable
 from math import inf
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import FREEZE, VIEWS, callee, root_of, wants_library
+from inferno.passes.programs import FREEZE, callee, readers, wants_library
 from inferno.schedule import vectors, wgmma, wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, defer, edges_of, joint_name, merge_in, merged_kernel, pattern, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, joint_name, merge_in, merged_kernel, operations_in, pattern, replace_calls, waits
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -32,13 +32,15 @@ def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, block = False, 0, main.regions[0].blocks[0]
+        changed, place, operations = False, 0, operations_in(main)
+        places = {o: i for i, o in enumerate(operations)}
         pays, one = {}, {}  # what is known of groups by their patterns: equal layers are asked about once
-        while place < len(block.operations):
-            call = block.operations[place].operation
+        while place < len(operations):
+            call = operations[place]
             begins = call.name == "func.call" and callee(call) in kernels and _begins(call, kernels[callee(call)])
-            if begins and _fuse(module, kernels, call, machine, always == "1", FREEZE in main.attributes, pays, one):
-                changed = True
+            if begins and _fuse(module, kernels, call, machine, always == "1", FREEZE in main.attributes, pays, one, places):
+                changed, operations = True, operations_in(main)
+                places = {o: i for i, o in enumerate(operations)}
             else:
                 place += 1
         return changed
@@ -58,10 +60,10 @@ def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:
 
 def _fuse(
     module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, always: bool, frozen: bool,
-    pays: dict[Hashable, bool], one: dict[Hashable, bool],
+    pays: dict[Hashable, bool], one: dict[Hashable, bool], places: dict[ir.Operation, int],
 ) -> bool:
     """Fuse what follows one contraction, if that pays; whether it was."""
-    edges = _grow(module, kernels, head, target, one)
+    edges = _grow(module, kernels, head, target, one, places)
     if edges is None:
         return False
     key = pattern(edges)
@@ -106,17 +108,16 @@ def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges) -> 
 
 def _grow(
     module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, one: dict[Hashable, bool],
+    places: dict[ir.Operation, int],
 ) -> Edges | None:
     """The contraction and all that reads its rows and can be part of its kernel; None if nothing can.  ``one``: whether calls can be one."""
-    edges = None
-    calls, made, others = [head], set(head.results), set()  # by the group, and by what reads its results and is not part of it
-    operations = [o.operation for o in head.block.operations]
-    for op in operations[operations.index(head) + 1:]:
-        inputs = [root_of(v) for v in op.operands]
-        if op.name in VIEWS or not any(v in made or v in others for v in inputs):
-            continue
-        if op.name != "func.call" or callee(op) not in kernels or any(v in others for v in inputs) or len(calls) == _MOST:
-            others.update(op.results)
+    edges, calls = None, [head]
+    pending, seen = _calls_of_results(head, kernels), set()
+    while pending and len(calls) < _MOST:
+        op = min(pending, key=places.__getitem__)
+        pending.remove(op)
+        seen.add(op)
+        if waits(op, calls, places):
             continue
         more = edges_of([*calls, op], views=False)
         key = pattern(more)
@@ -124,10 +125,13 @@ def _grow(
             trial = _merge(module, kernels, more)
             one[key] = wgmma_rows.read(trial, target) is not None
             trial.operation.erase()
-        if not one[key]:
-            others.update(op.results)
-            continue
-        edges = more
-        calls.append(op)
-        made.update(op.results)
+        if one[key]:
+            edges = more
+            calls.append(op)
+            pending |= _calls_of_results(op, kernels) - seen
     return edges
+
+
+def _calls_of_results(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> set[ir.Operation]:
+    """The calls that read the results of one."""
+    return {u for r in call.results for u in readers(r) if u.name == "func.call" and callee(u) in kernels}

@@ -69,25 +69,36 @@ def fuse_small(module: ir.Module, target: str, always: str = "") -> None:
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         program = _Program(module, kernels, machine, always == "1")
         refused: set[ir.Operation] = set()
-        changed = False
-        while (group := _group(program, main, refused)) is not None:
-            changed |= _fuse(program, group, refused)
+        changed, places, single = False, _places(main), set()
+        while (group := _group(program, places, refused, single)) is not None:
+            if _fuse(program, group, refused):
+                changed, places, single = True, _places(main), set()
         return changed
 
     merge_in(module, merge)
 
 
-def _group(program: _Program, main: func.FuncOp, refused: set[ir.Operation]) -> list[ir.Operation] | None:
-    """The next calls that belong together, in their order; None behind the last ones."""
-    places = {o.operation: i for i, o in enumerate(main.regions[0].blocks[0].operations)}
+def _places(main: func.FuncOp) -> dict[ir.Operation, int]:
+    return {o.operation: i for i, o in enumerate(main.regions[0].blocks[0].operations)}
+
+
+def _group(
+    program: _Program, places: dict[ir.Operation, int], refused: set[ir.Operation], single: set[ir.Operation],
+) -> list[ir.Operation] | None:
+    """The next calls that belong together, in their order; None behind the last ones.  ``single``: those of which it is known that none belongs to them,
+    which stays so as long as nothing is fused."""
     for head in places:
-        if head in refused or program.cost(head) is None:
+        if head in single or head in refused:
+            continue
+        if program.cost(head) is None:
+            single.add(head)
             continue
         calls = [head]
         while len(calls) < _MOST and (joins := _next(program, calls, refused, places)) is not None:
             calls = sorted([*calls, joins], key=places.__getitem__)
         if len(calls) > 1:
             return calls
+        single.add(head)
     return None
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cmp_to_key
+from itertools import chain, count
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.kernel_names import Names
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
 from inferno.schedule.attributes import ATTRIBUTE
@@ -167,15 +168,23 @@ def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> f
 
 def merge_where(
     module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, takes: Callable[[func.FuncOp], bool],
+    made: dict[Hashable, func.FuncOp | None] | None = None,
 ) -> ir.Operation | None:
-    """Replace calls by one of a kernel with the operations of all, if that ``takes`` it; the new call.  The kernel has the name of the last call's."""
-    merged = merged_kernel(kernels, edges, free_name(module, callee(edges.calls[-1]).rstrip("_0123456789")))
-    if not takes(merged):
-        merged.operation.erase()
+    """Replace calls by one of a kernel with the operations of all, if that ``takes`` it; the new call.  The kernel has the name of the last call's.
+
+    ``made``: the kernels by their patterns, None where one is not taken; equal layers are asked about once."""
+    key, made = pattern(edges), {} if made is None else made
+    if key not in made:
+        merged = merged_kernel(kernels, edges, free_name(module, callee(edges.calls[-1]).rstrip("_0123456789")))
+        made[key] = merged if takes(merged) else None
+        if made[key] is None:
+            merged.operation.erase()
+        else:
+            kernels[merged.name.value] = merged
+    if made[key] is None:
         return None
-    kernels[merged.name.value] = merged
     defer(edges)
-    return replace_calls(edges, merged)
+    return replace_calls(edges, made[key])
 
 
 def _sizes_by_symbols(kernels: dict[str, func.FuncOp], edges: Edges) -> tuple[list[dict[str, ir.Attribute]], list[Renamed], dict[ir.Value, Int]]:
@@ -228,13 +237,17 @@ def _clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
 
 def defer(edges: Edges) -> None:
     """Move what reads the calls' results behind the last one."""
-    late, at = set(edges.exported), edges.calls[-1]
-    operations = [o.operation for o in at.block.operations]
-    for op in operations[operations.index(edges.calls[0]):operations.index(at)]:
-        if op not in edges.calls and any(v in late for v in op.operands):
-            op.move_after(at)
-            late.update(op.results)
-            at = op
+    first, at = edges.calls[0], edges.calls[-1]
+    inside, between = set(edges.calls), set()
+    pending = [u for v in edges.exported for u in users(v)]
+    while pending:
+        op = pending.pop()
+        if op not in inside and op not in between and op.is_before_in_block(at) and not op.is_before_in_block(first):
+            between.add(op)
+            pending += [u for r in op.results for u in users(r)]
+    for op in sorted(between, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1)):
+        op.move_after(at)
+        at = op
 
 
 def replace_calls(edges: Edges, merged: func.FuncOp) -> ir.Operation:
@@ -298,4 +311,5 @@ def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.Fun
 
 def free_name(module: ir.Module, wanted: str) -> str:
     """A name for a new function, not too long."""
-    return Names(module).unique(wanted[:_LONGEST_NAME].rstrip("_"))
+    taken, base = ir.SymbolTable(module.operation), wanted[:_LONGEST_NAME].rstrip("_")
+    return next(name for name in chain((base,), (f"{base}_{n}" for n in count(1))) if name not in taken)

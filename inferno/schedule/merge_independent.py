@@ -80,6 +80,7 @@ class Merge(ABC):
     def _find(self) -> list[tuple[Group, func.FuncOp]]:
         """Calls that should be one, and the function of all; no two groups have a place between the others' calls."""
         self.order = {o.operation: i for i, o in enumerate(self.main.entry_block.operations)}
+        self._known: dict[int, tuple[int, list[int]]] = {}
         found, taken = [], []
         for groups in self.choices():
             for group in groups:
@@ -98,9 +99,9 @@ class Merge(ABC):
     def together(self, calls: tuple[ir.Operation, ...]) -> Group | None:
         """The place where these calls can be one: behind all operands, in front of whoever reads a result."""
         at = [self.order[c] for c in calls]
-        behind = max((self._made(v) for c in calls for v in inputs_of(c)), default=-1) + 1
-        place = max(behind, min(at))
-        uses = [self.order[u] for c in calls for r in c.results for u in readers(r)]
+        known = [self._around(c, n) for c, n in zip(calls, at)]
+        place = max(max(behind for behind, _ in known) + 1, min(at))
+        uses = [use for _, own in known for use in own]
         apart = not set(uses) & set(at) and place <= min(uses, default=place)
         return Group(calls, place) if apart and max(at) - min(at) <= FAR else None
 
@@ -120,6 +121,13 @@ class Merge(ABC):
             if len(group.calls) > 1:
                 done = self.order[group.calls[-1]]
                 yield (group,)
+
+    def _around(self, call: ir.Operation, number: int) -> tuple[int, list[int]]:
+        """The last operation that a call waits for, -1 for none, and those that read its results; it is tried with many others."""
+        if number not in self._known:
+            behind = max((self._made(v) for v in inputs_of(call)), default=-1)
+            self._known[number] = behind, [self.order[u] for r in call.results for u in readers(r)]
+        return self._known[number]
 
     def _made(self, value: ir.Value) -> int:
         """Which operation of ``@main`` makes what a value is a view of; -1 for an argument."""

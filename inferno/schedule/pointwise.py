@@ -14,6 +14,7 @@ from inferno.schedule.accesses import (
     placed, sink_constants,
 )
 from inferno.schedule.strewn_extracts import read_by_maps
+from inferno.schedule.unchanged import asked_once
 from inferno.symbolic import Int, bounds, hint, product
 
 _NAMED = (
@@ -66,6 +67,7 @@ class Pointwise:
         return all(s == product(sizes[i + 1:]) for i, s in enumerate(self.run_strides(at)))
 
 
+@asked_once
 def parse_pointwise(kernel: func.FuncOp, views: bool = False) -> Pointwise | None:
     """The elementwise kernel that ``kernel`` is, or None.  ``views``: what it reads may be its arguments in other shapes."""
     if not knows_arguments(kernel):

@@ -17,6 +17,7 @@ from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.row_pieces import join_pieces
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, regroup
 from inferno.schedule.scan_kernel import inclusive_combiner
+from inferno.schedule.unchanged import asked_once
 from inferno.schedule.varying_rows import read_varying
 from inferno.symbolic import Int, hint, product
 
@@ -159,6 +160,7 @@ class RowKernel:
         return max((sum(max(8, width[n]) for n in first if first[n] < p <= last[n]) for p in range(1, self.phases)), default=0)
 
 
+@asked_once
 def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     """What ``kernel`` computes, or None if it is anything else.  Of sizes that vary up to two symbols may be in the number of rows."""
     operations = [o.operation for o in kernel.entry_block.operations]

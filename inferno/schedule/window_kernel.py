@@ -13,6 +13,7 @@ from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import Access, argument_index, iterators, knows_arguments, linear, loop_sizes, maps
 from inferno.schedule.contraction import Contraction, parse_split
+from inferno.schedule.unchanged import asked_once
 from inferno.schedule.varying_rows import with_numbers
 from inferno.symbolic import Size, evaluate, product
 
@@ -107,6 +108,7 @@ class WindowKernel:
         return self.lane is not None and self.out.strides[self.lane] == 1
 
 
+@asked_once
 def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
     """The kernel's windows; None where it has none, or sizes but for the number of images vary, or it computes anything else."""
     arguments, plain = kernel.entry_block.arguments, (ir.AffineDimExpr, ir.AffineConstantExpr)

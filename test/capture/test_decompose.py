@@ -40,6 +40,11 @@ def is_same(model, *args):
     return len(modes) == 1 and text(first) == text(again) == text(whole)
 
 
+def parts_and_whole(x):
+    y = x + 1
+    return y[:2], y, y.t()
+
+
 def test_equal_layers():
     assert is_same(nn.Sequential(*(Block() for _ in range(4))), torch.randn(2, 6, 16))
 
@@ -50,7 +55,8 @@ def test_equal_layers():
     lambda x: {"a": (x.float(), x.to(torch.float32)), "b": x.mean((0, 1)).expand(3), "c": 7, "d": None},
     lambda x: torch.where(x > 0, x.softmax(-1), torch.nn.functional.pad(x, (1, 1))[:, 1:-1].cumsum(0)),
     lambda input, other=None: input + input * input,
-], ids=["numbers", "tuples", "outputs", "mixed", "names"])
+    parts_and_whole,
+], ids=["numbers", "tuples", "outputs", "mixed", "names", "parts"])
 def test_functions(function):
     assert is_same(function, torch.randn(4, 6))
 
@@ -149,7 +155,7 @@ def shared(x):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: (x + 1).relu_(),
+    lambda x: x.relu_(),
     shared,
     lambda x: torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,)),
     lambda x: x[x > 0],
