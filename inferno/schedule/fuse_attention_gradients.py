@@ -56,7 +56,7 @@ class _Gradients(Fusion):
         self.survey()
         self.used: set[str] = set()
         starts = [c for c in self.order if self.starts(c)]
-        fused = sum([self.fuse_from(start) for start in starts]) > 0
+        fused = sum([self.fuse_from(start) for start in starts if start in self.order]) > 0  # the others are in kernels by then
         for kernel, _ in filter(None, self.made.values()):
             if kernel.name.value not in self.used:
                 kernel.operation.erase()
