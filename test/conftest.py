@@ -51,7 +51,7 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 50, 100)
 
 
-_MOST = 2  # of a test that says how many: all of them took 722 s on two cores, beside which an installation has three minutes
+_MOST = 1  # of a test that says how many: two took 725 s on two cores, beside which an installation has three minutes
 
 
 def _covering(items: list) -> list:
