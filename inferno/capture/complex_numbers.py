@@ -157,8 +157,11 @@ def _sum(target: Callable) -> Callable:
     return rule
 
 
-def _of_tensor(split: _Split, target: Callable, x: Any, y: Any, alpha: Any) -> Node | None:
-    return split.call(target, x, y, **({} if alpha == 1 else {"alpha": alpha})) if isinstance(x, Node) else None
+def _of_tensor(split: _Split, target: Callable, x: Any, y: Any, alpha: Any) -> Node:
+    if isinstance(x, Node):
+        return split.call(target, x, y, **({} if alpha == 1 else {"alpha": alpha}))
+    y = y if alpha == 1 else split.call(aten.mul.Tensor, y, alpha)
+    return split.call(aten.add.Tensor, _negated(split, y) if target is aten.sub.Tensor else y, x)
 
 
 def _exponential(split: _Split, x: Node) -> Parts:
