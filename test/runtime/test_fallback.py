@@ -32,7 +32,7 @@ def _(x):
 CASES = {
     "random": (lambda x: double(x) + 0 * torch.rand(6, 6), "rand"),
     "complex": (lambda x: torch.view_as_real(torch.view_as_complex(double(x).unflatten(-1, (3, 2))) * 2j).sum(-1) + 1, None),
-    "fft": (lambda x: torch.fft.rfft(double(x)).abs().sum(-1) * 3 + double(x).sum(-1), "fft"),
+    "fft": (lambda x: torch.fft.fft(double(x)).abs().sum(-1) * 3 + double(x).sum(-1), "fft"),
     "linalg": (lambda x: torch.linalg.qr(double(x) + torch.eye(6))[0].abs() @ double(x), "qr"),
     "custom op": (lambda x: double(torch.ops.inferno_test.twice(double(x) / 100)), "custom operation"),
     "sparse": (lambda x: torch.sparse.mm(double(x).to_sparse(), double(x)) / 100, None),
