@@ -4,8 +4,8 @@ What ``torch.autocast`` has on where a model is compiled is part of the model, a
 are cast, also those that torch makes of others later on.  Outside it is off meanwhile, and while what was compiled runs, whose casts are its own.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 import torch
 
@@ -23,20 +23,20 @@ def around() -> State:
 
 
 def within(state: State) -> ExitStack:
-    """Enters ``state``, until it is closed."""
+    """``state`` is on, until what is returned is closed."""
+    return _entered(torch.autocast(kind, dtype) for kind, dtype in state)
+
+
+def outside(state: State) -> ExitStack:
+    """``state`` is off, until what is returned is closed."""
+    return _entered(torch.autocast(kind, enabled=False) for kind, _ in state)
+
+
+def _entered(contexts: Iterable[torch.autocast]) -> ExitStack:
     entered = ExitStack()
-    for kind, dtype in state:
-        entered.enter_context(torch.autocast(kind, dtype))
+    for context in contexts:
+        entered.enter_context(context)
     return entered
-
-
-@contextmanager
-def outside(state: State) -> Iterator[None]:
-    """``state`` is off."""
-    with ExitStack() as entered:
-        for kind, _ in state:
-            entered.enter_context(torch.autocast(kind, enabled=False))
-        yield
 
 
 def describe(state: State) -> str:

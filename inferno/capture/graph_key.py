@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from inferno.capture.autocast import around
 from inferno.capture.nodes import operation_name, user_line
 
 NAMESPACES = ("aten", "prims", "prim", "torchvision")  # whose decompositions come with the packages in the key of versions
@@ -117,5 +118,5 @@ def state() -> str:
         torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled(), torch.backends.mkldnn.enabled, torch.backends.cudnn.enabled,
         cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled(),
         torch.backends.mha.get_fastpath_enabled(),
-        [torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda")],
+        around(),
     ))
