@@ -1,6 +1,8 @@
 """Names for kernels: what a kernel computes, in a few words; ``matmul_addf_maximumf``, ``reduce_addf``, ``tm_scan``."""
 
 import re
+from collections.abc import Container
+from itertools import chain, count
 
 from inferno.mlir import ir, owner, walk
 from inferno.passes.contraction import sums_along_both
@@ -27,11 +29,14 @@ class Names:
 
     def unique(self, base: str) -> str:
         """A new symbol that begins with ``base``."""
-        name, count = base, 1
-        while name in self._taken:
-            name, count = f"{base}_{count}", count + 1
+        name = free(base, self._taken)
         self._taken.add(name)
         return name
+
+
+def free(base: str, taken: Container[str]) -> str:
+    """``base``, or with the first number behind it that is not ``taken``."""
+    return next(name for name in chain((base,), (f"{base}_{n}" for n in count(1))) if name not in taken)
 
 
 def name_of(anchor: ir.Operation) -> str:

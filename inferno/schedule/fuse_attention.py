@@ -15,7 +15,7 @@ from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, 
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
+from inferno.schedule.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls
 from inferno.schedule.operation_order import order_by_need
 from inferno.symbolic import hint, product
 from inferno.target import find_target
@@ -83,7 +83,7 @@ class Fusion:
 
     def number(self) -> None:
         """Number the operations of ``@main``, which they are found by, in their order."""
-        self.order = {o.operation: n for n, o in enumerate(self.main.regions[0].blocks[0].operations)}
+        self.order = places_in(self.main)
 
     def called(self, op: ir.Operation | None, names: Container[str]) -> bool:
         return op is not None and op.name == "func.call" and callee(op) in names

@@ -21,7 +21,7 @@ from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
-    Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, replace_calls, waits,
+    Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits,
 )
 from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
@@ -54,7 +54,7 @@ class _Program:
     permuting: dict[str, bool] = field(default_factory=dict)
 
     def number(self) -> None:
-        self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
+        self.places = places_in(self.main)
         self.meeting = {}
 
     def meeting_at(self, value: ir.Value) -> list[ir.Operation]:

@@ -15,7 +15,7 @@ from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, defer, edges_of, joint_name, merge_in, merged_kernel, operations_in, pattern, replace_calls, waits
+from inferno.schedule.merge_calls import Edges, defer, edges_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -32,15 +32,15 @@ def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, operations = False, 0, operations_in(main)
-        places = {o: i for i, o in enumerate(operations)}
+        changed, place, places = False, 0, places_in(main)
+        operations = list(places)
         pays, one = {}, {}  # what is known of groups by their patterns: equal layers are asked about once
         while place < len(operations):
             call = operations[place]
             begins = call.name == "func.call" and callee(call) in kernels and _begins(call, kernels[callee(call)])
             if begins and _fuse(module, kernels, call, machine, always == "1", FREEZE in main.attributes, pays, one, places):
-                changed, operations = True, operations_in(main)
-                places = {o: i for i, o in enumerate(operations)}
+                changed, places = True, places_in(main)
+                operations = list(places)
             else:
                 place += 1
         return changed

@@ -9,7 +9,7 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import scans
 from inferno.schedule.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, replace_calls, waits
+from inferno.schedule.merge_calls import Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
 from inferno.target import Target, find_target
 
 _MOST = 8  # kernels that become one
@@ -35,7 +35,7 @@ def fuse_scans(module: ir.Module, target: str) -> None:
 
 def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
     """Make a scan and what joins it one kernel; whether anything did."""
-    places = {o.operation: i for i, o in enumerate(main.regions[0].blocks[0].operations)}
+    places = places_in(main)
     calls, refused = [call], set()
     found: tuple[Edges, func.FuncOp] | None = None
     while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:

@@ -14,7 +14,7 @@ from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.mark_overwrites import updated
-from inferno.schedule.merge_calls import defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, replace_calls, waits
+from inferno.schedule.merge_calls import defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
 from inferno.target import Target, find_target
 
 KIND = "inferno.kind"
@@ -69,17 +69,13 @@ def fuse_small(module: ir.Module, target: str, always: str = "") -> None:
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         program = _Program(module, kernels, machine, always == "1")
         refused: set[ir.Operation] = set()
-        changed, places, single = False, _places(main), set()
+        changed, places, single = False, places_in(main), set()
         while (group := _group(program, places, refused, single)) is not None:
             if _fuse(program, group, refused):
-                changed, places, single = True, _places(main), set()
+                changed, places, single = True, places_in(main), set()
         return changed
 
     merge_in(module, merge)
-
-
-def _places(main: func.FuncOp) -> dict[ir.Operation, int]:
-    return {o.operation: i for i, o in enumerate(main.regions[0].blocks[0].operations)}
 
 
 def _group(

@@ -16,7 +16,8 @@ from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.combiners import read_combiner
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, replace_calls, tell_sources, waits,
+    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, places_in, replace_calls, tell_sources,
+    waits,
 )
 from inferno.target import Target, find_target
 
@@ -81,7 +82,7 @@ def _fuse(
 ) -> bool:
     """Let ``maker`` have the rows' totals, if that pays; whether it does."""
     before = rows.read(kernels[callee(maker)], target)
-    if before is None or before.varies or waits(found.call, {maker}, {o: i for i, o in enumerate(operations_in(main))}):
+    if before is None or before.varies or waits(found.call, {maker}, places_in(main)):
         return False
     sizes = loop_sizes(found.generic)
     leading = next((n for n in range(1, len(sizes)) if prod(sizes[:n]) == before.count), None)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
-from itertools import chain, count
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.kernel_names import free
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
 from inferno.schedule.attributes import ATTRIBUTE
@@ -33,6 +33,11 @@ class Edges:
 def operations_in(function: func.FuncOp) -> list[ir.Operation]:
     """Those of its block; a copy, so that they may change meanwhile."""
     return [o.operation for o in function.entry_block.operations]
+
+
+def places_in(function: func.FuncOp) -> dict[ir.Operation, int]:
+    """The same, with the number of each."""
+    return {o: i for i, o in enumerate(operations_in(function))}
 
 
 def may_change(kernel: func.FuncOp | None) -> bool:
@@ -311,5 +316,4 @@ def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.Fun
 
 def free_name(module: ir.Module, wanted: str) -> str:
     """A name for a new function, not too long."""
-    taken, base = ir.SymbolTable(module.operation), wanted[:_LONGEST_NAME].rstrip("_")
-    return next(name for name in chain((base,), (f"{base}_{n}" for n in count(1))) if name not in taken)
+    return free(wanted[:_LONGEST_NAME].rstrip("_"), ir.SymbolTable(module.operation))

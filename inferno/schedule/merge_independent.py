@@ -16,7 +16,7 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.kernel_parts import OWN
 from inferno.schedule.kept_operands import PARTS, keep, kept
-from inferno.schedule.merge_calls import empty_like, inputs_of, size_attributes, tell_sources
+from inferno.schedule.merge_calls import empty_like, inputs_of, places_in, size_attributes, tell_sources
 from inferno.target import Target, find_target
 
 # Operations of @main between the first and the last one: what is computed earlier than it would be takes memory until then.
@@ -79,7 +79,7 @@ class Merge(ABC):
 
     def _find(self) -> list[tuple[Group, func.FuncOp]]:
         """Calls that should be one, and the function of all; no two groups have a place between the others' calls."""
-        self.order = {o.operation: i for i, o in enumerate(self.main.entry_block.operations)}
+        self.order = places_in(self.main)
         self._known: dict[int, tuple[int, list[int]]] = {}
         found, taken = [], []
         for groups in self.choices():

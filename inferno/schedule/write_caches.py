@@ -15,7 +15,7 @@ from inferno.schedule.attention_schedule import Attention
 from inferno.schedule.attention_support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.kernel_parts import OWN
-from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls, waits
+from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, waits
 from inferno.schedule.merge_writes import is_write
 from inferno.target import Target, find_target
 
@@ -44,7 +44,7 @@ class _Writes:
 
     def fold(self, call: ir.Operation) -> bool:
         """Whether the writes in front of a call of attention became a part of it."""
-        order = {o.operation: n for n, o in enumerate(self.main.entry_block.operations)}
+        order = places_in(self.main)
         made = dict.fromkeys(owner(root_of(v)) for v in inputs_of(call))
         writes = [op for op in made if op is not None and op.name == "func.call" and callee(op) in self.writing and _is_kept(op)]
         group = (*sorted(writes, key=order.__getitem__), call)
