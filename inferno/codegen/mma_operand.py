@@ -14,14 +14,25 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.mma_tile import Tile, round_to_tf32
 from inferno.codegen.nvvm_builder import Words, integer_type, shared_pointer, store
+from inferno.codegen.unaligned import piece, place_pieces
 from inferno.mlir import arith, ir, nvvm, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
 from inferno.schedule.mma import Way
 from inferno.schedule.tiling import Axis
-from inferno.symbolic import is_multiple
+from inferno.symbolic import Int, is_multiple, product
 
-Loaded = list[list[ir.Value]]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Neighbours that are not aligned together, in the aligned vectors that they lie in: ``past`` elements behind the beginning of the first."""
+
+    vectors: list[ir.Value]
+    past: Integer
+
+
+Loaded = list[list[ir.Value | Apart]]
 
 
 @dataclass
@@ -125,8 +136,8 @@ class Loader:
                 value = join([arith.bitcast(ir.F32Type.get(), round_to_tf32(x)) for x in lanes_of(value)])
             store(value, shared_pointer(words, words.add(slot, tile.place(words, row, term))), 16)
 
-    def _read(self, access: Access, row: Integer, k: Integer, where: dict[Axis, Integer]) -> ir.Value:
-        """What the prologue gets of one input for a piece: a vector, or a scalar where all its elements are the same."""
+    def _read(self, access: Access, row: Integer, k: Integer, where: dict[Axis, Integer]) -> ir.Value | Apart:
+        """What the prologue gets of one input for a piece: a vector, or a scalar where all its elements are the same.  Behind a line's end it is anything."""
         words, tensor, lanes = self.words, self.tensors[access.argument], self.lanes
         start = words.dot(list(where.values()), [a.stride(access) for a in where], access.offset)
         at, outer = (k, self.rows) if self.tile.along_k else (row, self.k)
@@ -136,6 +147,8 @@ class Loader:
         if step == 0:
             return tensor.read(start)
         width = self._aligned(access, where) if step == 1 else 1
+        if step == 1 and width < lanes and (whole := piece(access.element, lanes)) > 1:
+            return self._apart(tensor, words.add(start, at), whole, product(access.shape))
         parts = []
         for i in range(0, lanes, width):
             place = words.add(at, i)
@@ -143,6 +156,13 @@ class Loader:
                 place = words.min(place, inner.size - width)
             parts.append(tensor.read(words.add(start, words.mul(place, step)), 0, width, width))
         return parts[0] if len(parts) == 1 else join([x for p in parts for x in lanes_of(p)])
+
+    def _apart(self, tensor: Elements, offset: Integer, width: int, count: Int) -> Apart:
+        """The piece from ``offset`` on, in vectors of ``width``, which are no others than those of the tensor's ``count`` elements."""
+        words = self.words
+        past, last = words.rem(offset, width), words.mul(words.div(words.sub(count, 1), width), width)
+        begin = words.sub(offset, past)
+        return Apart([tensor.read(words.min(words.add(begin, i), last), 0, width, width) for i in range(0, self.lanes + 1, width)], past)
 
     def _aligned(self, access: Access, where: dict[Axis, Integer]) -> int:
         """Neighbours that are aligned together, and inside of the tensor together, wherever a piece begins."""
@@ -153,7 +173,8 @@ class Loader:
             width //= 2
         return width
 
-    def _finish(self, values: Sequence[ir.Value]) -> ir.Value:
+    def _finish(self, values: Sequence[ir.Value | Apart]) -> ir.Value:
+        values = [place_pieces(self.words, v.vectors, v.past, self.lanes) if isinstance(v, Apart) else v for v in values]
         value = values[0]
         if self.operand.prologue is not None:
             rest, unused = iter(values), arith.constant(integer_type(1), 0)

@@ -1,6 +1,8 @@
 """Neighbours that begin anywhere in memory, read in whole aligned pieces of 16 bytes and moved into place in registers: two loads where elements by
 themselves were eight."""
 
+from collections.abc import Sequence
+
 from inferno.codegen.elements import from_memory, join, lanes_of, load_vector
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
@@ -31,13 +33,20 @@ def load_unaligned(ints: Integers, buffer: ir.Value, offset: Integer, element: i
     width, bytes_ = piece(element, lanes), element_bytes(element)
     count = ir.MemRefType(buffer.type).shape[0]
     stored, last = stored_type(element), (count - 1) // width * width
-    begin, words = ints.sub(offset, past), []
+    begin, parts = ints.sub(offset, past), []
     for i in range(lanes // width + 1):
         at = ints.min(ints.add(begin, i * width), last)
-        part = vector.LoadOp(ir.VectorType.get([width], stored), buffer, [ints.index(at)], alignment=width * bytes_).result
-        words += lanes_of(vector.bitcast(ir.VectorType.get([width * bytes_ // _WORD], integer_type(32)), part))
+        parts.append(vector.LoadOp(ir.VectorType.get([width], stored), buffer, [ints.index(at)], alignment=width * bytes_).result)
+    return from_memory(place_pieces(ints, parts, past, lanes), element)
+
+
+def place_pieces(ints: Integers, parts: Sequence[ir.Value], past: Integer, lanes: int) -> ir.Value:
+    """``lanes`` neighbours that begin ``past`` elements behind the first of ``parts``, neighbouring vectors of one length."""
+    element = parts[0].type.element_type
+    bytes_ = element_bytes(element)
+    words = [w for p in parts for w in lanes_of(vector.bitcast(ir.VectorType.get([p.type.shape[0] * bytes_ // _WORD], integer_type(32)), p))]
     moved = _moved(ints, words, past, lanes * bytes_ // _WORD, bytes_)
-    return from_memory(vector.bitcast(ir.VectorType.get([lanes], stored), join(moved)), element)
+    return vector.bitcast(ir.VectorType.get([lanes], element), join(moved))
 
 
 def _moved(ints: Integers, words: list[ir.Value], past: Integer, wanted: int, bytes_: int) -> list[ir.Value]:

@@ -16,8 +16,13 @@ from inferno.mlir import ir
 
 _INTRINSICS = {
     "ex2": np.exp2, "lg2": np.log2, "rcp": lambda a: 1 / a, "rsqrt": lambda a: 1 / np.sqrt(a), "tanh": np.tanh, "minnum": np.fmin,
-    "maxnum": np.fmax, "fabs": np.abs, "copysign": np.copysign,
+    "maxnum": np.fmax, "fabs": np.abs, "copysign": np.copysign, "fshr": lambda high, low, bits: _words(high, low) >> (bits & 31).astype(np.uint64),
 }
+
+
+def _words(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Two words of 32 bits as one of 64."""
+    return high.astype(np.uint32).astype(np.uint64) << np.uint64(32) | low.astype(np.uint32)
 
 
 @dataclass(frozen=True)
@@ -129,8 +134,10 @@ class WarpSimulation(Simulation):
         return self.bytes_at(pointer, self.block_of, count, mask)
 
     def bytes_at(self, pointer: Pointer, blocks: np.ndarray, count: int, mask: np.ndarray) -> np.ndarray:
-        self.check(pointer, count, mask)
-        data, at = _elements(pointer.data, np.where(mask, pointer.at, 0), count)
+        self.check(pointer, count, mask, reads=True)
+        rest = -pointer.data.shape[-1] % count if count & count - 1 == 0 else 0
+        whole = np.pad(pointer.data, (0, rest), constant_values=0xFF) if rest else pointer.data
+        data, at = _elements(whole, np.where(mask, pointer.at, 0), count)
         found = data[blocks[:, None], at] if pointer.shared else data[at]
         return np.ascontiguousarray(found).view(np.uint8).reshape(-1, count)
 
@@ -142,11 +149,13 @@ class WarpSimulation(Simulation):
         data[where] = wanted.view(data.dtype)
         assert (data[where] == wanted.view(data.dtype)).all(), "two threads store different values to one place"
 
-    def check(self, pointer: Pointer, count: int, mask: np.ndarray) -> None:
-        at = pointer.at[mask]
+    def check(self, pointer: Pointer, count: int, mask: np.ndarray, reads: bool = False) -> None:
+        """Of aligned bytes of which the first are a tensor's all can be read."""
+        at, size = pointer.at[mask], pointer.data.shape[-1]
         if len(at):
+            end = -(-size // count) * count if reads and count & count - 1 == 0 else size
             assert count & count - 1 or not (at % count).any(), "an access that is not aligned"
-            assert at.min() >= 0 and at.max() + count <= pointer.data.shape[-1], f"an access out of bounds: {at.min()}..{at.max()} of {pointer.data.shape[-1]}"
+            assert at.min() >= 0 and at.max() + count <= end, f"an access out of bounds: {at.min()}..{at.max()} of {size}"
 
     def check_banks(self, addresses: np.ndarray, together: int, size: int) -> None:
         """So many addresses are read at the same time: from different banks, or from the same place."""
