@@ -18,6 +18,7 @@ from inferno.symbolic import Int, bounds, ceildiv, hint, is_multiple, product, r
 
 MOST_AXES = 5  # of a tensor map
 _ALIGNMENT = 16  # bytes, of every stride but the innermost
+_LINE, _SECTOR = 128, 32  # bytes of L2's lines, and of what it gets at a time
 # A temporary may not be so much larger than what it is made of: an unfolded convolution is left to other generators.
 _GROWTH = 4
 RAW_ELEMENTS = ("bf16", "f16", "f32", "i8", "i32")
@@ -225,7 +226,7 @@ def _copied(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], wid
     along_k = only_along_k or not (rows.stride(main) == 1 and k.stride(main) != 1)
     inner, outer = (k, rows) if along_k else (rows, k)
     used = [a for a in others if any(a.stride(x) for x in operand.reads)]
-    shape = (*(a.size for a in used), outer.size, _round_up(inner.size, width))
+    shape = (*(a.size for a in used), outer.size, _pitch(inner.size, width))
     count = product(shape)
     if len(shape) > MOST_AXES or reach(count) >= 2**31 or hint(count) > _GROWTH * hint(product(main.shape)) + 2**20:
         return None
@@ -238,7 +239,15 @@ def main_read(operand: Operand) -> Access:
     return max(operand.reads, key=lambda a: hint(product(a.shape)))
 
 
-def _round_up(count: Int, width: int) -> Int:
+def _pitch(count: Int, width: int) -> Int:
+    """``count`` elements of ``width`` bytes in lines that begin where L2's do, or its sectors, unless that is an eighth more: rows that begin elsewhere
+    take the copy engine longer (see ``shared_tiles``)."""
+    least = hint(_round_up(count, width))
+    unit = next(u for u in (_LINE, _SECTOR, _ALIGNMENT) if u == _ALIGNMENT or 8 * hint(_round_up(count, width, u)) <= 9 * least)
+    return _round_up(count, width, unit)
+
+
+def _round_up(count: Int, width: int, unit: int = _ALIGNMENT) -> Int:
     """``count`` elements of ``width`` bytes, rounded up to an allowed stride."""
-    step = _ALIGNMENT // width
+    step = unit // width
     return ceildiv(count, step) * step
