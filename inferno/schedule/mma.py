@@ -5,6 +5,7 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
@@ -149,19 +150,24 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
     if not found:
         return None
     best = min(found, key=lambda item: item[0])[1]
-    others = wgmma.candidates(kernel, c, target) if target.hopper else []
-    if others and not takes_thin(kernel, c, target, *min(others, key=lambda item: item[0])):
+    if _filled(best, c) < _LEAST:
         return None
-    return best if _filled(best, c) >= _LEAST else None
+    others = wgmma.candidates(kernel, c, target) if target.hopper else []
+    return best if not others or is_faster(kernel, c, target, *min(others, key=lambda item: item[0])) else None
 
 
 _THIN = 64  # rows
 
 
-def takes_thin(kernel: func.FuncOp, c: Contraction, target: Target, time: float, other: wgmma_schedule.Wgmma) -> bool:
-    """Whether few rows of TF32 are faster here than with Hopper's own instructions, where ``other``, by registers, is best and takes ``time``
-    (16x4096x11008, `x @ w`: 44.4 us and 54.5; 9x5120x13824 67 and 77, 32x4096x11008 52.7 and 55.3, 48x4096x11008 68 and 56, as is estimated)."""
-    return other.registers and hint(c.M) <= _THIN and min((t for t, _ in candidates(kernel, c, target)), default=time) < time
+def is_faster(kernel: func.FuncOp, c: Contraction, target: Target, time: float, other: wgmma_schedule.Wgmma) -> bool:
+    """Whether Hopper's own instructions, where ``other`` is best and takes ``time``, are slower than these: of few rows of TF32 by registers
+    (16x4096x11008, `x @ w`: 44.4 us and 54.5; 9x5120x13824 67 and 77, 32x4096x11008 52.7 and 55.3, 48x4096x11008 68 and 56, as is estimated), and where
+    they would have a factor copied first whose lines their copies cannot read."""
+    thin = other.registers and hint(c.M) <= _THIN
+    if not (thin or (takes_unmeasured(kernel.operation) and wgmma.copies(other, c))):
+        return False
+    found = min(candidates(kernel, c, target), key=lambda item: item[0], default=None)
+    return found is not None and found[0] < time and _filled(found[1], c) >= _LEAST
 
 
 _LEAST = 1 / 32  # of a tile; one row of 16 is well worth reading the other operand at the memory's rate

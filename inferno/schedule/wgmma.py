@@ -83,8 +83,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
     found = every(kernel, c, target) if target.hopper and (c := parse_contraction(kernel)) is not None else []
     time, best = min(found, key=lambda item: item[0], default=(0.0, None))
-    from inferno.schedule.mma import takes_thin  # which is made of this module's
-    return None if best is None or takes_thin(kernel, c, target, time, best) else best
+    from inferno.schedule.mma import is_faster  # which is made of this module's
+    return None if best is None or is_faster(kernel, c, target, time, best) else best
 
 
 def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Wgmma]]:
@@ -143,6 +143,13 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
         yield from sharing_terms(tiling, width, target, CANDIDATES)
     if many and plain and begins_inside_of_sectors(tiling, width, at):
         yield from (*_SHARED, *_shared_cut(tiling, target, at))
+
+
+def copies(s: Wgmma, c: Contraction) -> bool:
+    """Whether a kernel in front of it has to write a factor anew."""
+    width = bit_width(c.lhs.element) // 8
+    tiling = None if s.swapped else tile_contraction(c, width, only_along_k=width == 4, rewrite=s.rewrite, offset=True, registers=s.registers)
+    return tiling is not None and (tiling.lhs.copied or tiling.rhs.copied)
 
 
 def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
