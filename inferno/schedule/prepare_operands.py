@@ -23,7 +23,9 @@ from inferno.schedule.contraction import Contraction, oriented, parse_contractio
 from inferno.schedule.kept_operands import COPY, PARTS, kept
 from inferno.schedule.merge_calls import replace_call
 from inferno.schedule.operand_forms import Form
+from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiling import Axis, Tiling, main_read, tile_contraction
+from inferno.schedule.wgmma_cost import copy_time
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 
@@ -53,7 +55,7 @@ class _Prepare:
 
     def run(self) -> bool:
         """Whether a kernel got a weight in another form."""
-        forms = {k.name.value: _forms(k) for k in kernels(self.module)}
+        forms = {k.name.value: _forms(k, self.target) for k in kernels(self.module)}
         for call in walk(self.main, "func.call"):
             name = callee(call)
             wanted = tuple(f for f in forms.get(name, ()) if self._frozen(call.operands[f.number]) is not None)
@@ -95,18 +97,28 @@ class _Prepare:
         if (name, wanted) not in self.variants:
             kernel = next(k for k in kernels(self.module) if k.name.value == name)
             new = _with_forms(kernel, self.names.unique(f"{name}_frozen"), wanted)
-            if any(f.kind == PARTS for f in wanted):
-                schedule = presplit.choose(new, self.target)
-                if schedule is None:
-                    new.operation.erase()
-                    new = None
-                else:
-                    new.attributes[ATTRIBUTE] = to_attribute(schedule)
-            elif _turns_one(from_attribute(kernel.attributes[ATTRIBUTE]), c := parse_contraction(new)):
-                found = [item for item in wgmma.candidates(new, c, self.target) if not item[1].rewrite]
-                new.attributes[ATTRIBUTE] = to_attribute(min(found, key=lambda item: item[0])[1])
+            schedule = self._schedule(new, wanted)
+            if schedule is None:
+                new.operation.erase()
+                new = None
+            else:
+                new.attributes[ATTRIBUTE] = to_attribute(schedule)
             self.variants[name, wanted] = new
         return self.variants[name, wanted]
+
+    def _schedule(self, kernel: func.FuncOp, wanted: tuple[Form, ...]) -> Any | None:
+        """The schedule of a kernel with arguments for these forms, which has that of the one without; None where that one is as good."""
+        own = from_attribute(kernel.attributes[ATTRIBUTE])
+        if any(f.kind == PARTS for f in wanted):
+            return presplit.choose(kernel, self.target)
+        c = parse_contraction(kernel)
+        if own.generator == "mma":
+            time, schedule = min(wgmma.candidates(kernel, c, self.target), key=lambda item: item[0])
+            saved = sum(copy_time(f.bytes(kernel.type.inputs[f.number].element_type)) for f in wanted)
+            return schedule if time - saved < estimate_of(kernel, own, self.target) else None
+        if _turns_one(own, c):
+            return min((item for item in wgmma.candidates(kernel, c, self.target) if not item[1].rewrite), key=lambda item: item[0])[1]
+        return own
 
     def _replace(self, call: ir.Operation, wanted: tuple[Form, ...]) -> None:
         given = [self._make(call.operands[f.number], f) for f in wanted]
@@ -146,14 +158,18 @@ def _bare(form: Form) -> tuple:
     return form.kind, form.shape, form.turned, form.line, form.interleaved
 
 
-def _forms(kernel: func.FuncOp) -> tuple[Form, ...]:
+def _forms(kernel: func.FuncOp, target: Target) -> tuple[Form, ...]:
     """The forms in which a scheduled kernel wants operands that it reads as they are."""
     schedule = from_attribute(kernel.attributes[ATTRIBUTE])
-    if schedule.generator not in ("bf16x6", "presplit", "wgmma") or kept(kernel, PARTS) or kept(kernel, COPY):
+    if schedule.generator not in ("bf16x6", "presplit", "wgmma", "mma") or kept(kernel, PARTS) or kept(kernel, COPY):
         return ()
     c = parse_contraction(kernel)
     if c is None:
         raise PassError(f"prepare-operands: @{kernel.name.value} is scheduled as a contraction and is none")
+    if schedule.generator == "mma":  # with copies Hopper's own instructions may be faster
+        schedule = min(wgmma.candidates(kernel, c, target), key=lambda item: item[0], default=(0, None))[1]
+        if schedule is None or not wgmma.copies(schedule, c):
+            return ()
     if schedule.generator != "wgmma":
         tiling = presplit.tile(c) if not schedule.swapped else None
         c = oriented(c, schedule.swapped)

@@ -173,6 +173,11 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     return step * (_SENDING if s.sends else _APART if s.stream and not s.parts else 1)
 
 
+def copy_time(bytes_: float) -> float:
+    """Microseconds in which a kernel in front writes a factor anew."""
+    return 2 + 2 * bytes_ / MEMORY_RATE
+
+
 def estimate(
     s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, second: Operand | None = None,
 ) -> float:
@@ -225,6 +230,6 @@ def estimate(
     if few and tiling.rhs.along_k and second is None and not (c.varies or tiling.lhs.raw or tiling.rhs.raw):
         memory *= _TWO_BLOCKS if s.resident == 2 else 1
         after += 0 if at(tiling.m.size) > LEAVES_HALF or leaves_half(s, target) else _WHOLE * CLOCK
-    copies = sum(2 + 2 * at(product(o.shape)) * width / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    copies = sum(copy_time(at(product(o.shape)) * width) for o in (tiling.lhs, tiling.rhs) if o.copied)
     time = max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK
     return waiting_factor(s, tiling, width, at) * (_START + _CLEAR * s.stream + time + copies)

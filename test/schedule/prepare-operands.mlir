@@ -98,3 +98,42 @@ func.func private @mm(%x: tensor<512x512xbf16>, %w: tensor<512x1001xbf16>, %o: t
   } -> tensor<512x1001xf32>
   return %1 : tensor<512x1001xf32>
 }
+
+// -----
+
+// Where the copy engine cannot read a weight mma.sync may be faster than a copy at every call; the copy of a frozen one costs nothing.
+// CHECK-LABEL: module attributes {inferno.unmeasured}
+// CHECK: call @mm_frozen(
+// CHECK: call @mm(
+// CHECK: func.func private @mm_frozen(
+// CHECK-SAME: tensor<2048x4032xbf16> {inferno.copy = 1 : i64}
+// CHECK-SAME: generator = "wgmma"
+// CHECK: func.func private @mm(
+// CHECK-SAME: generator = "mma"
+#x = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (n, k)>
+#o = affine_map<(m, n, k) -> (m, n)>
+module attributes {inferno.unmeasured} {
+func.func @main(%x: tensor<64x4001xbf16>, %w: tensor<2048x4001xbf16> {inferno.frozen}, %v: tensor<2048x4001xbf16>)
+    -> (tensor<64x2048xf32>, tensor<64x2048xf32>) attributes {inferno.freeze = 20000000 : i64} {
+  %e = tensor.empty() : tensor<64x2048xf32>
+  %0 = call @mm(%x, %w, %e) : (tensor<64x4001xbf16>, tensor<2048x4001xbf16>, tensor<64x2048xf32>) -> tensor<64x2048xf32>
+  %f = tensor.empty() : tensor<64x2048xf32>
+  %1 = call @mm(%x, %v, %f) : (tensor<64x4001xbf16>, tensor<2048x4001xbf16>, tensor<64x2048xf32>) -> tensor<64x2048xf32>
+  return %0, %1 : tensor<64x2048xf32>, tensor<64x2048xf32>
+}
+func.func private @mm(%x: tensor<64x4001xbf16>, %w: tensor<2048x4001xbf16>, %o: tensor<64x2048xf32>) -> tensor<64x2048xf32> {
+  %zero = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%zero : f32) outs(%o : tensor<64x2048xf32>) -> tensor<64x2048xf32>
+  %1 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<64x4001xbf16>, tensor<2048x4001xbf16>) outs(%0 : tensor<64x2048xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %c: f32):
+    %l = arith.extf %a : bf16 to f32
+    %r = arith.extf %b : bf16 to f32
+    %2 = arith.mulf %l, %r : f32
+    %3 = arith.addf %c, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<64x2048xf32>
+  return %1 : tensor<64x2048xf32>
+}
+}
