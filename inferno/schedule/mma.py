@@ -287,10 +287,12 @@ def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target
     filled = (s.tile_m + s.tile_n) * s.row
     loads = s.warps_m * s.warps_n * (s.warp_m + s.warp_n) * s.row
     multiply = s.tile_m * s.tile_n * depth / rate / share
-    registers_ = sum(4 * rows * depth / 128 for way, rows in zip(ways(c, axes), (s.tile_m, s.tile_n)) if not way.copy)
+    by_registers = [rows for way, rows in zip(ways(c, axes), (s.tile_m, s.tile_n)) if not way.copy]
+    registers_ = sum(4 * rows * depth / 128 for rows in by_registers)
     short = (s.tile_m + s.tile_n) * _SHORT_ROW if axes.steps and at(axes.k.size) < depth else 0
     step = max(multiply, (loads + filled) / _SHARED_RATE, filled / _L2_RATE, registers_, short)
-    alone = max(step + _BARRIER, _LATENCY / (s.stages - 1))
+    # What goes through registers is on its way for one step, not for as many as there are slots.
+    alone = max(step + _BARRIER, _LATENCY + _BARRIER if by_registers else _LATENCY / (s.stages - 1))
     rounds = ceil(mine / fits)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     clocks = max(mine * step, rounds * alone) * steps + rounds * _LATENCY
