@@ -5,6 +5,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import mma, simt, wgmma
 from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
 from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
@@ -49,25 +50,32 @@ class Vectors:
         """Each warp's sums."""
         return self.threads // 32 * self.rows * self.width
 
+    def is_narrow(self, c: Contraction) -> bool:
+        """Whether a thread reads less than 8 bytes of the longer factor at a time."""
+        factor = c.lhs if self.swapped else c.rhs
+        return (self.terms if self.along_k else self.columns) * max(bit_width(a.element) for a in factor.reads) < 64
+
 
 def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
     """The schedule with the lowest estimate if ``kernel`` is a product with up to 8 vectors and tiles would take longer, else None."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
-    found = candidates(c, target) if c is not None and not c.varies else []
+    found = candidates(c, target, narrow=takes_unmeasured(kernel.operation)) if c is not None and not c.varies else []
     if not found:
         return None
     time, best = min(found, key=lambda item: item[0])
     others = mma.candidates(kernel, c, target) if mma.takes(target) else wgmma.candidates(kernel, c, target)
+    if others and best.is_narrow(c):  # as Hopper's own instructions mma.sync reads what is not aligned faster
+        others = [*others, *mma.candidates(kernel, c, target)]
     others = others or simt.candidates(c, target)
     return best if time <= min((other for other, _ in others), default=time) else None
 
 
 def candidates(
-    c: Contraction, target: Target, at: At = hint, swapped: bool | None = None, most: int = VECTOR,
+    c: Contraction, target: Target, at: At = hint, swapped: bool | None = None, most: int = VECTOR, narrow: bool = False,
 ) -> list[tuple[float, Vectors]]:
     """Schedules with their estimates in microseconds; none where the short side, N if ``swapped``, has more than 8 results, sums have
-    64 bits or vary in length, or the other factor cannot be read 8 bytes at a time.  They are right for more results, too.
-    ``most``: results of the short side that there are at most, where their number varies."""
+    64 bits or vary in length, or the other factor cannot be read 8 bytes at a time (or, where its terms lie side by side, fewer, if ``narrow``).  They
+    are right for more results, too.  ``most``: results of the short side that there are at most, where their number varies."""
     if not simt.supported(c) or c.is_reduction or c.accumulator.width != 32:
         return []
     swapped = at(c.N) < at(c.M) if swapped is None else swapped
@@ -75,7 +83,7 @@ def candidates(
     if at(turned.M) > VECTOR or not isinstance(turned.K, int) or not _steps_are_known(turned):
         return []
     rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
-    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
+    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows, narrow) for t in (64, 128, 256, 512)]
     found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
     found += [one for one in (_warp_for_each(turned, rows, swapped),) if one is not None]
     return [(estimate(s, turned, target, at), s) for s in found]
@@ -87,12 +95,15 @@ def _steps_are_known(c: Contraction) -> bool:
     return all(isinstance(s, int) for a, g in reads for s in g.strides(a))
 
 
-def _shapes(c: Contraction, rows: int) -> list[Vectors]:
+def _shapes(c: Contraction, rows: int, narrow: bool = False) -> list[Vectors]:
     """Ways to read the long side's factor: 16 bytes at a time, along the terms if it can be."""
     width = max(bit_width(a.element) // 8 for a in c.rhs.reads)
     most = min(16 // width, 8) if rows <= 4 else min(16 // width, 4)  # more sums than that would not fit the registers
-    if (lanes := _lanes(c, c.rhs, c.k, most)) * width >= 8:
-        return [Vectors(rows, 4 if rows <= 4 else 2, 1, lanes, 2 if rows * lanes <= 32 else 1)]
+    lanes, columns = _lanes(c, c.rhs, c.k, most), 4 if rows <= 4 else 2
+    if lanes * width >= 8:
+        return [Vectors(rows, columns, 1, lanes, 2 if rows * lanes <= 32 else 1)]
+    if narrow and c.k.runs and all(a.strides[c.k.runs[-1][-1]] in (0, 1) for a in c.rhs.reads):
+        return [Vectors(rows, columns, 1, lanes, (8 if rows <= 4 else 4) // lanes)]
     if (lanes := _lanes(c, c.rhs, c.n, most)) * width < 8:
         return []
     terms = next(t for t in (4, 2, 1) if _inside(c.k, t))

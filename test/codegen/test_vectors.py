@@ -28,7 +28,7 @@ def right(function, *args, dtype=torch.float32):
 def best(kernel):
     """The best of these schedules, whatever others would take; None if there is none."""
     c = parse_contraction(kernel)
-    found = vectors.candidates(c, TARGET) if c is not None else []
+    found = vectors.candidates(c, TARGET, narrow=True) if c is not None else []
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
@@ -151,6 +151,23 @@ def test_any_number_of_rows():
     for rows in (1, 3, 8, 11):
         found = check(simulated, function, (torch.randn(rows, 136), w))
         assert found.right, f"{rows}: {found}"
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("m, k, dtype, terms", [
+    (1, 1035, torch.bfloat16, 1), (3, 262, torch.bfloat16, 2), (8, 135, torch.float32, 1), (2, 259, torch.float32, 1),
+])
+def test_terms_that_are_not_aligned(m, k, dtype, terms):
+    """Lines that begin anywhere are read by fewer terms at a time, neighbours by neighbouring threads; with a last step that is not full."""
+    seen = []
+
+    def narrow(kernel):
+        seen.append(best(kernel))
+        return seen[-1]
+
+    args = torch.randn(m, k).to(dtype), torch.randn(21, k).to(dtype)
+    found = check(SimulatedModel(F.linear, args, choose=narrow), F.linear, args)
+    assert found.right and seen[0].terms == terms and seen[0].along_k, (str(found), seen)
 
 
 def test_a_warp_has_a_long_column_to_itself():
