@@ -5,7 +5,6 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
@@ -162,9 +161,9 @@ _THIN = 64  # rows
 def is_faster(kernel: func.FuncOp, c: Contraction, target: Target, time: float, other: wgmma_schedule.Wgmma) -> bool:
     """Whether Hopper's own instructions, where ``other`` is best and takes ``time``, are slower than these: of few rows of TF32 by registers
     (16x4096x11008, `x @ w`: 44.4 us and 54.5; 9x5120x13824 67 and 77, 32x4096x11008 52.7 and 55.3, 48x4096x11008 68 and 56, as is estimated), and where
-    they would have a factor copied first whose lines their copies cannot read."""
-    thin = other.registers and hint(c.M) <= _THIN
-    if not (thin or (takes_unmeasured(kernel.operation) and wgmma.copies(other, c))):
+    they would have a factor copied first, whose lines the copy engine cannot read (on an H100 17x4096x4099, `x @ w`, 21.8 us, with a copy 36.4;
+    8x12193x2910 45 and 81, 96 of 197x197x64 7.4 and 8.7; 512x4097x4096 119 and 56, as is estimated)."""
+    if not (wgmma.copies(other, c) or (other.registers and hint(c.M) <= _THIN)):
         return False
     found = min(candidates(kernel, c, target), key=lambda item: item[0], default=None)
     return found is not None and found[0] < time and _filled(found[1], c) >= _LEAST
@@ -264,6 +263,10 @@ _BARRIER = 60  # clocks of a step that no other warp fills where there is one bl
 # Clocks of a row of a tile that is not full where there are further loops of the sum, as of a window's taps (groups of 24 channels in windows of 3x3,
 # bf16, 32 images, on an H100: 14 groups of 14x14 63 us, 5 of 28x28 151, 2 of 56x56 172).
 _SHORT_ROW = 11
+# Clocks of an element that goes through registers, of its way there, and of a copy of 8 or 4 bytes, beside the products.  Fitted to times on an H100,
+# in us, by registers: 512x4097x4096 119, 154x6025x13832 352, 17x4097x4096 28.7, 17x4096x4099, `x @ w`, 21.8, 96 of 197x197x64 7.4, bytes that are turned
+# 1024x2048x4096 51; by 8 bytes 512x4100x4096 62; by 4 8x4098x4096 12.2, TF32 1000x1001x1003 46.
+_ELEMENT, _ALONE, _NARROW = 2 / 32, 1200, 6 / 32
 _START = 1.5  # microseconds of a kernel that does next to nothing
 _SECOND, _PART = 2.0, 0.15  # microseconds that a second kernel adds, and each part (16x4096x4096 in 4 parts 18.5, in 8 20.0; 16x11008x4096 43.6, 45.7)
 _STORE_RATE = 16  # bytes a clock and multiprocessor
@@ -287,15 +290,16 @@ def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target
     filled = (s.tile_m + s.tile_n) * s.row
     loads = s.warps_m * s.warps_n * (s.warp_m + s.warp_n) * s.row
     multiply = s.tile_m * s.tile_n * depth / rate / share
-    by_registers = [rows for way, rows in zip(ways(c, axes), (s.tile_m, s.tile_n)) if not way.copy]
-    registers_ = sum(4 * rows * depth / 128 for rows in by_registers)
+    brought = list(zip(ways(c, axes), (s.tile_m, s.tile_n)))
+    by_registers = sum(rows * depth for way, rows in brought if not way.copy)  # elements
+    narrow = sum(rows * s.row / way.copy for way, rows in brought if 0 < way.copy < 16)  # copies
     short = (s.tile_m + s.tile_n) * _SHORT_ROW if axes.steps and at(axes.k.size) < depth else 0
-    step = max(multiply, (loads + filled) / _SHARED_RATE, filled / _L2_RATE, registers_, short)
-    # What goes through registers is on its way for one step, not for as many as there are slots.
-    alone = max(step + _BARRIER, _LATENCY + _BARRIER if by_registers else _LATENCY / (s.stages - 1))
+    step = max(multiply + _ELEMENT * by_registers + _NARROW * narrow, (loads + filled) / _SHARED_RATE, filled / _L2_RATE, short)
+    # What goes through registers is on its way for a part of one step, not for as many as there are slots.
+    alone = step + _BARRIER + _ALONE if by_registers else max(step + _BARRIER, _LATENCY / (s.stages - 1))
     rounds = ceil(mine / fits)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
-    clocks = max(mine * step, rounds * alone) * steps + rounds * _LATENCY
+    clocks = max(mine * step, rounds * alone) * steps + (0 if by_registers else rounds * _LATENCY)
     clocks += s.tile_m * s.tile_n * (out if s.split == 1 else bit_width(c.accumulator) // 8) / _STORE_RATE * (1 + 0.3 * (mine - 1))
     time = clocks / m.clock
     if s.split > 1:

@@ -5,7 +5,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import mma, simt, wgmma
 from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
 from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
@@ -59,7 +58,7 @@ class Vectors:
 def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
     """The schedule with the lowest estimate if ``kernel`` is a product with up to 8 vectors and tiles would take longer, else None."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
-    found = candidates(c, target, narrow=takes_unmeasured(kernel.operation)) if c is not None and not c.varies else []
+    found = candidates(c, target) if c is not None and not c.varies else []
     if not found:
         return None
     time, best = min(found, key=lambda item: item[0])
@@ -71,11 +70,11 @@ def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
 
 
 def candidates(
-    c: Contraction, target: Target, at: At = hint, swapped: bool | None = None, most: int = VECTOR, narrow: bool = False,
+    c: Contraction, target: Target, at: At = hint, swapped: bool | None = None, most: int = VECTOR,
 ) -> list[tuple[float, Vectors]]:
     """Schedules with their estimates in microseconds; none where the short side, N if ``swapped``, has more than 8 results, sums have
-    64 bits or vary in length, or the other factor cannot be read 8 bytes at a time (or, where its terms lie side by side, fewer, if ``narrow``).  They
-    are right for more results, too.  ``most``: results of the short side that there are at most, where their number varies."""
+    64 bits or vary in length, or the other factor can neither be read 8 bytes at a time nor has its terms side by side.  They are right for more
+    results, too.  ``most``: results of the short side that there are at most, where their number varies."""
     if not simt.supported(c) or c.is_reduction or c.accumulator.width != 32:
         return []
     swapped = at(c.N) < at(c.M) if swapped is None else swapped
@@ -83,7 +82,7 @@ def candidates(
     if at(turned.M) > VECTOR or not isinstance(turned.K, int) or not _steps_are_known(turned):
         return []
     rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
-    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows, narrow) for t in (64, 128, 256, 512)]
+    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
     found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
     found += [one for one in (_warp_for_each(turned, rows, swapped),) if one is not None]
     return [(estimate(s, turned, target, at), s) for s in found]
@@ -95,14 +94,14 @@ def _steps_are_known(c: Contraction) -> bool:
     return all(isinstance(s, int) for a, g in reads for s in g.strides(a))
 
 
-def _shapes(c: Contraction, rows: int, narrow: bool = False) -> list[Vectors]:
+def _shapes(c: Contraction, rows: int) -> list[Vectors]:
     """Ways to read the long side's factor: 16 bytes at a time, along the terms if it can be."""
     width = max(bit_width(a.element) // 8 for a in c.rhs.reads)
     most = min(16 // width, 8) if rows <= 4 else min(16 // width, 4)  # more sums than that would not fit the registers
     lanes, columns = _lanes(c, c.rhs, c.k, most), 4 if rows <= 4 else 2
     if lanes * width >= 8:
         return [Vectors(rows, columns, 1, lanes, 2 if rows * lanes <= 32 else 1)]
-    if narrow and c.k.runs and all(a.strides[c.k.runs[-1][-1]] in (0, 1) for a in c.rhs.reads):
+    if c.k.runs and all(a.strides[c.k.runs[-1][-1]] in (0, 1) for a in c.rhs.reads):
         return [Vectors(rows, columns, 1, lanes, (8 if rows <= 4 else 4) // lanes)]
     if (lanes := _lanes(c, c.rhs, c.n, most)) * width < 8:
         return []
@@ -147,6 +146,7 @@ _BOTH = 0.1  # of the shorter one of both times that the longer one does not hid
 _BLOCKS = 820  # that begin in a microsecond (1x768x50257, a warp for each column: 61.5 us; 1x2048x32000: 39.3)
 _LONG = 5  # steps of a warp that has a column to itself (1x18944x3584 32.9 us, in fours by 128 threads 34.4; 1x8192x8192 32.5 and 33.5; 1x11008x4096 22.5
 # and 30.4; 1x4096x11008, of four steps, 23.6 and 23.0)
+_LOAD = 2.5 / CLOCK  # microseconds of a load of a warp (4x5121x13824, one number of 16 bits at a time: 70 us on an H100, where memory takes 42)
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 # Of steps that the terms do not fill, and of blocks that all fit at once and that then lie unevenly: after a kernel whose last ones still run,
 # 1x13824x5120 takes 44.4 us, not 38.7, and 1x5120x5120 17.0 and 14.6 (1280 blocks where 1716 fit).  Not of one warp (1x18944x3584, a column each: 32.9).
@@ -170,7 +170,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     # The last blocks may be too few to keep memory busy.
     last = blocks % at_once if s.threads > 32 or blocks < at_once else 0  # those of one warp begin as others end
     memory = moved_bytes(c, at, more) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
-    work = blocks * s.threads / 32 * _instructions(s, c, at, factors) / (target.multiprocessors * _ISSUED)
+    work = blocks * s.threads / 32 * max(_instructions(s, c, at, factors) / _ISSUED, _loads(s, c, at, factors) * _LOAD) / target.multiprocessors
     memory = max(memory * _idle(s, c, at, blocks, at_once, target), blocks / _BLOCKS)
     return _START + (max(memory, work) + _BOTH * min(memory, work)) * _slower(s, c)
 
@@ -192,6 +192,12 @@ def _slower(s: Vectors, c: Contraction) -> float:
     if s.rows <= 4:
         return 1.0
     return (_HALVES if bit_width(c.lhs.element) == 16 else 1.0) * (1.0 if isinstance(c.M, int) else _VARYING)
+
+
+def _loads(s: Vectors, c: Contraction, at: At, factors: int) -> float:
+    """Of a warp, each for all its threads."""
+    each = s.rows + factors * s.columns if s.along_k else s.rows + factors * s.terms
+    return ceil(at(c.K) / (s.depth * s.unroll)) * s.unroll * each
 
 
 def _instructions(s: Vectors, c: Contraction, at: At, factors: int) -> float:

@@ -146,9 +146,9 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
 
 
 def copies(s: Wgmma, c: Contraction) -> bool:
-    """Whether a kernel in front of it has to write a factor anew."""
-    width = bit_width(c.lhs.element) // 8
-    tiling = None if s.swapped else tile_contraction(c, width, only_along_k=width == 4, rewrite=s.rewrite, offset=True, registers=s.registers)
+    """Whether a kernel in front of it writes a factor anew that is a tensor, and not because its terms lie outermost."""
+    plain = not s.swapped and c.lhs.prologue is None and c.rhs.prologue is None
+    tiling = tile_contraction(c, bit_width(c.lhs.element) // 8, only_along_k=False, rewrite=s.rewrite, offset=True) if plain else None
     return tiling is not None and (tiling.lhs.copied or tiling.rhs.copied)
 
 

@@ -207,6 +207,10 @@ def test_chosen_where_there_is_nothing_better():
         assert isinstance(choose(text(kind, plain), "mma", find_target("sm_80")), Mma)
         # Hopper has better tensor cores for most types.
         assert isinstance(choose(text(kind, plain), "mma", find_target("sm_90a")), Mma) == (kind in ("f64", "s8"))
+    # Lines that the copy engine cannot read: a copy of few, or small, factors takes longer than these do.
+    for sizes, better in (((17, 4096, 4097), True), ((96, 64, 197), True), ((512, 4096, 4097), False), ((512, 4096, 4096), False)):
+        found = choose(text("bf16", dict(zip("mnk", sizes)), "mk", "nk"), "mma", find_target("sm_90a"))
+        assert isinstance(found, Mma) == better, sizes
     exact = contraction(plain, "mk", "kn", "mn", "f32")
     assert choose(exact, "mma", find_target("sm_80")) is None
     sized = varying(contraction({"m": 250, "n": 256, "k": 264}, "mk", "kn", "mn", **ROUND), {250: (1, 4096)})

@@ -28,7 +28,7 @@ def right(function, *args, dtype=torch.float32):
 def best(kernel):
     """The best of these schedules, whatever others would take; None if there is none."""
     c = parse_contraction(kernel)
-    found = vectors.candidates(c, TARGET, narrow=True) if c is not None else []
+    found = vectors.candidates(c, TARGET) if c is not None else []
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
@@ -168,6 +168,13 @@ def test_terms_that_are_not_aligned(m, k, dtype, terms):
     args = torch.randn(m, k).to(dtype), torch.randn(21, k).to(dtype)
     found = check(SimulatedModel(F.linear, args, choose=narrow), F.linear, args)
     assert found.right and seen[0].terms == terms and seen[0].along_k, (str(found), seen)
+
+
+def test_chosen_where_lines_begin_anywhere():
+    for rows, terms in ((1, 1), (4, 1), (9, None)):
+        text = contraction({"m": rows, "n": 4096, "k": 4097}, "mk", "nk", "mn", results=("bf16",), body="%y0 = arith.truncf %s : f32 to bf16")
+        found = choose(text, "vectors")
+        assert (found and found.terms) == terms, rows
 
 
 def test_a_warp_has_a_long_column_to_itself():

@@ -7,6 +7,10 @@ from contractions import contraction
 from kernels import TARGET, build, matmul
 
 from inferno.errors import CompileError
+from inferno.mlir import idle_context, ir
+from inferno.schedule.assign import kernels
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.wgmma import candidates
 from inferno.schedule.wgmma_schedule import Wgmma
 
 ROUND = {"results": ("bf16",), "body": "%y0 = arith.truncf %s : f32 to bf16"}
@@ -123,7 +127,12 @@ def test_tf32_tiles_are_turned_in_shared_memory():
 
 @pytest.mark.parametrize("m, n, k, count", [(64, 64, 72, 1), (64, 68, 72, 2), (64, 64, 71, 2), (33, 51, 77, 3)])
 def test_unaligned_operands_are_copied(m, n, k, count):
-    built = build(contraction({"m": m, "n": n, "k": k}, "mk", "kn", "mn", **ROUND), "wgmma")
+    text = contraction({"m": m, "n": n, "k": k}, "mk", "kn", "mn", **ROUND)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        kernel = kernels(module)[0]
+        schedule = min(candidates(kernel, parse_contraction(kernel), TARGET), key=lambda item: item[0])[1]  # mma.sync would take some of these
+    built = build(text, "wgmma", schedule)
     assert launches(built) == count and built.gpu.count("memref.alloc") == count - 1
     assert (built.count(r"cp\.async\.bulk\.tensor\.2d\.global") > 0) == (n % 8 == 0)
     assembled(built)

@@ -102,7 +102,7 @@ func.func private @mm(%x: tensor<512x512xbf16>, %w: tensor<512x1001xbf16>, %o: t
 // -----
 
 // Where the copy engine cannot read a weight mma.sync may be faster than a copy at every call; the copy of a frozen one costs nothing.
-// CHECK-LABEL: module attributes {inferno.unmeasured}
+// CHECK-LABEL: func.func @main
 // CHECK: call @mm_frozen(
 // CHECK: call @mm(
 // CHECK: func.func private @mm_frozen(
@@ -113,7 +113,6 @@ func.func private @mm(%x: tensor<512x512xbf16>, %w: tensor<512x1001xbf16>, %o: t
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #o = affine_map<(m, n, k) -> (m, n)>
-module attributes {inferno.unmeasured} {
 func.func @main(%x: tensor<64x4001xbf16>, %w: tensor<2048x4001xbf16> {inferno.frozen}, %v: tensor<2048x4001xbf16>)
     -> (tensor<64x2048xf32>, tensor<64x2048xf32>) attributes {inferno.freeze = 20000000 : i64} {
   %e = tensor.empty() : tensor<64x2048xf32>
@@ -135,5 +134,4 @@ func.func private @mm(%x: tensor<64x4001xbf16>, %w: tensor<2048x4001xbf16>, %o: 
     linalg.yield %3 : f32
   } -> tensor<64x2048xf32>
   return %1 : tensor<64x2048xf32>
-}
 }

@@ -9,7 +9,7 @@ from inferno.target import Target
 def space(kernel: func.FuncOp, target: Target) -> list[tuple[float, Vectors]]:
     """Schedules with their estimates."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
-    return candidates(c, target, narrow=True) if c is not None and not c.varies else []
+    return candidates(c, target) if c is not None and not c.varies else []
 
 
 def valid(kernel: func.FuncOp, schedule: Vectors, target: Target) -> bool:
