@@ -10,12 +10,13 @@ from math import inf
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import FREEZE, callee, readers, wants_library
-from inferno.schedule import vectors, wgmma, wgmma_rows
+from inferno.schedule import wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import Edges, defer, edges_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits
+from inferno.schedule.product_times import product_time
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -85,11 +86,11 @@ def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, ta
     c = parse_contraction(own)
     if c is None or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) or (frozen and _is_copied(c)):
         return False  # what its kernel copies @prepare may do once
-    times = [time for time, _ in (*wgmma.candidates(own, c, target), *vectors.candidates(c, target))]
+    alone = product_time(own, target)
     rows = wgmma_rows.read(merged, target)
     joined = [time for time, _ in wgmma_rows.candidates(rows, target)] if rows.reduces else []
-    apart = inf if always else min(times, default=0.0) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
-    return bool(times and joined) and _SURE * min(joined) < apart
+    apart = inf if always else (alone or 0.0) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
+    return alone is not None and bool(joined) and _SURE * min(joined) < apart
 
 
 def _is_copied(c: Contraction) -> bool:

@@ -1,8 +1,9 @@
 """What a product is estimated to take, by the generators that passes ask before schedules are chosen."""
 
 from inferno.mlir import func
-from inferno.schedule import bf16x6, direct_bf16x6, presplit, simt, vectors, wgmma
+from inferno.schedule import bf16x6, direct_bf16x6, mma, presplit, simt, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target
 
 
@@ -12,6 +13,9 @@ def product_time(kernel: func.FuncOp, target: Target) -> float | None:
     if c is None:
         return None
     found = [*wgmma.candidates(kernel, c, target), *vectors.candidates(c, target)]
+    best = min(found, key=lambda item: item[0], default=(0.0, None))[1]
+    if isinstance(best, Wgmma) and wgmma.copies(best, c):
+        found += mma.candidates(kernel, c, target)
     if str(c.lhs.element) == "f32" and not c.varies:
         found += [*bf16x6.candidates(kernel, c, target), *presplit.candidates(kernel, c, target), *simt.candidates(c, target)]
         found += direct_bf16x6.candidates(kernel, c, target) if target.hopper else []
