@@ -240,10 +240,10 @@ def main_read(operand: Operand) -> Access:
 
 
 def _pitch(count: Int, width: int) -> Int:
-    """``count`` elements of ``width`` bytes in lines that begin where L2's do, or its sectors, unless that is an eighth more: rows that begin elsewhere
-    take the copy engine longer (see ``shared_tiles``)."""
+    """``count`` elements of ``width`` bytes in lines that begin where L2's do, or its sectors, unless that is an eighth more: lines that begin elsewhere take
+    the copy engine longer (512x4100x4096 with GELU 56.2 us on an H100, in lines of 8208 bytes 63.8; TF32 1000x1001x1003 24.3 and 28.7)."""
     least = hint(_round_up(count, width))
-    unit = next(u for u in (_LINE, _SECTOR, _ALIGNMENT) if u == _ALIGNMENT or 8 * hint(_round_up(count, width, u)) <= 9 * least)
+    unit = next(u for u in (_LINE, _SECTOR, _ALIGNMENT) if 8 * hint(_round_up(count, width, u)) <= 9 * least)
     return _round_up(count, width, unit)
 
 
