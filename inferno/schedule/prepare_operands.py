@@ -29,6 +29,7 @@ from inferno.schedule.wgmma_cost import copy_time
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 
+_READ_ANYWHERE = ("mma", "vectors")  # generators that read what the copy engine cannot: with copies Hopper's own instructions may be faster
 
 
 def prepare_operands(module: ir.Module, target: str) -> None:
@@ -112,7 +113,7 @@ class _Prepare:
         if any(f.kind == PARTS for f in wanted):
             return presplit.choose(kernel, self.target)
         c = parse_contraction(kernel)
-        if own.generator == "mma":
+        if own.generator in _READ_ANYWHERE:
             time, schedule = min(wgmma.candidates(kernel, c, self.target), key=lambda item: item[0])
             saved = sum(copy_time(f.bytes(kernel.type.inputs[f.number].element_type)) for f in wanted)
             return schedule if time - saved < estimate_of(kernel, own, self.target) else None
@@ -161,12 +162,12 @@ def _bare(form: Form) -> tuple:
 def _forms(kernel: func.FuncOp, target: Target) -> tuple[Form, ...]:
     """The forms in which a scheduled kernel wants operands that it reads as they are."""
     schedule = from_attribute(kernel.attributes[ATTRIBUTE])
-    if schedule.generator not in ("bf16x6", "presplit", "wgmma", "mma") or kept(kernel, PARTS) or kept(kernel, COPY):
+    if schedule.generator not in ("bf16x6", "presplit", "wgmma", *_READ_ANYWHERE) or kept(kernel, PARTS) or kept(kernel, COPY):
         return ()
     c = parse_contraction(kernel)
     if c is None:
         raise PassError(f"prepare-operands: @{kernel.name.value} is scheduled as a contraction and is none")
-    if schedule.generator == "mma":  # with copies Hopper's own instructions may be faster
+    if schedule.generator in _READ_ANYWHERE:
         schedule = min(wgmma.candidates(kernel, c, target), key=lambda item: item[0], default=(0, None))[1]
         if schedule is None or not wgmma.copies(schedule, c):
             return ()
