@@ -11,6 +11,7 @@ from math import ceil
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.cost import At, bit_width
 from inferno.schedule.result_parts import ROW, columns_together, in_sectors, store_maps, tile_parts, whole_lines
+from inferno.schedule.tile_ends import are_long
 from inferno.schedule.tiling import BEHIND, Tiling
 from inferno.schedule.wgmma_schedule import FEW, Wgmma
 from inferno.symbolic import Int, bounds, hint, product
@@ -40,7 +41,9 @@ _SAME = 6
 # but 401408x16 to 96 in pieces 37.8, in boxes 36.7, 524288x16 to 64 45.8 and 33.0, 131072x64 to 256 45.3 and 38.4.)
 _PARTS = 64
 # Bytes of results that L2 holds: threads write them sooner than the copy engine.  (65536x32 to 32 3.2 and 3.5 us, 6272x112 to 672 in 64x224 9.6 and 10.3;
-# but 100352x24 to 144 21.7 and 18.8, 131072x64 to 256 38.1 and 35.6.)
+# but 100352x24 to 144 21.7 and 18.8, 131072x64 to 256 38.1 and 35.6.)  Of wide tiles only those whose ends take long: ten batches of 64 and 128 terms and up
+# to 16 MB take 3 to 20% less by the copy engine (32 of 512x64x512 6.5 us on an H100, 8.1 by threads, 96 of 200x64x200 6.1 and 8.7, 64 of 128x128x128 2.9
+# and 3.0).
 _NEAR = 2**24
 _APART = 4  # rounds (401408x16 to 96 in 256 rows 36.7 us, in turns 40.6; 25088x40 to 240 in 128 rows 14.2, in turns 11.9)
 SHARE = 0.9  # of the tensor core's rate, of which little depends (a guess)
@@ -133,7 +136,8 @@ def _with_end(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> Wgmma:
     if line % _PARTS and (tiling.n.size == s.tile_n or not store_maps(c, tiling, s)):
         return replace(s, line=line, buffers=1)
     written = sum(at(product(d.access.shape)) * bit_width(d.access.element) // 8 for d in c.destinations)
-    return replace(s, by_threads=True) if written <= _NEAR and threads_write(s, c, tiling) and store_maps(c, tiling, s) else s
+    sooner = written <= _NEAR and (s.tile_n < _LINES[-1] or are_long(c))
+    return replace(s, by_threads=True) if sooner and threads_write(s, c, tiling) and store_maps(c, tiling, s) else s
 
 
 def fits_ends(s: Wgmma, c: Contraction, tiling: Tiling, steps: Int) -> bool:
