@@ -84,6 +84,8 @@ def candidates(
     rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
     shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
     found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
+    if shapes and shapes[0].is_narrow(c):
+        found = [s for s in found if s.depth * _NARROW >= turned.K] or found[-1:]
     found += [one for one in (_warp_for_each(turned, rows, swapped),) if one is not None]
     return [(estimate(s, turned, target, at), s) for s in found]
 
@@ -146,6 +148,9 @@ _BOTH = 0.1  # of the shorter one of both times that the longer one does not hid
 _BLOCKS = 820  # that begin in a microsecond (1x768x50257, a warp for each column: 61.5 us; 1x2048x32000: 39.3)
 _LONG = 5  # steps of a warp that has a column to itself (1x18944x3584 32.9 us, in fours by 128 threads 34.4; 1x8192x8192 32.5 and 33.5; 1x11008x4096 22.5
 # and 30.4; 1x4096x11008, of four steps, 23.6 and 23.0)
+# Terms of a thread where one load is less than 8 bytes: fewer threads read shorter pieces of more lines (on an H100 float32 1x4097x4096 by 512 threads 25.3
+# us, by 256 26.3, 128 45.4, 64 80.5; bf16 4x5121x13824 74, 71, 78 and 95, but 4x1001x8192 18.0, 11.4, 8.5 and 10.3).
+_NARROW = 32
 _LOAD = 2.5 / CLOCK  # microseconds of a load of a warp (4x5121x13824, one number of 16 bits at a time: 70 us on an H100, where memory takes 42)
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 # Of steps that the terms do not fill, and of blocks that all fit at once and that then lie unevenly: after a kernel whose last ones still run,
