@@ -21,7 +21,7 @@ from inferno.schedule.result_parts import ROW, store_maps
 from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.wgmma import CANDIDATES, candidates
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, splits
+from inferno.schedule.wgmma_schedule import Shared, Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
 from inferno.symbolic import hint, product
 from inferno.target import Target
@@ -41,10 +41,24 @@ _LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory t
 @dataclass(frozen=True)
 class Im2col(Wgmma):
     """As ``Wgmma``; both factors have k innermost.  With a shorter ``row`` the last tile of a tap has so many zeros
-    the less."""
+    the less.
+    ``patch``: if not 0, each of the ``stages`` slots of the lhs has so many pixels for ``span`` columns of taps (see ``halo``), and a tile consists of blocks
+    of 8x8 pixels, ``wide`` of them side by side.  The rhs has ``weights`` slots of its own, each of one tap, unless it is ``kept``."""
 
     generator: ClassVar[str] = "im2col"
     pads: ClassVar[bool] = True  # what lies outside of the image is zeros
+
+    patch: int = 0
+    span: int = 0
+    wide: int = 1
+    weights: int = 0
+
+    def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:
+        """As ``Wgmma``'s; the barriers of the slots of weights are in front of the last one."""
+        if not self.patch:
+            return super().shared(raw_bytes, rhs_height)
+        laid = replace(self, patch=0, lhs_rows=self.patch, kept=self.kept or self.weights).shared(raw_bytes, rhs_height)
+        return replace(laid, total=laid.total + 16 * self.weights)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:

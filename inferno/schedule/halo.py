@@ -1,0 +1,141 @@
+"""Tiles of convolutions whose part of the image comes to shared memory once for many taps of the window: a patch of pixels with its halo.
+
+Window by window each pixel comes from L2 as often as a window has taps.  A patch holds what some neighbouring columns of taps, ``span``, read of one chunk of
+channels; a tap is another place in it to begin at.  Each 64 rows of a tile are a block of 8x8 pixels, so that 8 of them are neighbours in a row of the patch
+wherever a tap begins, and the next 8 lie one row of the patch further.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from inferno.schedule.contraction import Contraction
+from inferno.schedule.cost import At, bit_width
+from inferno.schedule.im2col import Im2col
+from inferno.schedule.result_parts import ROW, store_maps
+from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.unfolded import Unfolded
+from inferno.schedule.wgmma_cost import estimate
+from inferno.schedule.wgmma_schedule import shared_of_block
+from inferno.symbolic import hint
+from inferno.target import Target
+
+BLOCK = 8  # pixels along each side of a block of 64
+_MOST_BOX = 256  # pixels of a copy along each dimension
+_MOST_SPAN = 9  # columns of taps, whose products are one after the other in the code
+_MOST_PATCHES, _MOST_WEIGHTS, _LEAST_WEIGHTS = 3, 8, 3  # slots
+# Tiles by consumers and turns, with the share of the tensor core's rate (guesses, as those of wgmma's tiles).
+_TILES = (
+    (Im2col(128, 256), 1.0), (Im2col(128, 192), 0.985), (Im2col(128, 128), 0.97), (Im2col(256, 128), 0.995), (Im2col(256, 96), 0.95),
+    (Im2col(256, 64), 0.93), (Im2col(128, 64, pingpong=True), 0.93), (Im2col(128, 128, pingpong=True), 0.95),
+)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What a tile reads of an image through ``span`` columns of taps, and how its blocks of 8x8 pixels lie: ``blocks`` of them, ``wide`` side by side."""
+
+    window: Unfolded
+    blocks: int
+    wide: int
+    span: int
+
+    @property
+    def rows(self) -> int:
+        """Of the result's pixels."""
+        return BLOCK * self.blocks // self.wide
+
+    @property
+    def columns(self) -> int:
+        return BLOCK * self.wide
+
+    @property
+    def height(self) -> int:
+        """Of the patch."""
+        return self.rows + (self.window.taps[0] - 1) * self.window.dilations[0]
+
+    @property
+    def pitch(self) -> int:
+        """Pixels of a row of the patch."""
+        return self.columns + (self.span - 1) * self.window.dilations[1]
+
+    @property
+    def pixels(self) -> int:
+        """Of a slot, which begins where the swizzle does."""
+        return ceil(self.height * self.pitch / 8) * 8
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """Images, and tiles along both of their dimensions."""
+        (rows, columns), images = self.window.counts, self.window.shape[0]
+        return images, ceil(rows / self.rows), ceil(columns / self.columns)
+
+    @property
+    def taps(self) -> int:
+        """Of a patch."""
+        return self.window.taps[0] * self.span
+
+    @property
+    def spans(self) -> int:
+        """Patches of a chunk of channels."""
+        return self.window.taps[1] // self.span
+
+    def place(self, block: int) -> tuple[int, int]:
+        """Row and column of a block's first pixel in its tile."""
+        return BLOCK * (block // self.wide), BLOCK * (block % self.wide)
+
+
+def patch_of(s: Im2col, window: Unfolded) -> Patch:
+    """Of a tile, which with ``pingpong`` is one consumer's."""
+    return Patch(window, s.tile_m // 64, s.wide, s.span)
+
+
+def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
+    """Whether tiles with patches as ``s`` has them are for this convolution."""
+    if not takes_windows(c, tiling) or s.span not in (1, c.lhs.unfolded.taps[1]) or s.row != ROW or s.tile_m % (64 * s.wide) or s.rows % 64:
+        return False
+    plain = s.split == s.cluster == s.chunks == 1 and not (
+        s.stream or s.lhs_rows or s.inside or s.swapped or s.bring or s.line or s.by_threads or s.registers or s.parts)
+    patch = patch_of(s, c.lhs.unfolded)
+    fits = max(patch.height, patch.pitch) <= _MOST_BOX and s.span <= _MOST_SPAN and s.patch == patch.pixels
+    steps = s.kept in (0, tiling.k_steps(ROW // 2)) and (s.weights > 1) != (s.kept > 0)
+    return plain and fits and steps and (not s.kept or tiling.n.size <= s.tile_n) and len(store_maps(c, tiling, s)) == len(c.destinations)
+
+
+def takes_windows(c: Contraction, tiling: Tiling) -> bool:
+    """Whether a patch serves several taps, and a row of a tile is one pixel for all tensors that are read or written."""
+    window = c.lhs.unfolded
+    return (
+        not c.varies and window is not None and not window.summed and window.group is None and len(window.counts) == 2 and set(window.steps) == {1}
+        and bit_width(c.lhs.element) == 16 and window.taps[0] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
+        and [a.dims for a in tiling.steps] == [(d,) for d in window.loops if d is not None]
+    )
+
+
+def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[float, Im2col]]:
+    """Schedules with their estimates in microseconds."""
+    tiling = tile_contraction(c, 2, only_along_k=False) if bit_width(c.lhs.element) == 16 and not c.varies else None
+    if tiling is None or not takes_windows(c, tiling):
+        return
+    steps = tiling.k_steps(ROW // 2)
+    for (s, share), span, wide in ((t, span, wide) for t in _TILES for span in dict.fromkeys((c.lhs.unfolded.taps[1], 1)) for wide in (1, 2)):
+        for kept in (0, steps) if tiling.n.size <= s.tile_n else (0,):
+            made = fit(replace(s, span=span, wide=wide, kept=kept), c, target)
+            if made is not None and takes(made, c, tiling):
+                yield estimate_of(made, share, c, tiling, target, at), made
+
+
+def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
+    """``s`` with as many slots as shared memory holds, of patches at least two; None if there are too few."""
+    s = replace(s, patch=patch_of(s, c.lhs.unfolded).pixels)
+    weights = (0,) if s.kept else range(_MOST_WEIGHTS, _LEAST_WEIGHTS - 1, -1)
+    made = (replace(s, stages=stages, weights=n) for n in weights for stages in range(_MOST_PATCHES, 1, -1))
+    return next((m for m in made if m.shared().total <= shared_of_block(m, target)), None)
+
+
+def estimate_of(s: Im2col, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
+    """As that of a tile that brings a tap's part of a patch at each step, of as many rows as all tiles have."""
+    patch = patch_of(s, c.lhs.unfolded)
+    images, down, across = patch.tiles
+    each = replace(s, patch=0, span=0, weights=0, lhs_rows=ceil(s.patch / patch.taps), stages=s.weights or s.stages * patch.taps)
+    return estimate(each, share, c, replace(tiling, m=replace(tiling.m, size=images * down * across * s.tile_m)), target, at)
