@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
@@ -103,7 +104,7 @@ def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, 
         return [(time, s) for time, s in ((time, im2col(s)) for time, s in found) if len(store_maps(c, tiling, s)) == len(c.destinations)]
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
     if c.windows.group is None:
-        return [*made, *_keeping(c, target, at)] if found else made
+        return [*made, *_keeping(c, target, at), *_with_halo(kernel, c, target, at)] if found else made
     return [(_IN_GROUPS[s.row] * time, s) for time, s in made if keeps_to_group(s, c) and (_is_timed(s, c) or settings().unmeasured)]
 
 
@@ -126,6 +127,12 @@ def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im
             continue
         if (made := fit(made, c, tiling, target)) is not None and made.stages >= _LEAST_STAGES:
             yield estimate(made, _KEEPING_SHARE, c, tiling, target, at), made
+
+
+def _with_halo(kernel: func.FuncOp, c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
+    """Tiles of which an image's part comes to shared memory once for many taps."""
+    from inferno.schedule.halo import candidates as with_halo  # which is made of this module's
+    return with_halo(c, target, at) if takes_unmeasured(kernel.operation) else iter(())
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:

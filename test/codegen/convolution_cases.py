@@ -63,6 +63,15 @@ CASES = {
     "features first, in clusters": (Form((1, 9, 8, 32), 104, (3, 3), **SAME, turned=True), Im2col(128, 32, 3, 2, cluster=2, across=True)),
     "weights are kept": (Form((2, 9, 7, 72), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 3, 2, kept=18)),
     "weights are kept, in turns": (Form((2, 9, 9, 24), 64, (3, 3), **SAME), Im2col(64, 64, 3, 2, kept=9, pingpong=True)),
+    # An image's pixels with their halo, once for several taps.
+    "halo": (Form((2, 9, 11, 72), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, patch=104, span=3, weights=3)),
+    "halo, a column of taps at a time": (Form((3, 9, 7, 24), 72, (3, 3), **SAME, **BOTH), Im2col(64, 64, 2, 1, patch=80, span=1, weights=2)),
+    "halo, dilated, blocks side by side": (
+        Form((1, 20, 18, 72), 72, (3, 2), (), (2, 1), (1, 0), (2, 3), "f16", **BOTH), Im2col(128, 64, 2, 2, patch=208, span=2, wide=2, weights=3)),
+    "halo, weights are kept": (Form((1, 20, 18, 72), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 2, 2, patch=184, span=3, kept=18)),
+    "halo, in turns": (Form((1, 20, 18, 72), 64, (5, 3), (), (), (2, 1), (2, 1)), Im2col(128, 64, 2, 2, patch=192, span=1, wide=2, weights=3, pingpong=True)),
+    "halo, weights are kept, in turns": (
+        Form((1, 20, 18, 72), 64, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 2, patch=80, span=1, kept=18, pingpong=True)),
     "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
 }
 

@@ -13,6 +13,8 @@ from universal_program import Simulated
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
+from inferno.passes.programs import UNMEASURED
+from inferno.schedule import halo
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
@@ -54,6 +56,41 @@ def test_the_image_comes_in_im2col_mode():
                     "operandSegmentSizes = array<i32: 1, 0>, sizes = [64, 56, 56, 8], steps = [1, 1], "
                     "strides = [2, 128, 7168, 401408], swizzle = 128 : i64, upper = [-1, -1]")
     assert "box = [64, 64, 1, 1]" in built.gpu and "sizes = [64, 64, 3, 3]" in built.gpu  # weights, of which a tap is a position
+
+
+def test_a_patch_is_a_box():
+    """With its halo, once for all taps, which are places in it; what is outside of the image arrives as zeros."""
+    built = build(convolution(LAYER), "im2col", Im2col(256, 64, 2, 2, patch=344, span=3, weights=4))
+    assert not re.search(r"cp\.async\.bulk\.tensor\S*im2col", built.ptx) and "box = [64, 10, 34, 1]" in built.gpu
+    assert "box = [64, 64, 1, 1]" in built.gpu and "box = [64, 8, 8, 1]" in built.gpu  # weights of a tap, and 8x8 pixels of the result
+    assert built.resources is None or built.resources.spills == 0
+
+
+@pytest.mark.parametrize("change", [
+    {"patch": 336}, {"span": 2}, {"weights": 0}, {"tile_m": 192}, {"wide": 3}, {"inside": True}, {"kept": 4, "weights": 0}, {"row": 64}], ids=str)
+def test_patches_that_are_not_this_convolutions(change):
+    with pytest.raises(CompileError, match="@conv"):
+        build(convolution(LAYER), "im2col", replace(Im2col(256, 64, 2, 2, patch=344, span=3, weights=4), **change))
+
+
+@pytest.mark.parametrize("change", [{"steps": (2, 2)}, {"element": "f32"}, {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True}], ids=str)
+def test_convolutions_without_patches(change):
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(convolution(replace(LAYER, **change)))
+        c = parse_unfolded(kernels(module)[0], TARGET)
+        assert not list(halo.candidates(c, TARGET))
+
+
+def test_patches_are_in_the_space():
+    """Of which the model chooses none as long as they are not timed."""
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(convolution(replace(LAYER, image=(32, 256, 256, 128))))
+        kernel, space = kernels(module)[0], find("im2col")
+        assert not choose(kernel, TARGET).patch
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        own = choose(kernel, TARGET)
+        assert own.patch and space.valid(kernel, own, TARGET) and not space.valid(kernel, replace(own, patch=own.patch + 8), TARGET)
+        assert from_attribute(to_attribute(own)) == own and own in dict((s, time) for time, s in space.space(kernel, TARGET))
 
 
 @pytest.mark.covering(most=2)
