@@ -20,7 +20,7 @@ class Launch:
     """What an emitter of ``wgmma`` does in the kernel's launcher."""
 
     def launch(self, arguments: Sequence[ir.Value], copies: dict[str, OperandCopy]) -> None:
-        c, t, s = self.contraction, self.tiling, self.schedule
+        c, s = self.contraction, self.schedule
         buffers, sizes = [], [scalar(v) for v in self.sizes(arguments).values()]
         for side, operand, source in self.factors:
             if not source.copied:

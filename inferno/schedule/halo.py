@@ -5,6 +5,7 @@ channels; a tap is another place in it to begin at.  Each 64 rows of a tile are 
 wherever a tap begins, and the next 8 lie one row of the patch further.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
@@ -27,18 +28,20 @@ _MOST_PATCHES, _MOST_WEIGHTS, _LEAST_WEIGHTS = 3, 8, 3  # slots
 # Tiles by consumers and turns, with the share of the tensor core's rate (guesses, as those of wgmma's tiles).
 _TILES = (
     (Im2col(128, 256), 1.0), (Im2col(128, 192), 0.985), (Im2col(128, 128), 0.97), (Im2col(256, 128), 0.995), (Im2col(256, 96), 0.95),
-    (Im2col(256, 64), 0.93), (Im2col(128, 64, pingpong=True), 0.93), (Im2col(128, 128, pingpong=True), 0.95),
+    (Im2col(256, 64), 0.93), (Im2col(256, 32), 0.75), (Im2col(128, 64, pingpong=True), 0.93), (Im2col(128, 128, pingpong=True), 0.95),
 )
 
 
 @dataclass(frozen=True)
 class Patch:
-    """What a tile reads of an image through ``span`` columns of taps, and how its blocks of 8x8 pixels lie: ``blocks`` of them, ``wide`` side by side."""
+    """What a tile reads of an image through ``span`` columns of taps, ``row`` bytes of each pixel, and how its blocks of 8x8 pixels lie: ``blocks`` of them,
+    ``wide`` side by side."""
 
     window: Unfolded
     blocks: int
     wide: int
     span: int
+    row: int = ROW
 
     @property
     def rows(self) -> int:
@@ -62,7 +65,8 @@ class Patch:
     @property
     def pixels(self) -> int:
         """Of a slot, which begins where the swizzle does."""
-        return ceil(self.height * self.pitch / 8) * 8
+        each = 8 * ROW // self.row
+        return ceil(self.height * self.pitch / each) * each
 
     @property
     def tiles(self) -> tuple[int, int, int]:
@@ -87,18 +91,18 @@ class Patch:
 
 def patch_of(s: Im2col, window: Unfolded) -> Patch:
     """Of a tile, which with ``pingpong`` is one consumer's."""
-    return Patch(window, s.tile_m // 64, s.wide, s.span)
+    return Patch(window, s.tile_m // 64, s.wide, s.span, s.row)
 
 
 def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
     """Whether tiles with patches as ``s`` has them are for this convolution."""
-    if not takes_windows(c, tiling) or s.span not in (1, c.lhs.unfolded.taps[1]) or s.row != ROW or s.tile_m % (64 * s.wide) or s.rows % 64:
+    if not takes_windows(c, tiling) or s.span not in (1, c.lhs.unfolded.taps[1]) or s.tile_m % (64 * s.wide) or s.rows % 64:
         return False
     plain = s.split == s.cluster == s.chunks == 1 and not (
         s.stream or s.lhs_rows or s.inside or s.swapped or s.bring or s.line or s.by_threads or s.registers or s.parts)
     patch = patch_of(s, c.lhs.unfolded)
     fits = max(patch.height, patch.pitch) <= _MOST_BOX and s.span <= _MOST_SPAN and s.patch == patch.pixels
-    steps = s.kept in (0, tiling.k_steps(ROW // 2)) and (s.weights > 1) != (s.kept > 0)
+    steps = s.kept in (0, tiling.k_steps(s.row // _width(c))) and (s.weights > 1) != (s.kept > 0)
     return plain and fits and steps and (not s.kept or tiling.n.size <= s.tile_n) and len(store_maps(c, tiling, s)) == len(c.destinations)
 
 
@@ -107,22 +111,29 @@ def takes_windows(c: Contraction, tiling: Tiling) -> bool:
     window = c.lhs.unfolded
     return (
         not c.varies and window is not None and not window.summed and window.group is None and len(window.counts) == 2 and set(window.steps) == {1}
-        and bit_width(c.lhs.element) == 16 and window.taps[0] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
+        and window.taps[0] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
         and [a.dims for a in tiling.steps] == [(d,) for d in window.loops if d is not None]
     )
 
 
 def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[float, Im2col]]:
     """Schedules with their estimates in microseconds."""
-    tiling = tile_contraction(c, 2, only_along_k=False) if bit_width(c.lhs.element) == 16 and not c.varies else None
+    width = _width(c)
+    tiling = tile_contraction(c, width, only_along_k=width == 4) if not c.varies else None
     if tiling is None or not takes_windows(c, tiling):
         return
-    steps = tiling.k_steps(ROW // 2)
-    for (s, share), span, wide in ((t, span, wide) for t in _TILES for span in dict.fromkeys((c.lhs.unfolded.taps[1], 1)) for wide in (1, 2)):
-        for kept in (0, steps) if tiling.n.size <= s.tile_n else (0,):
-            made = fit(replace(s, span=span, wide=wide, kept=kept), c, target)
+    channels, taps = width * c.lhs.unfolded.shape[-1], c.lhs.unfolded.taps
+    rows = [ROW, *(row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row)]
+    for (tile, share), row, span, wide in itertools.product(_TILES, rows, dict.fromkeys((taps[1], 1)), (1, 2)):
+        s = replace(tile, row=row, span=span, wide=wide)
+        for kept in (0, tiling.k_steps(row // width)) if tiling.n.size <= s.tile_n else (0,):
+            made = fit(replace(s, kept=kept), c, target)
             if made is not None and takes(made, c, tiling):
                 yield estimate_of(made, share, c, tiling, target, at), made
+
+
+def _width(c: Contraction) -> int:
+    return bit_width(c.lhs.element) // 8
 
 
 def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from inferno.mlir import func
+from inferno.schedule.cost import bit_width
 from inferno.schedule.halo import takes
 from inferno.schedule.im2col import Im2col, at_size, im2col, keeps_to_group, parse_unfolded
 from inferno.schedule.spaces import wgmma
@@ -27,7 +28,8 @@ def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     if c is None or c.varies or not keeps_to_group(schedule, c):
         return False
     if schedule.patch:
-        tiling = tile_contraction(c, 2, only_along_k=False)
+        width = bit_width(c.lhs.element) // 8
+        tiling = tile_contraction(c, width, only_along_k=width == 4)
         return tiling is not None and precision(kernel, c) is not None and takes(schedule, c, tiling) and schedule.shared().total <= target.shared
     alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**{f.name: getattr(schedule, f.name) for f in fields(Wgmma)}), target)
     return alike or any(s == schedule for _, s in at_size(kernel, c, target))
