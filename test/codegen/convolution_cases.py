@@ -13,10 +13,11 @@ from kernels import tensor
 from universal_program import Simulated
 
 from inferno.mlir import ir, idle_context
-from inferno.schedule import spaces
+from inferno.schedule import halo, spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.im2col import Im2col
+from inferno.schedule.im2col import Im2col, parse_unfolded
+from inferno.schedule.tiling import tile_contraction
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -150,6 +151,16 @@ def schedules(form: Form) -> list[Im2col]:
         module = ir.Module.parse(program(form))
         kernel = kernels(module)[0]
         return [s for _, s in spaces.find("im2col").space(kernel, TARGET)]
+
+
+def with_halo(form: Form, tile: Im2col, kept: bool = False) -> Im2col:
+    """``tile``, which says the columns of taps that a patch serves, with its patch and as many slots as fit."""
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(program(form))
+        c = parse_unfolded(kernels(module)[0], TARGET)
+        width = 4 if form.element == "f32" else 2
+        steps = tile_contraction(c, width, only_along_k=width == 4).k_steps(tile.row // width)
+        return halo.fit(replace(tile, kept=steps if kept else 0), c, TARGET)
 
 
 def drawn(draw: random.Random) -> Form:
