@@ -28,7 +28,8 @@ _MOST_PATCHES, _MOST_WEIGHTS, _LEAST_WEIGHTS = 3, 8, 3  # slots
 # Tiles by consumers and turns, with the share of the tensor core's rate (guesses, as those of wgmma's tiles).
 _TILES = (
     (Im2col(128, 256), 1.0), (Im2col(128, 192), 0.985), (Im2col(128, 128), 0.97), (Im2col(256, 128), 0.995), (Im2col(256, 96), 0.95),
-    (Im2col(256, 64), 0.93), (Im2col(256, 32), 0.75), (Im2col(128, 64, pingpong=True), 0.93), (Im2col(128, 128, pingpong=True), 0.95),
+    (Im2col(256, 64), 0.93), (Im2col(256, 32), 0.75), *((Im2col(m, n, pingpong=True), share) for m, n, share in (
+        (64, 256, 1.0), (64, 192, 0.985), (64, 128, 0.97), (64, 64, 0.9), (128, 64, 0.93), (128, 128, 0.95))),
 )
 
 
