@@ -63,9 +63,6 @@ class HaloConsumer:
     def compute(self, number: ir.Value, *at: ir.Value) -> list[ir.Value]:
         """One tile, from these slots on; returns where the next one begins."""
         s, words = self.schedule, self.words
-        (image, y, x), _, n0 = self.tile(number)
-        down, across = self.patch.place(0 if s.pingpong else s.rows // 64)
-        y, x = words.add(y, words.mul(self.number, down)), words.add(x, words.mul(self.number, across))
         at, sums = self.multiply_row(0, [*at, at[0], at[2]], self.multiplier.start(s.rows // 64))
 
         def row(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
@@ -77,6 +74,9 @@ class HaloConsumer:
         if s.pingpong:
             with only_if(words.equal(self.member, 0)):
                 self.turns.arrive(words.sub(1, self.number))
+        (image, y, x), _, n0 = self.tile(number)
+        down, across = self.patch.place(0 if s.pingpong else s.rows // 64)
+        y, x = words.add(y, words.mul(self.number, down)), words.add(x, words.mul(self.number, across))
         self.epilogue.begin([image, y, x], 0, n0)
         values = self.multiplier.finish(sums)
         self.ring.release(at[4], self.member)
