@@ -18,7 +18,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.halo import BLOCK, patch_of, takes
 from inferno.schedule.result_parts import StoreMap, columns_together
 from inferno.schedule.tiling import Axis
-from inferno.symbolic import ceildiv, product
+from inferno.symbolic import Int, ceildiv, product
 
 
 class HaloEmitter(HaloConsumer, wgmma.Emitter):
@@ -37,7 +37,7 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
         self.chunks = ceildiv(self.tiling.k.size, self.depth)
         self.patches = self.chunks * self.patch.spans  # of a tile
 
-    def count_tiles(self) -> tuple[int, int]:
+    def count_tiles(self) -> tuple[Int, Int]:
         return product(self.patch.tiles), ceildiv(self.tiling.n.size, self.schedule.tile_n)
 
     def tile(self, number: Integer) -> tuple[list[Integer], Integer, Integer]:

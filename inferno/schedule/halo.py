@@ -18,7 +18,7 @@ from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.unfolded import Unfolded
 from inferno.schedule.wgmma_cost import estimate
 from inferno.schedule.wgmma_schedule import shared_of_block
-from inferno.symbolic import hint
+from inferno.symbolic import Int, hint
 from inferno.target import Target
 
 BLOCK = 8  # pixels along each side of a block of 64
@@ -70,7 +70,7 @@ class Patch:
         return ceil(self.height * self.pitch / each) * each
 
     @property
-    def tiles(self) -> tuple[int, int, int]:
+    def tiles(self) -> tuple[Int, int, int]:
         """Images, and tiles along both of their dimensions."""
         (rows, columns), images = self.window.counts, self.window.shape[0]
         return images, ceil(rows / self.rows), ceil(columns / self.columns)
@@ -111,7 +111,7 @@ def takes_windows(c: Contraction, tiling: Tiling) -> bool:
     """Whether a patch serves several taps, and a row of a tile is one pixel for all tensors that are read or written."""
     window = c.lhs.unfolded
     return (
-        not c.varies and window is not None and not window.summed and window.group is None and len(window.counts) == 2 and set(window.steps) == {1}
+        window is not None and not window.summed and window.group is None and len(window.counts) == 2 and set(window.steps) == {1}
         and window.taps[0] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
         and [a.dims for a in tiling.steps] == [(d,) for d in window.loops if d is not None]
     )
@@ -120,13 +120,15 @@ def takes_windows(c: Contraction, tiling: Tiling) -> bool:
 def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[float, Im2col]]:
     """Schedules with their estimates in microseconds."""
     width = _width(c)
-    tiling = tile_contraction(c, width, only_along_k=width == 4) if not c.varies else None
+    tiling = tile_contraction(c, width, only_along_k=width == 4)
     if tiling is None or not takes_windows(c, tiling):
         return
     channels, taps = width * c.lhs.unfolded.shape[-1], c.lhs.unfolded.taps
     rows = [ROW, *(row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row)]
     for (tile, share), row, span, wide in itertools.product(_TILES, rows, dict.fromkeys((taps[1], 1)), (1, 2)):
         s = replace(tile, row=row, span=span, wide=wide)
+        if s.pingpong and c.varies:
+            continue
         for kept in (0, tiling.k_steps(row // width)) if tiling.n.size <= s.tile_n else (0,):
             made = fit(replace(s, kept=kept), c, target)
             if made is not None and takes(made, c, tiling):

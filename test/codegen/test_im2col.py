@@ -184,11 +184,12 @@ def test_any_number_of_images():
       %r = func.call @conv(%n0, %x, %w, %o) : (index, tensor<?x5x7x24xbf16>, tensor<40x3x3x24xbf16>, tensor<?x5x7x40xbf16>) -> tensor<?x5x7x40xbf16>
       return %r : tensor<?x5x7x40xbf16>
     }}"""
-    run = Simulated(f"module {{ {main}\n{kernel} }}", lambda kernel: SMALL)
-    for images in (1, 3):
-        form = Form((images, 5, 7, 24), 40, (3, 3), **SAME)
-        tensors = operands(form)
-        assert not wrong(form, tensors, run(*tensors))
+    for schedule in (SMALL, Im2col(64, 64, 2, 1, patch=104, span=3, weights=3)):
+        run = Simulated(f"module {{ {main}\n{kernel} }}", lambda kernel: schedule)
+        for images in (1, 3):
+            form = Form((images, 5, 7, 24), 40, (3, 3), **SAME)
+            tensors = operands(form)
+            assert not wrong(form, tensors, run(*tensors))
 
 
 def test_others_are_errors():
