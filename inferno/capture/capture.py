@@ -41,7 +41,7 @@ from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.symbols import SymbolTable
-from inferno.capture.tracing import one_at_a_time, to_trace, without_the_graph_so_far
+from inferno.capture.tracing import buffers_watched_as_before, one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
@@ -213,7 +213,7 @@ def _export(
     autocast: State = (),
 ) -> ExportedProgram:
     try:
-        with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]), buffers_watched_as_before():
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)

@@ -101,6 +101,18 @@ def _line(frame: Any) -> str:
 
 
 @contextlib.contextmanager
+def buffers_watched_as_before() -> Iterator[None]:
+    """A torch.export that fails (before torch 2.13) goes on watching what modules set as buffers, and raises where the model itself sets one."""
+    watching = torch.nn.modules.module._global_buffer_registration_hooks
+    before = dict(watching)
+    try:
+        yield
+    finally:
+        for key in watching.keys() - before.keys():
+            del watching[key]
+
+
+@contextlib.contextmanager
 def without_the_graph_so_far() -> Iterator[None]:
     """Where torch.export fails it prints the graph that it had so far to stderr, hundreds of lines; here they go to the log, as debugging."""
     said = io.StringIO()

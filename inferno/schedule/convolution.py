@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import func, ir, owner, users
-from inferno.passes.generics import dims, is_copy
+from inferno.passes.generics import dims, is_copy, is_widening
 from inferno.passes.padding import zero_padding
 from inferno.passes.programs import VIEWS, root_of
 from inferno.schedule.accesses import argument_index, filled, iterators, linear, maps, outputs
@@ -114,7 +114,7 @@ def _start(kernel: func.FuncOp, value: ir.Value, last: int) -> _Start | None:
     argument = argument_index(kernel, source) if op.name == "linalg.copy" else None
     if argument is None or made is None:
         return _Start(argument, (op,)) if argument is not None else None
-    read, shape = dims(maps(made)[0]) if is_copy(made) else None, list(made.results[0].type.shape)
+    read, shape = dims(maps(made)[0]) if is_copy(made) or is_widening(made) else None, list(made.results[0].type.shape)
     if read is None or read != list(range(read[0], read[0] + len(read)) if read else []) or maps(made)[1] != ir.AffineMap.get_identity(len(shape)):
         return None
     end = read[0] + len(read) if read else 0

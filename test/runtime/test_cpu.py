@@ -194,6 +194,40 @@ def test_what_surrounds_a_convolution(model):
     assert_right(model, (torch.randn(2, 4, 60, 64), torch.randn(24, 4, 3, 3), torch.randn(24)), target="cpu")
 
 
+def test_convolutions_in_16_bits_are_rounded_once():
+    """With what is added to each feature, or to each result."""
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 40, 30, 32).bfloat16(), torch.randn(24, 40, 3, 3).bfloat16()
+    for added in (torch.randn(24).bfloat16(), torch.randn(2, 24, 28, 30)):
+        def model(x, w, added):
+            return nn.functional.conv2d(x, w, added) if added.dim() == 1 else nn.functional.conv2d(x, w).float() + added
+
+        made = assert_right(model, (x, w, added), target="cpu")
+        assert "library" in {r.generator for r in made.explain().rows}
+        if added.dim() == 1:
+            torch.testing.assert_close(made(x, w, added).double(), model(x.double(), w.double(), added.double()), rtol=2**-8, atol=1e-4)
+    options = {
+        "image": [2, 40, 30, 32], "image_sizes": [2, 40, 30, 32], "image_order": [0, 1, 2, 3], "weight": [24, 40, 3, 3], "weight_sizes": [24, 40, 3, 3],
+        "weight_order": [0, 1, 2, 3], "result_sizes": [2, 24, 28, 30], "result_order": [0, 1, 2, 3], "groups": 1, "strides": [1, 1],
+        "dilations": [1, 1], "padding": [0, 0], "bias": False}
+    out = torch.empty(2, 24, 28, 30)
+    convolution(options)(x, w, added, out)
+    torch.testing.assert_close(out, nn.functional.conv2d(x.double(), w.double()).add(added).float(), rtol=1e-5, atol=1e-4)
+
+
+def test_gradients_of_convolutions_with_channels_last():
+    """A region gets tensors as they lie: the library looks at their memory."""
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 40, 30, 32).to(memory_format=torch.channels_last), torch.randn(24, 40, 3, 3).to(memory_format=torch.channels_last)
+    compiled = torch.compile(lambda x, w: nn.functional.conv2d(x, w).relu().transpose(2, 3).contiguous(), backend="inferno")
+    ours, eager = [], []
+    for found, function in ((ours, compiled), (eager, lambda x, w: nn.functional.conv2d(x, w).relu().transpose(2, 3).contiguous())):
+        given = [x.clone().requires_grad_(), w.clone().requires_grad_()]
+        result = function(*given)
+        found += [result.detach(), *torch.autograd.grad(result.square().sum(), given)]
+    torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-2)
+
+
 def test_small_convolutions_are_loops():
     made = inferno.compile(nn.Conv2d(4, 8, 3).eval(), (torch.randn(2, 4, 11, 12),), target="cpu")
     assert "library" not in {r.generator for r in made.explain().rows}

@@ -1,12 +1,11 @@
 """The library functions that a plan can call, by the name that ``inferno.library`` has for them.
 
 Each takes the call's options and returns the function of the operands' tensors, the last one being the destination.  A
-tensor that comes is the whole buffer, contiguous; the options say how to look at it.
+tensor that comes is the whole buffer, of any dense strides; the options say how to look at it.
 """
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -72,11 +71,13 @@ def convolution(options: dict[str, Any]) -> Call:
     image, weight, bias = options["image"], options["weight"], options["bias"]
     how = options["strides"], options["padding"], options["dilations"], options["groups"]
     convolve = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}[len(image) - 2]
-    of_image, of_weight, of_result = (partial(_in_order, options[f"{name}_sizes"], options[f"{name}_order"]) for name in ("image", "weight", "result"))
+    of_image, of_weight, of_result = (_in_order(options[f"{name}_sizes"], options[f"{name}_order"]) for name in ("image", "weight", "result"))
 
     def call(x: Tensor, w: Tensor, *rest: Tensor) -> None:
         *start, out = rest
         out = of_result(out)
+        if start and not bias:  # a product of 16 bits would be rounded before it is added
+            x, w = x.to(out.dtype), w.to(out.dtype)
         result = convolve(of_image(x).reshape(image), of_weight(w).reshape(weight), start[0].view(weight[0]) if bias else None, *how).view(out.shape)
         if start and not bias:
             torch.add(of_result(start[0]), result, out=out)
@@ -86,8 +87,11 @@ def convolution(options: dict[str, Any]) -> Call:
     return call
 
 
-def _in_order(sizes: list[int], order: list[int], tensor: Tensor) -> Tensor:
-    return tensor.view(sizes).permute(*order)
+def _in_order(sizes: list[int], order: list[int]) -> Callable[[Tensor], Tensor]:
+    """Look at a buffer of ``sizes`` with its dimensions in another order."""
+    steps = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+    seen, strides = [sizes[d] for d in order], [steps[d] for d in order]
+    return lambda tensor: _strided(tensor, seen, strides, 0)
 
 
 FUNCTIONS: dict[str, Callable[[dict[str, Any]], Call]] = {"matmul": matmul, "convolution": convolution}
