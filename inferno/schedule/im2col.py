@@ -36,7 +36,7 @@ _IN_GROUPS = {128: 1.2, 64: 1.6, 32: 1.8}
 # bf16 without an epilogue, 64 channels of 32x256x256 to 64 384 us, in 256x64 453; of 128 910 and 992.
 _KEEPING, _LEAST_STAGES, _MANY = tuple(Wgmma(128, 64, 8, 2, buffers=buffers, pingpong=True) for buffers in (2, 1)), 4, 16
 _KEEPING_SHARE = 0.95  # of the tensor core's rate (a guess: memory takes longer)
-_LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
+LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
             if not all(map(pads_convolutions, pads)):
                 return inf
             padded = pads[0].results[0].type
-            before = _LAUNCH + (product(windows.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
+            before = LAUNCH + (product(windows.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
             plain = without_padding(plain, "plain")
         found = parse_contraction(plain)
         return min((time for time, _ in candidates(plain, found, target)), default=inf) + before if found is not None else inf
@@ -131,8 +131,9 @@ def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im
 
 def _with_halo(kernel: func.FuncOp, c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
     """Tiles of which an image's part comes to shared memory once for many taps."""
-    from inferno.schedule.halo import candidates as with_halo  # which is made of this module's
-    return with_halo(c, target, at) if takes_unmeasured(kernel.operation) else iter(())
+    from inferno.schedule import halo  # which is made of this module's
+    unmeasured = takes_unmeasured(kernel.operation)
+    return ((time, s) for time, s in halo.candidates(c, target, at) if unmeasured or halo.is_timed(s, c))
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:

@@ -81,16 +81,37 @@ def test_convolutions_without_patches(change):
         assert not list(halo.candidates(c, TARGET))
 
 
-def test_patches_are_in_the_space():
-    """Of which the model chooses none as long as they are not timed."""
+def asked(form: Form, ask, unmeasured: bool = False):
+    """What ``ask`` says of the kernel, maybe in a module that takes what is not timed."""
     with idle_context(), ir.Location.unknown():
-        module = ir.Module.parse(convolution(replace(LAYER, image=(32, 256, 256, 128))))
-        kernel, space = kernels(module)[0], find("im2col")
-        assert not choose(kernel, TARGET).patch
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
-        own = choose(kernel, TARGET)
+        module = ir.Module.parse(convolution(form))
+        if unmeasured:
+            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        return ask(kernels(module)[0])
+
+
+def test_patches_are_in_the_space():
+    def ask(kernel):
+        own, space = choose(kernel, TARGET), find("im2col")
         assert own.patch and space.valid(kernel, own, TARGET) and not space.valid(kernel, replace(own, patch=own.patch + 8), TARGET)
         assert from_attribute(to_attribute(own)) == own and own in dict((s, time) for time, s in space.space(kernel, TARGET))
+
+    asked(replace(LAYER, image=(32, 256, 256, 128)), ask)
+
+
+@pytest.mark.parametrize("form, taken", [
+    (replace(LAYER, image=(32, 256, 256, 64)), True), (replace(LAYER, image=(1, 128, 128, 128), features=128), True),
+    (Form((32, 56, 56, 96), 96, (3, 3), **SAME), True), (Form((32, 56, 56, 64), 64, (3, 3), **SAME, **RELU), True),
+    (Form((32, 7, 7, 512), 512, (3, 3), **SAME), False),  # tiles of 8x8 pixels
+    (Form((32, 14, 14, 64), 1024, (2, 2)), False), (Form((32, 56, 56, 64), 64, (3, 3), (2, 2), **SAME), False),
+], ids=str)
+def test_where_patches_are_chosen(form, taken):
+    assert bool(asked(form, lambda kernel: choose(kernel, TARGET)).patch) == taken
+
+
+def test_windows_that_are_not_timed():
+    form = Form((32, 128, 128, 64), 64, (5, 5), (), (), (2, 2), (2, 2))
+    assert [bool(asked(form, lambda kernel: choose(kernel, TARGET), unmeasured).patch) for unmeasured in (False, True)] == [False, True]
 
 
 @pytest.mark.covering(most=2)
@@ -185,7 +206,7 @@ def test_any_number_of_images():
       return %r : tensor<?x5x7x40xbf16>
     }}"""
     for schedule in (SMALL, Im2col(64, 64, 2, 1, patch=104, span=3, weights=3)):
-        run = Simulated(f"module {{ {main}\n{kernel} }}", lambda kernel: schedule)
+        run = Simulated(f"module {{ {main}\n{kernel} }}", lambda kernel, own=schedule: own)
         for images in (1, 3):
             form = Form((images, 5, 7, 24), 40, (3, 3), **SAME)
             tensors = operands(form)
