@@ -30,7 +30,7 @@ _MOST_PATCHES, _MOST_WEIGHTS, _LEAST_WEIGHTS = 3, 8, 3  # slots
 # 106, window by window 119.
 _TILES = (
     (Im2col(128, 256), 0.96), (Im2col(128, 192), 0.94), (Im2col(128, 128), 0.93), (Im2col(256, 128), 0.94), (Im2col(256, 96), 0.95),
-    (Im2col(256, 64), 0.92), (Im2col(256, 32), 0.75), *((Im2col(m, n, pingpong=True), share) for m, n, share in (
+    (Im2col(256, 64), 0.92), (Im2col(256, 32), 0.66), *((Im2col(m, n, pingpong=True), share) for m, n, share in (
         (64, 256, 0.98), (64, 192, 0.96), (64, 128, 0.97), (64, 64, 0.88), (128, 64, 0.95), (128, 128, 0.98))),
 )
 _LEFT = 0.88  # of the time that others' tiles with such steps would take
