@@ -15,7 +15,7 @@ from inferno.codegen.tile_order import tile_position
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.halo import BLOCK, patch_of, takes
+from inferno.schedule.halo import patch_of, takes
 from inferno.schedule.result_parts import StoreMap, columns_together
 from inferno.schedule.tiling import Axis
 from inferno.symbolic import Int, ceildiv, product
@@ -32,7 +32,7 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
             raise CompileError(f"@{self.name}: {s} has patches that are not this convolution's")
         self.window = c.lhs.unfolded
         self.patch = patch_of(s, self.window)
-        self.lhs = PatchTile(s.patch, self.lhs.width, True, s.row, pitch=self.patch.pitch, wide=s.wide)
+        self.lhs = PatchTile(s.patch, self.lhs.width, True, s.row, patch=self.patch)
         super().prepare()
         self.chunks = ceildiv(self.tiling.k.size, self.depth)
         self.patches = self.chunks * self.patch.spans  # of a tile
@@ -123,5 +123,5 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
         together, step = columns_together(self.contraction, self.tiling, self.schedule), map_.strides[1] * size
         return tensor_map(
             result, sizes=[self.tiling.n.size, columns, rows, self.window.shape[0]], strides=[size, step, columns * step, rows * columns * step],
-            box=[together, BLOCK, BLOCK, 1], element=str(access.element), swizzle=together * size, l2=0,
+            box=[together, self.patch.width, 64 // self.patch.width, 1], element=str(access.element), swizzle=together * size, l2=0,
         )

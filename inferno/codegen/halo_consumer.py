@@ -9,23 +9,22 @@ from inferno.codegen.nvvm_builder import Words, loop, only_if, opaque
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.mlir import ir
-from inferno.schedule.halo import BLOCK, patch_of
+from inferno.schedule.halo import Patch, patch_of
 
 
 @dataclass(frozen=True)
 class PatchTile(Tile):
-    """``rows`` pixels of a chunk of channels, ``pitch`` in a row of the patch.  Eight rows of a product are neighbours there and begin at any of them: the
-    swizzle is one of addresses.  The next eight are a row of the patch further."""
+    """``rows`` pixels of a chunk of channels.  Eight rows of a product are neighbours in the patch and begin at any pixel: the swizzle is one of addresses."""
 
-    pitch: int = BLOCK
-    wide: int = 1
+    patch: Patch | None = None
 
     def begin(self, block: int) -> int:
-        """The pixel that a block of 8x8 begins at."""
-        return BLOCK * (block // self.wide * self.pitch + block % self.wide)
+        """The pixel that a block begins at."""
+        y, x = self.patch.place(block)
+        return y * self.patch.pitch + x
 
     def descriptor(self, words: Words, address: Integer, row: int, term: int) -> ir.Value:
-        return self.described(words, address, self.begin(row // 64) * self.row + term * self.width, 16, self.pitch * self.row)
+        return self.described(words, address, self.begin(row // 64) * self.row + term * self.width, 16, self.patch.eight_rows * self.row)
 
 
 class HaloConsumer:
@@ -125,25 +124,29 @@ class HaloEpilogue(Epilogue):
     """Of a consumer's tile; the grid is the image and the place of its first pixel there.  A row is the number of a pixel; one outside of an image is
     another one's number, whose results the copy engine drops."""
 
+    @property
+    def patch(self) -> Patch:
+        return patch_of(self.schedule, self.contraction.lhs.unfolded)
+
     def begin(self, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         (rows, columns), self.place_in_image = self.contraction.lhs.unfolded.counts, grid
         super().begin([], self.words.dot(grid, [rows * columns, columns, 1]), n0)
 
     def first_row(self) -> Integer:
-        words, columns = self.words, self.contraction.lhs.unfolded.counts[1]
-        return words.add(words.mul(self.group.warp, 2 * columns), words.shr(self.group.lane, 2))
+        words, patch, first = self.words, self.patch, self.words.shl(self.group.warp, 4)
+        y, x = words.div(first, patch.width), words.rem(first, patch.width)
+        return words.add(words.add(words.mul(y, patch.window.counts[1]), x), words.shr(self.group.lane, 2))
 
     def down(self, block: int, half: int = 0) -> int:
-        window = self.contraction.lhs.unfolded
-        y, x = patch_of(self.schedule, window).place(block)
-        return (y + half) * window.counts[1] + x
+        patch = self.patch
+        (y, x), (down, across) = patch.place(block), divmod(self.apart * half, patch.width)
+        return (y + down) * patch.window.counts[1] + x + across
 
     @property
     def hangs_over(self) -> bool:
-        patch = patch_of(self.schedule, self.contraction.lhs.unfolded)
-        return any(n % each for n, each in zip(patch.window.counts, (patch.rows, patch.columns)))
+        return any(n % each for n, each in zip(self.patch.window.counts, (self.patch.rows, self.patch.columns)))
 
     def box_place(self, begin: int, block: int) -> list[Integer]:
         words, (image, y, x) = self.words, self.place_in_image
-        down, across = patch_of(self.schedule, self.contraction.lhs.unfolded).place(block)
+        down, across = self.patch.place(block)
         return [words.add(self.n0, begin), words.add(x, across), words.add(y, down), image]

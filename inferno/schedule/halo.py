@@ -1,8 +1,9 @@
 """Tiles of convolutions whose part of the image comes to shared memory once for many taps of the window: a patch of pixels with its halo.
 
-Window by window each pixel comes from L2 as often as a window has taps.  A patch holds what some neighbouring columns of taps, ``span``, read of one chunk of
-channels; a tap is another place in it to begin at.  Each 64 rows of a tile are a block of 8x8 pixels, so that 8 of them are neighbours in a row of the patch
-wherever a tap begins, and the next 8 lie one row of the patch further.
+Window by window each pixel comes from L2 as often as a window has taps.  A patch holds what some neighbouring columns of taps, ``span``, read of one chunk
+of channels; a tap is another place in it to begin at.  Each 64 rows of a tile are a block of 8x8 pixels, so that 8 of them are neighbours in a row of the
+patch wherever a tap begins, and the next 8 lie one row of the patch further.  Where an image's rows with their halo have up to 16, 32 or 64 pixels a block
+may also be of whole ones: rows of a product follow each other through the patch, and those in the halo are computed for nothing.
 """
 
 import itertools
@@ -22,6 +23,7 @@ from inferno.symbolic import Int, hint, product
 from inferno.target import Target
 
 BLOCK = 8  # pixels along each side of a block of 64
+WIDTHS = (16, 32, 64)  # of blocks of whole rows
 _MOST_BOX = 256  # pixels of a copy along each dimension
 _MOST_SPAN = 9  # columns of taps, whose products are one after the other in the code
 _MOST_PATCHES, _MOST_WEIGHTS, _LEAST_WEIGHTS = 3, 8, 3  # slots
@@ -40,23 +42,24 @@ _SMALLEST, _FEWEST = 14, 128  # pixels along a side of an image, and tiles, of w
 
 @dataclass(frozen=True)
 class Patch:
-    """What a tile reads of an image through ``span`` columns of taps, ``row`` bytes of each pixel, and how its blocks of 8x8 pixels lie: ``blocks`` of them,
-    ``wide`` side by side."""
+    """What a tile reads of an image through ``span`` columns of taps, ``row`` bytes of each pixel, and how its blocks of 64 pixels, ``width`` in a row, lie:
+    ``blocks`` of them, ``wide`` side by side."""
 
     window: Unfolded
     blocks: int
     wide: int
     span: int
-    row: int = ROW
+    row: int
+    width: int
 
     @property
     def rows(self) -> int:
         """Of the result's pixels."""
-        return BLOCK * self.blocks // self.wide
+        return 64 // self.width * self.blocks // self.wide
 
     @property
     def columns(self) -> int:
-        return BLOCK * self.wide
+        return self.width * self.wide
 
     @property
     def height(self) -> int:
@@ -66,7 +69,22 @@ class Patch:
     @property
     def pitch(self) -> int:
         """Pixels of a row of the patch."""
-        return self.columns + (self.span - 1) * self.window.dilations[1]
+        return self.columns + (0 if self.whole_rows else self.halo)
+
+    @property
+    def halo(self) -> int:
+        """Pixels that a row of a tile reads more than it has."""
+        return (self.span - 1) * self.window.dilations[1]
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a block consists of rows of the patch."""
+        return self.width > BLOCK
+
+    @property
+    def eight_rows(self) -> int:
+        """Pixels of the patch from 8 rows of a product to the next 8."""
+        return BLOCK if self.whole_rows else self.pitch
 
     @property
     def pixels(self) -> int:
@@ -92,12 +110,12 @@ class Patch:
 
     def place(self, block: int) -> tuple[int, int]:
         """Row and column of a block's first pixel in its tile."""
-        return BLOCK * (block // self.wide), BLOCK * (block % self.wide)
+        return 64 // self.width * (block // self.wide), self.width * (block % self.wide)
 
 
 def patch_of(s: Im2col, window: Unfolded) -> Patch:
     """Of a tile, which with ``pingpong`` is one consumer's."""
-    return Patch(window, s.tile_m // 64, s.wide, s.span, s.row)
+    return Patch(window, s.tile_m // 64, s.wide, s.span, s.row, s.width)
 
 
 def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
@@ -107,8 +125,10 @@ def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
     plain = s.split == s.cluster == s.chunks == 1 and not (
         s.stream or s.lhs_rows or s.inside or s.swapped or s.bring or s.line or s.by_threads or s.registers or s.parts)
     patch = patch_of(s, c.lhs.unfolded)
+    if patch.whole_rows:
+        plain = plain and s.width in WIDTHS and s.wide == 1 and patch.spans == 1 and s.width // 2 < patch.window.counts[1] + patch.halo <= s.width
     fits = max(patch.height, patch.pitch) <= _MOST_BOX and s.span <= _MOST_SPAN and s.patch == patch.pixels
-    steps = s.kept in (0, tiling.k_steps(s.row // _width(c))) and (s.weights > 1) != (s.kept > 0)
+    steps = s.kept in (0, tiling.k_steps(s.row // _size(c))) and (s.weights > 1) != (s.kept > 0)
     return plain and fits and steps and (not s.kept or tiling.n.size <= s.tile_n) and len(store_maps(c, tiling, s)) == len(c.destinations)
 
 
@@ -125,21 +145,21 @@ def takes_windows(c: Contraction, tiling: Tiling) -> bool:
 def is_timed(s: Im2col, c: Contraction) -> bool:
     """Whether a GPU has run its like."""
     window = c.lhs.unfolded
-    if c.varies or window.taps != (3, 3) or window.dilations != (1, 1) or min(window.counts) < _SMALLEST or s.row < ROW // 2:
+    if c.varies or window.taps != (3, 3) or window.dilations != (1, 1) or min(window.counts) < _SMALLEST or s.row < ROW // 2 or s.width > BLOCK:
         return False
     return product(patch_of(s, window).tiles) * ceil(c.N / s.tile_n) >= _FEWEST
 
 
 def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[float, Im2col]]:
     """Schedules with their estimates in microseconds."""
-    width = _width(c)
-    tiling = tile_contraction(c, width, only_along_k=width == 4)
+    size = _size(c)
+    tiling = tile_contraction(c, size, only_along_k=size == 4)
     if tiling is None or not takes_windows(c, tiling):
         return
-    channels = width * c.lhs.unfolded.shape[-1]
+    channels = size * c.lhs.unfolded.shape[-1]
     rows = [ROW, *(row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row)]
-    for (tile, share), row, wide in itertools.product(_TILES, rows, (1, 2)):
-        made = _with_slots(replace(tile, row=row, wide=wide), c, tiling, target) if not (tile.pingpong and c.varies) else None
+    for (tile, share), row, (wide, width) in itertools.product(_TILES, rows, ((1, BLOCK), (2, BLOCK), *((1, width) for width in WIDTHS))):
+        made = _with_slots(replace(tile, row=row, wide=wide, width=width), c, tiling, target) if not (tile.pingpong and c.varies) else None
         if made is not None:
             yield estimate_of(made, share, c, tiling, target, at), made
 
@@ -147,7 +167,7 @@ def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[
 def _with_slots(s: Im2col, c: Contraction, tiling: Tiling, target: Target) -> Im2col | None:
     """``s`` with patches for all columns of taps, or, where these are too large, for one, and with the weights kept where a tile has one patch or there is
     room for three; None if it is not for this convolution."""
-    steps, (rows, columns) = tiling.k_steps(s.row // _width(c)), c.lhs.unfolded.taps
+    steps, (rows, columns) = tiling.k_steps(s.row // _size(c)), c.lhs.unfolded.taps
     for span in dict.fromkeys((columns, 1)):
         made = fit(replace(s, span=span), c, target)
         kept = fit(replace(s, span=span, kept=steps), c, target) if tiling.n.size <= s.tile_n else None
@@ -157,7 +177,7 @@ def _with_slots(s: Im2col, c: Contraction, tiling: Tiling, target: Target) -> Im
     return None
 
 
-def _width(c: Contraction) -> int:
+def _size(c: Contraction) -> int:
     return bit_width(c.lhs.element) // 8
 
 

@@ -44,7 +44,7 @@ class Im2col(Wgmma):
     """As ``Wgmma``; both factors have k innermost.  With a shorter ``row`` the last tile of a tap has so many zeros
     the less.
     ``patch``: if not 0, each of the ``stages`` slots of the lhs has so many pixels for ``span`` columns of taps (see ``halo``), and a tile consists of blocks
-    of 8x8 pixels, ``wide`` of them side by side.  The rhs has ``weights`` slots of its own, each of one tap, unless it is ``kept``."""
+    of 64 pixels, ``width`` in a row, ``wide`` of them side by side.  The rhs has ``weights`` slots of its own, each of one tap, unless it is ``kept``."""
 
     generator: ClassVar[str] = "im2col"
     pads: ClassVar[bool] = True  # what lies outside of the image is zeros
@@ -52,6 +52,7 @@ class Im2col(Wgmma):
     patch: int = 0
     span: int = 0
     wide: int = 1
+    width: int = 8
     weights: int = 0
 
     def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:

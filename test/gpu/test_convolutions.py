@@ -115,6 +115,7 @@ def test_many_tiles(tmp_path, schedule):
     (Im2col(128, 256, span=3), False), (Im2col(256, 128, span=3, wide=2), False), (Im2col(256, 96, span=1), False),
     (Im2col(128, 64, span=3, pingpong=True), False), (Im2col(128, 128, span=3, wide=2, pingpong=True), False),
     (Im2col(128, 192, span=1, row=64), False), (Im2col(256, 64, span=3, row=32), False),
+    (Im2col(128, 128, span=3, width=32, pingpong=True), False), (Im2col(256, 64, span=3, width=32, row=32), False),
     (Im2col(256, 64, span=3, row=32), True), (Im2col(128, 64, span=3, pingpong=True), True), (Im2col(128, 64, span=1, wide=2, row=32), True),
 ], ids=str)
 def test_many_tiles_with_halo(tmp_path, tile, kept):
