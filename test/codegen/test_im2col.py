@@ -67,7 +67,8 @@ def test_a_patch_is_a_box():
 
 
 @pytest.mark.parametrize("change", [
-    {"patch": 336}, {"span": 2}, {"weights": 0}, {"tile_m": 192}, {"wide": 3}, {"width": 64}, {"inside": True}, {"kept": 4, "weights": 0}, {"row": 16}], ids=str)
+    {"patch": 336}, {"span": 2}, {"weights": 0}, {"tile_m": 192}, {"wide": 3}, {"width": 64}, {"inside": True}, {"kept": 4, "weights": 0}, {"row": 16},
+], ids=str)
 def test_patches_that_are_not_this_convolutions(change):
     with pytest.raises(CompileError, match="@conv"):
         build(convolution(LAYER), "im2col", replace(Im2col(256, 64, 2, 2, patch=344, span=3, weights=4), **change))
