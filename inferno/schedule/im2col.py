@@ -134,7 +134,7 @@ def _with_halo(kernel: func.FuncOp, c: Contraction, target: Target, at: At) -> I
     """Tiles of which an image's part comes to shared memory once for many taps."""
     from inferno.schedule import halo  # which is made of this module's
     unmeasured = takes_unmeasured(kernel.operation)
-    return ((time, s) for time, s in halo.candidates(c, target, at) if unmeasured or halo.is_timed(s, c))
+    return ((time, s) for time, s in halo.candidates(c, target, at) if unmeasured or halo.is_timed(s, c, at))
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:
