@@ -35,7 +35,7 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
         self.lhs = PatchTile(s.patch, self.lhs.width, True, s.row, patch=self.patch)
         super().prepare()
         self.chunks = ceildiv(self.tiling.k.size, self.depth)
-        self.patches = self.chunks * self.patch.spans  # of a tile
+        self.patches = self.chunks * product(self.patch.each)  # of a tile
 
     def count_tiles(self) -> tuple[Int, Int]:
         return product(self.patch.tiles), ceildiv(self.tiling.n.size, self.schedule.tile_n)
@@ -43,8 +43,8 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
     def tile(self, number: Integer) -> tuple[list[Integer], Integer, Integer]:
         s, words = self.schedule, self.words
         _, row, column = tile_position(words, number, [], self.rows, self.columns, s.group)
-        image, down, across = words.split(row, self.patch.tiles)
-        return [image, words.mul(down, self.patch.rows), words.mul(across, self.patch.columns)], 0, words.mul(column, s.tile_n)
+        *plane, down, across = words.split(row, self.patch.tiles)
+        return [*plane, words.mul(down, self.patch.rows), words.mul(across, self.patch.columns)], 0, words.mul(column, s.tile_n)
 
     # The rings.
 
@@ -71,16 +71,16 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
     def bring_patches(self, number: ir.Value, *at: ir.Value) -> list[ir.Value]:
         """Those of a tile."""
         words, ring, window = self.words, self.ring, self.window
-        (image, y, x), _, _ = self.tile(number)
+        (image, *places), _, _ = self.tile(number)
 
         def patch(step: ir.Value, *at: ir.Value) -> list[ir.Value]:
-            here, (chunk, left) = Position(*at), self.chunk_and_tap(step)
+            here, (chunk, *depths, left) = Position(*at), self.chunk_and_taps(step)
             ring.acquire(here)
             ring.full.expect(here.slot, self.patch.height * self.patch.pitch * self.lhs.row)
             target = words.add(words.add(self.device.shared, self.layout.lhs), words.mul(here.slot, self.lhs.bytes))
-            column = words.add(words.sub(x, window.low[1]), words.mul(left, window.dilations[1]))
-            place = [words.mul(chunk, self.depth), column, words.sub(y, window.low[0]), image]
-            tma.load_box(words, self.maps[0], place, target, ring.full.at(here.slot))
+            first = [words.mul(tap, d) for tap, d in zip((*depths, 0, left), window.dilations)]
+            first = [words.add(words.sub(at, low), tap) for at, low, tap in zip(places, window.low, first)]
+            tma.load_box(words, self.maps[0], [words.mul(chunk, self.depth), *first[::-1], image], target, ring.full.at(here.slot))
             return ring.next(here).values
 
         return loop(words, 0, self.patches, 1, at, patch)
@@ -91,10 +91,10 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
         _, _, n0 = self.tile(number)
 
         def tap(step: ir.Value, *at: ir.Value) -> list[ir.Value]:
-            here, (chunk, left), inside = Position(*at), self.chunk_and_tap(words.div(step, taps)), words.rem(step, taps)
+            here, (chunk, *depths, left), inside = Position(*at), self.chunk_and_taps(words.div(step, taps)), words.rem(step, taps)
             ring.acquire(here)
             ring.full.expect(here.slot, tile.bytes)
-            places = (words.div(inside, self.patch.span), words.add(left, words.rem(inside, self.patch.span)))
+            places = (*depths, words.div(inside, self.patch.span), words.add(left, words.rem(inside, self.patch.span)))
             where: dict[Axis, Integer] = {a: places[self.window.loops.index(a.dims[0])] for a in self.tiling.steps}
             target = words.add(words.add(self.device.shared, base), words.mul(here.slot, tile.bytes))
             outer = [where[a] for a in source.axes[2:]]
@@ -103,25 +103,25 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
 
         return loop(words, 0, self.steps, 1, at, tap)
 
-    def chunk_and_tap(self, step: Integer) -> tuple[Integer, Integer]:
-        """Of a tile's patch: its chunk of channels, and its first column of taps."""
-        words, spans = self.words, self.patch.spans
-        return words.div(step, spans), words.mul(words.rem(step, spans), self.patch.span)
+    def chunk_and_taps(self, step: Integer) -> list[Integer]:
+        """Of a tile's patch: its chunk of channels, its tap along the depth, if there is one, and its first column of taps."""
+        chunk, *depths, part = self.words.split(step, [self.chunks, *self.patch.each])
+        return [chunk, *depths, self.words.mul(part, self.patch.span)]
 
     # The maps.
 
     def lhs_map(self, lhs: ir.Value, share: int) -> ir.Value:
-        images, height, width, channels = self.window.shape
-        sizes, strides = [channels, width, height, images], [self.lhs.width]
+        images, *places, channels = self.window.shape
+        sizes, strides = [channels, *places[::-1], images], [self.lhs.width]
         for size in sizes[:-1]:
             strides.append(strides[-1] * size)
-        box = [self.depth, self.patch.pitch, self.patch.height, 1]
+        box = [self.depth, self.patch.pitch, self.patch.height, *[1] * (len(sizes) - 3)]
         return tensor_map(lhs, sizes=sizes, strides=strides, box=box, element=self.kind, swizzle=self.lhs.span)
 
     def store_map(self, result: ir.Value, access: Access, map_: StoreMap) -> ir.Value:
-        (rows, columns), size = self.window.counts, element_bytes(access.element)
-        together, step = columns_together(self.contraction, self.tiling, self.schedule), map_.strides[1] * size
-        return tensor_map(
-            result, sizes=[self.tiling.n.size, columns, rows, self.window.shape[0]], strides=[size, step, columns * step, rows * columns * step],
-            box=[together, self.patch.width, 64 // self.patch.width, 1], element=str(access.element), swizzle=together * size, l2=0,
-        )
+        together, size = columns_together(self.contraction, self.tiling, self.schedule), element_bytes(access.element)
+        sizes, strides = [self.tiling.n.size, *self.window.counts[::-1], self.window.shape[0]], [size, map_.strides[1] * size]
+        for count in sizes[1:-1]:
+            strides.append(strides[-1] * count)
+        box = [together, self.patch.width, 64 // self.patch.width, *[1] * (len(sizes) - 3)]
+        return tensor_map(result, sizes=sizes, strides=strides, box=box, element=str(access.element), swizzle=together * size, l2=0)

@@ -10,6 +10,7 @@ from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.mlir import ir
 from inferno.schedule.halo import Patch, patch_of
+from inferno.symbolic import product
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,15 @@ class HaloConsumer:
             at, sums = self.multiply_row(number, carried[:6], carried[6:])
             return [*at, *sums]
 
-        *at, = loop(words, 1, self.patches * self.window.taps[0], 1, [*at, *sums], row)
+        *at, = loop(words, 1, self.patches * self.window.taps[-2], 1, [*at, *sums], row)
         at, sums = at[:6], at[6:]
         if s.pingpong:
             with only_if(words.equal(self.member, 0)):
                 self.turns.arrive(words.sub(1, self.number))
-        (image, y, x), _, n0 = self.tile(number)
+        (*plane, y, x), _, n0 = self.tile(number)
         down, across = self.patch.place(0 if s.pingpong else s.rows // 64)
         y, x = words.add(y, words.mul(self.number, down)), words.add(x, words.mul(self.number, across))
-        self.epilogue.begin([image, y, x], 0, n0)
+        self.epilogue.begin([*plane, y, x], 0, n0)
         values = self.multiplier.finish(sums)
         self.ring.release(at[4], self.member)
         if s.weights:
@@ -89,13 +90,13 @@ class HaloConsumer:
         read last, which are free as soon as the first product behind is under way."""
         words, window, span, kept = self.words, self.window, self.patch.span, self.schedule.kept
         here, weights, (patch_before, before) = Position(*at[:2]), Position(*at[2:4]), at[4:]
-        step, row = words.div(number, window.taps[0]), words.rem(number, window.taps[0])
+        step, row = words.div(number, window.taps[-2]), words.rem(number, window.taps[-2])
         self.ring.await_full(here)  # as it is for all rows
-        image = words.add(words.mul(here.slot, self.lhs.bytes >> 4), words.mul(row, window.dilations[0] * self.patch.pitch * self.lhs.row >> 4))
+        image = words.add(words.mul(here.slot, self.lhs.bytes >> 4), words.mul(row, window.dilations[-2] * self.patch.pitch * self.lhs.row >> 4))
         image = words.add(self.lhs_base, image)
         if kept:  # by steps LLVM would count the whole descriptor up (see ``wgmma_consumer``)
-            chunk, left = self.chunk_and_tap(step)
-            first = words.add(words.mul(words.add(words.mul(row, window.taps[1]), left), self.chunks), chunk)
+            chunk, *depths, left = self.chunk_and_taps(step)
+            first = words.add(words.mul(words.dot((*depths, row, left), strides(window.taps)), self.chunks), chunk)
             rhs = opaque(words, words.add(self.rhs_base, words.mul(first, self.rhs.bytes >> 4)))
         for column in range(span):
             first = isinstance(number, int) and column == 0
@@ -104,7 +105,7 @@ class HaloConsumer:
             else:
                 self.weights.await_full(weights)
                 own = words.add(self.rhs_base, words.mul(weights.slot, self.rhs.bytes >> 4))
-            sums = self.multiplier.multiply(sums, words.add(image, column * window.dilations[1] * self.lhs.row >> 4), own, first)
+            sums = self.multiplier.multiply(sums, words.add(image, column * window.dilations[-1] * self.lhs.row >> 4), own, first)
             if not first:
                 if column == 0 or not kept:
                     self.multiplier.await_groups(1)
@@ -115,7 +116,7 @@ class HaloConsumer:
                     self.weights.release(before, self.member)
             if not kept:
                 before, weights = weights.slot, self.weights.next(weights)
-        last, after = words.equal(row, window.taps[0] - 1), self.ring.next(here)
+        last, after = words.equal(row, window.taps[-2] - 1), self.ring.next(here)
         following = [words.select(last, b, a) for a, b in zip(here.values, after.values)]
         return [*following, *weights.values, here.slot, before], list(sums)
 
@@ -129,24 +130,29 @@ class HaloEpilogue(Epilogue):
         return patch_of(self.schedule, self.contraction.lhs.unfolded)
 
     def begin(self, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
-        (rows, columns), self.place_in_image = self.contraction.lhs.unfolded.counts, grid
-        super().begin([], self.words.dot(grid, [rows * columns, columns, 1]), n0)
+        self.place_in_image = grid
+        super().begin([], self.words.dot(grid, strides((1, *self.patch.window.counts))), n0)
 
     def first_row(self) -> Integer:
         words, patch, first = self.words, self.patch, self.words.shl(self.group.warp, 4)
         y, x = words.div(first, patch.width), words.rem(first, patch.width)
-        return words.add(words.add(words.mul(y, patch.window.counts[1]), x), words.shr(self.group.lane, 2))
+        return words.add(words.add(words.mul(y, patch.window.counts[-1]), x), words.shr(self.group.lane, 2))
 
     def down(self, block: int, half: int = 0) -> int:
         patch = self.patch
         (y, x), (down, across) = patch.place(block), divmod(self.apart * half, patch.width)
-        return (y + down) * patch.window.counts[1] + x + across
+        return (y + down) * patch.window.counts[-1] + x + across
 
     @property
     def hangs_over(self) -> bool:
-        return any(n % each for n, each in zip(self.patch.window.counts, (self.patch.rows, self.patch.columns)))
+        return any(n % each for n, each in zip(self.patch.window.counts[-2:], (self.patch.rows, self.patch.columns)))
 
     def box_place(self, begin: int, block: int) -> list[Integer]:
-        words, (image, y, x) = self.words, self.place_in_image
+        words, (*plane, y, x) = self.words, self.place_in_image
         down, across = self.patch.place(block)
-        return [words.add(self.n0, begin), words.add(x, across), words.add(y, down), image]
+        return [words.add(self.n0, begin), words.add(x, across), words.add(y, down), *plane[::-1]]
+
+
+def strides(sizes: Sequence[int]) -> list[int]:
+    """Of a row-major box; the outermost size has no part in it."""
+    return [product(sizes[i + 1:]) for i in range(len(sizes))]

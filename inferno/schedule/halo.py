@@ -64,7 +64,7 @@ class Patch:
     @property
     def height(self) -> int:
         """Of the patch."""
-        return self.rows + (self.window.taps[0] - 1) * self.window.dilations[0]
+        return self.rows + (self.window.taps[-2] - 1) * self.window.dilations[-2]
 
     @property
     def pitch(self) -> int:
@@ -74,7 +74,7 @@ class Patch:
     @property
     def halo(self) -> int:
         """Pixels that a row of a tile reads more than it has."""
-        return (self.span - 1) * self.window.dilations[1]
+        return (self.span - 1) * self.window.dilations[-1]
 
     @property
     def whole_rows(self) -> bool:
@@ -93,20 +93,21 @@ class Patch:
         return ceil(self.height * self.pitch / each) * each
 
     @property
-    def tiles(self) -> tuple[Int, int, int]:
-        """Images, and tiles along both of their dimensions."""
-        (rows, columns), images = self.window.counts, self.window.shape[0]
-        return images, ceil(rows / self.rows), ceil(columns / self.columns)
+    def tiles(self) -> tuple[Int, ...]:
+        """Images, maybe depths, and tiles along a plane's two dimensions."""
+        *depths, rows, columns = self.window.counts
+        return self.window.shape[0], *depths, ceil(rows / self.rows), ceil(columns / self.columns)
 
     @property
     def taps(self) -> int:
         """Of a patch."""
-        return self.window.taps[0] * self.span
+        return self.window.taps[-2] * self.span
 
     @property
-    def spans(self) -> int:
-        """Patches of a chunk of channels."""
-        return self.window.taps[1] // self.span
+    def each(self) -> tuple[int, ...]:
+        """Patches of a chunk of channels: one for each tap along the depth, if there is one, and for each part of the columns."""
+        *depths, _, columns = self.window.taps
+        return *depths, columns // self.span
 
     def place(self, block: int) -> tuple[int, int]:
         """Row and column of a block's first pixel in its tile."""
@@ -120,13 +121,14 @@ def patch_of(s: Im2col, window: Unfolded) -> Patch:
 
 def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
     """Whether tiles with patches as ``s`` has them are for this convolution."""
-    if not takes_windows(c, tiling) or s.span not in (1, c.lhs.unfolded.taps[1]) or s.tile_m % (64 * s.wide) or s.rows % 64:
+    if not takes_windows(c, tiling) or s.span not in (1, c.lhs.unfolded.taps[-1]) or s.tile_m % (64 * s.wide) or s.rows % 64:
         return False
     plain = s.split == s.cluster == s.chunks == 1 and not (
         s.stream or s.lhs_rows or s.inside or s.swapped or s.bring or s.line or s.by_threads or s.registers or s.parts)
     patch = patch_of(s, c.lhs.unfolded)
     if patch.whole_rows:
-        plain = plain and s.width in WIDTHS and s.wide == 1 and patch.spans == 1 and s.width // 2 < patch.window.counts[1] + patch.halo <= s.width
+        fills = s.width // 2 < patch.window.counts[-1] + patch.halo <= s.width
+        plain = plain and s.width in WIDTHS and s.wide == 1 and s.span == patch.window.taps[-1] and fills
     fits = max(patch.height, patch.pitch) <= _MOST_BOX and s.span <= _MOST_SPAN and s.patch == patch.pixels
     steps = s.kept in (0, tiling.k_steps(s.row // _size(c))) and (s.weights > 1) != (s.kept > 0)
     return plain and fits and steps and (not s.kept or tiling.n.size <= s.tile_n) and len(store_maps(c, tiling, s)) == len(c.destinations)
@@ -136,8 +138,8 @@ def takes_windows(c: Contraction, tiling: Tiling) -> bool:
     """Whether a patch serves several taps, and a row of a tile is one pixel for all tensors that are read or written."""
     window = c.lhs.unfolded
     return (
-        window is not None and not window.summed and window.group is None and len(window.counts) == 2 and set(window.steps) == {1}
-        and window.taps[0] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
+        window is not None and not window.summed and window.group is None and len(window.counts) in (2, 3) and set(window.steps) == {1}
+        and window.taps[-2] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
         and [a.dims for a in tiling.steps] == [(d,) for d in window.loops if d is not None]
     )
 
@@ -167,7 +169,7 @@ def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[
 def _with_slots(s: Im2col, c: Contraction, tiling: Tiling, target: Target) -> Im2col | None:
     """``s`` with patches for all columns of taps, or, where these are too large, for one, and with the weights kept where a tile has one patch or there is
     room for three; None if it is not for this convolution."""
-    steps, (rows, columns) = tiling.k_steps(s.row // _size(c)), c.lhs.unfolded.taps
+    steps, (*_, rows, columns) = tiling.k_steps(s.row // _size(c)), c.lhs.unfolded.taps
     for span in dict.fromkeys((columns, 1)):
         made = fit(replace(s, span=span), c, target)
         kept = fit(replace(s, span=span, kept=steps), c, target) if tiling.n.size <= s.tile_n else None
@@ -192,9 +194,8 @@ def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
 def estimate_of(s: Im2col, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
     """As that of a tile that brings a tap's part of a patch at each step, of as many rows as all tiles have."""
     patch = patch_of(s, c.lhs.unfolded)
-    images, down, across = patch.tiles
     each = replace(s, patch=0, span=0, weights=0, lhs_rows=ceil(s.patch / patch.taps), stages=s.weights or s.stages * patch.taps)
     if not s.kept:
         share = min(share, s.tile_m * s.tile_n * 4 / 128 * s.row / ROW / _LEAST_TAP)
-    time = estimate(each, share, c, replace(tiling, m=replace(tiling.m, size=images * down * across * s.tile_m)), target, at)
+    time = estimate(each, share, c, replace(tiling, m=replace(tiling.m, size=product(patch.tiles) * s.tile_m)), target, at)
     return _LEFT * time + (1 - _LEFT) * LAUNCH

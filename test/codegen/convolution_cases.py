@@ -77,6 +77,10 @@ CASES = {
     "halo, whole rows": (Form((2, 9, 13, 72), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, patch=96, span=3, width=16, weights=3)),
     "halo, whole rows in turns": (
         Form((2, 9, 28, 24), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 2, 2, patch=192, span=3, width=32, kept=9, pingpong=True)),
+    "halo, 3d": (
+        Form((2, 3, 9, 7, 72), 40, (3, 3, 2), (), (1, 1, 2), (1, 1, 0), (2, 0, 2)), Im2col(64, 64, 2, 1, patch=104, span=2, weights=3)),
+    "halo, 3d, weights are kept, in turns": (
+        Form((1, 5, 9, 9, 24), 64, (2, 3, 3), (), (), (0, 1, 1), (1, 1, 1), **PLAIN), Im2col(64, 64, 2, 2, patch=80, span=1, kept=18, pingpong=True)),
     "halo, 64 bytes": (Form((1, 9, 20, 24), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, row=64, patch=112, span=3, weights=3)),
     "halo, 32 bytes": (Form((1, 9, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 2, 2, row=32, patch=192, span=3, kept=27)),
     "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
