@@ -160,10 +160,24 @@ def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[
         return
     channels = size * c.lhs.unfolded.shape[-1]
     rows = [ROW, *(row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row)]
-    for (tile, share), row, (wide, width) in itertools.product(_TILES, rows, ((1, BLOCK), (2, BLOCK), *((1, width) for width in WIDTHS))):
-        made = _with_slots(replace(tile, row=row, wide=wide, width=width), c, tiling, target) if not (tile.pingpong and c.varies) else None
-        if made is not None:
-            yield estimate_of(made, share, c, tiling, target, at), made
+    for (tile, share), row in itertools.product(_TILES, rows):
+        if tile.pingpong and c.varies:
+            continue
+        for wide, width in _shapes(tile, c):
+            made = _with_slots(replace(tile, row=row, wide=wide, width=width), c, tiling, target)
+            if made is not None:
+                yield estimate_of(made, share, c, tiling, target, at), made
+
+
+def _shapes(tile: Im2col, c: Contraction) -> Iterator[tuple[int, int]]:
+    """How blocks may lie: one below the other, side by side where tiles are fewer then, or of whole rows."""
+    window = c.lhs.unfolded
+    blocks, (*_, columns) = tile.tile_m // 64, window.taps
+    low, high = (Patch(window, blocks, wide, columns, ROW, BLOCK).tiles[1:] for wide in (1, 2))
+    yield 1, BLOCK
+    if blocks > 1 and product(high) < product(low):
+        yield 2, BLOCK
+    yield from ((1, width) for width in WIDTHS if width // 2 < window.counts[-1] + (columns - 1) * window.dilations[-1] <= width)
 
 
 def _with_slots(s: Im2col, c: Contraction, tiling: Tiling, target: Target) -> Im2col | None:
@@ -184,11 +198,14 @@ def _size(c: Contraction) -> int:
 
 
 def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
-    """``s`` with as many slots as shared memory holds, of patches at least two; None if there are too few."""
-    s = replace(s, patch=patch_of(s, c.lhs.unfolded).pixels)
-    weights = (0,) if s.kept else range(_MOST_WEIGHTS, _LEAST_WEIGHTS - 1, -1)
-    made = (replace(s, stages=stages, weights=n) for n in weights for stages in range(_MOST_PATCHES, 1, -1))
-    return next((m for m in made if m.shared().total <= shared_of_block(m, target)), None)
+    """``s`` with as many slots as shared memory holds, of patches at least two, and first of weights; None if there are too few."""
+    s = replace(s, patch=patch_of(s, c.lhs.unfolded).pixels, stages=2, weights=0 if s.kept else _LEAST_WEIGHTS)
+    free, each = shared_of_block(s, target) - s.shared().total, ceil(s.tile_n * s.row / (8 * ROW)) * 8 * ROW + 16
+    if free < 0:
+        return None
+    weights = min(free // each, _MOST_WEIGHTS - s.weights) if s.weights else 0
+    patches = min((free - weights * each) // (s.patch * s.row + 16), _MOST_PATCHES - s.stages)
+    return replace(s, stages=s.stages + patches, weights=s.weights + weights)
 
 
 def estimate_of(s: Im2col, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
