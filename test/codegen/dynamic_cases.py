@@ -73,6 +73,10 @@ SCANS_OF_KNOWN_LENGTH = {
 }
 
 CASES = {
+    # As wide as one window, and a column more that no window reaches.
+    "a convolution with one window across": lambda: (
+        lambda x, w: F.conv2d(x, w, stride=2), lambda n: (torch.randn(n, 4, 12, 5), torch.randn(8, 4, 4, 4)), (*_dims(1, "n"), None), ROWS,
+    ),
     "elementwise": lambda: (lambda x, y: (x * y - 1).abs() + x, rows(7, count=2), _dims(2, "n"), ROWS),
     "broadcast": lambda: (lambda x, y: x[:, None, :] - y[None, :, :], lambda n: (torch.randn(n, 6), torch.randn(n, 6)), _dims(2, "n"), ROWS[:4]),
     "transposed": lambda: (lambda x: x.transpose(0, 1).contiguous() * 2, batches(3), _dims(1, "b", "s"), BATCH),

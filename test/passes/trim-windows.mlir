@@ -40,11 +40,31 @@ func.func @written_out(%x: tensor<5xf32>, %w: tensor<3xf32>, %o: tensor<1xf32>) 
   return %0 : tensor<1xf32>
 }
 
-// A size that varies is left alone.
+// A width that varies is left alone, the rows are trimmed.
 // CHECK-LABEL: @varies
-// CHECK-NOT: tensor.extract_slice
+// CHECK: tensor.extract_slice %arg0[0, 0, 0, 0] [1, 3, 3, %{{.*}}] [1, 1, 1, 1] : tensor<1x3x4x?xf32> to tensor<1x3x3x?xf32>
 func.func @varies(%x: tensor<1x3x4x?xf32>, %w: tensor<8x3x3x3xf32>, %o: tensor<1x8x1x?xf32>) -> tensor<1x8x1x?xf32> {
   %0 = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<2> : vector<2xi64>}
     ins(%x, %w : tensor<1x3x4x?xf32>, tensor<8x3x3x3xf32>) outs(%o : tensor<1x8x1x?xf32>) -> tensor<1x8x1x?xf32>
   return %0 : tensor<1x8x1x?xf32>
+}
+
+// Of any number of images, as wide as one window and a column more.
+// CHECK-LABEL: @batch
+// CHECK: %[[N:.*]] = tensor.dim %arg0
+// CHECK: %[[S:.*]] = tensor.extract_slice %arg0[0, 0, 0, 0] [%[[N]], 3, 9, 4] [1, 1, 1, 1] : tensor<?x3x9x5xf32> to tensor<?x3x9x4xf32>
+// CHECK: linalg.conv_2d_nchw_fchw {{.*}} ins(%[[S]], %arg1
+func.func @batch(%x: tensor<?x3x9x5xf32>, %w: tensor<8x3x3x4xf32>, %o: tensor<?x8x4x1xf32>) -> tensor<?x8x4x1xf32> {
+  %0 = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<2> : vector<2xi64>}
+    ins(%x, %w : tensor<?x3x9x5xf32>, tensor<8x3x3x4xf32>) outs(%o : tensor<?x8x4x1xf32>) -> tensor<?x8x4x1xf32>
+  return %0 : tensor<?x8x4x1xf32>
+}
+
+// A height that varies, of which one window is read.
+// CHECK-LABEL: @height
+// CHECK: tensor.extract_slice %arg0[0, 0, 0, 0] [2, 3, 3, 9] [1, 1, 1, 1] : tensor<2x3x?x9xf32> to tensor<2x3x3x9xf32>
+func.func @height(%x: tensor<2x3x?x9xf32>, %w: tensor<8x3x3x3xf32>, %o: tensor<2x8x1x4xf32>) -> tensor<2x8x1x4xf32> {
+  %0 = linalg.conv_2d_nchw_fchw {dilations = dense<1> : vector<2xi64>, strides = dense<2> : vector<2xi64>}
+    ins(%x, %w : tensor<2x3x?x9xf32>, tensor<8x3x3x3xf32>) outs(%o : tensor<2x8x1x4xf32>) -> tensor<2x8x1x4xf32>
+  return %0 : tensor<2x8x1x4xf32>
 }
