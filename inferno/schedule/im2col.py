@@ -133,8 +133,7 @@ def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im
 def _with_halo(kernel: func.FuncOp, c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
     """Tiles of which an image's part comes to shared memory once for many taps."""
     from inferno.schedule import halo  # which is made of this module's
-    unmeasured = takes_unmeasured(kernel.operation)
-    return ((time, s) for time, s in halo.candidates(c, target, at) if unmeasured or halo.is_timed(s, c, at))
+    return halo.candidates(c, target, at) if takes_unmeasured(kernel.operation) or halo.is_timed(c) else iter(())
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:

@@ -103,7 +103,9 @@ def test_patches_are_in_the_space():
 @pytest.mark.parametrize("form, taken", [
     (replace(LAYER, image=(32, 256, 256, 64)), True), (replace(LAYER, image=(1, 128, 128, 128), features=128), True),
     (Form((32, 56, 56, 96), 96, (3, 3), **SAME), True), (Form((32, 56, 56, 64), 64, (3, 3), **SAME, **RELU), True),
-    (Form((32, 7, 7, 512), 512, (3, 3), **SAME), False),  # tiles of 8x8 pixels
+    (Form((32, 7, 7, 512), 512, (3, 3), **SAME), True), (Form((1, 7, 7, 512), 512, (3, 3), **SAME), False),
+    (Form((32, 112, 112, 16), 16, (3, 3), **SAME), True), (Form((32, 56, 56, 64), 64, (7, 7), (), (), (3, 3), (3, 3)), True),
+    (Form((2, 16, 56, 56, 128), 128, (3, 3, 3), low=(1, 1, 1), high=(1, 1, 1)), True),
     (Form((32, 14, 14, 64), 1024, (2, 2)), False), (Form((32, 56, 56, 64), 64, (3, 3), (2, 2), **SAME), False),
 ], ids=str)
 def test_where_patches_are_chosen(form, taken):
@@ -111,7 +113,7 @@ def test_where_patches_are_chosen(form, taken):
 
 
 def test_windows_that_are_not_timed():
-    form = Form((32, 128, 128, 64), 64, (5, 5), (), (), (2, 2), (2, 2))
+    form = Form((32, 128, 128, 64), 64, (2, 5), (), (), (1, 2), (0, 2))
     assert [bool(asked(form, lambda kernel: choose(kernel, TARGET), unmeasured).patch) for unmeasured in (False, True)] == [False, True]
 
 
@@ -198,7 +200,7 @@ def test_any_number_of_images():
     """Schedules for ranges of it; with one of them, in the simulator."""
     kernel = varying(convolution(Form((17, 5, 7, 24), 40, (3, 3), **SAME)), {17: (1, 100)})
     assert isinstance(chosen(kernel, ask=assign), Im2col)
-    found = chosen(varying(convolution(Form((17, 9, 11, 72), 40, (3, 3), **SAME)), {17: (1, 100)}), ask=assign)
+    found = chosen(varying(convolution(Form((17, 19, 21, 72), 40, (3, 3), (2, 2), **SAME)), {17: (1, 100)}), ask=assign)
     assert isinstance(found, BySize) and isinstance(found.small, Im2col) and found.pads
     arguments = re.search(r"@conv\((.*), (%o0: \S+ {.*?})\) -> \(", kernel)[1]
     main = f"""func.func @main({arguments}) -> (tensor<?x5x7x40xbf16> {{inferno.sizes = affine_map<()[s0] -> (s0, 5, 7, 40)>}}) {{
