@@ -70,6 +70,9 @@ def _projections(x, w, v, u, b, r):
 CASES = (
     Case("wgmma", "relu(x @ w)", lambda x, w: torch.relu(x @ w), ((256, 192), (192, 320)), torch.bfloat16),
     Case("wgmma", "gelu(linear) + residual", lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r, ((200, 136), (264, 136), (264,), (200, 264)), torch.bfloat16),
+    Case("wgmma", "three results", lambda x, w, b: ((y := torch.addmm(b, x, w.t())), y.relu(), y > 0), ((200, 136), (264, 136), (264,)), torch.bfloat16),
+    Case("wgmma", "two results, ragged", lambda x, w: ((y := x @ w).relu(), y.tanh()), ((77, 51), (51, 33)), torch.float16),
+    Case("bf16x6", "two results", lambda x, w: ((y := x @ w).relu(), y.tanh()), ((520, 300), (300, 392))),
     Case("wgmma", "ragged", lambda x, w: x @ w, ((77, 51), (51, 33)), torch.float16),
     Case("wgmma", "batched", torch.matmul, ((3, 70, 64), (3, 64, 80)), torch.bfloat16),
     Case("wgmma", "several tiles a block", lambda x, w: x @ w, ((2048, 64), (64, 2048)), torch.bfloat16),

@@ -65,6 +65,7 @@ _PASSES = {
     "fuse-grouped": "inferno.schedule.fuse_grouped:fuse_grouped",
     "roll-steps": "inferno.schedule.roll_steps:roll_steps",
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
+    "fuse-epilogues": "inferno.schedule.fuse_epilogues:fuse_epilogues",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",

@@ -15,14 +15,10 @@ from itertools import combinations
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.schedule import dual, dual_bf16x6, dual_vectors
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cost import count_bytes
+from inferno.schedule.call_times import CallTimes, elementwise_time
 from inferno.schedule.join_epilogues import join_epilogues
 from inferno.schedule.merge_calls import Edges, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
-from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.product_times import product_time
 from inferno.schedule.split_chunks import Chunks
-from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
 # Microseconds that have to be gained by the estimates.  Less is none: products with one vector, which others compute as fast, and whose second
@@ -30,8 +26,6 @@ from inferno.target import Target, find_target
 _LEAST = 1.5
 # The same where one of the kernels waits for the other's results: nothing hides its launch.
 _LEAST_BEHIND = 0.0
-# Microseconds of an elementwise kernel, and bytes that it moves in one.
-_START, _MEMORY_RATE = 2.0, 4.3e6
 
 
 def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
@@ -45,7 +39,7 @@ def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
 class _Fuse:
     def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
         self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
-        self.times: dict[str, tuple[bool, float] | None] = {}
+        self.times = CallTimes(kernels, target)
         self.made: dict[tuple, func.FuncOp | None] = {}
         self.chunks = Chunks(kernels, lambda wanted: free_name(module, wanted))
 
@@ -68,7 +62,7 @@ class _Fuse:
         split = self.chunks.split(last)
         if split is None:
             return False
-        times = [self.time(c) or (False, _START + count_bytes(self.kernels[callee(c)]) / _MEMORY_RATE) for c in split.replaced]
+        times = [self.times.find(c) or (False, elementwise_time(self.kernels[callee(c)])) for c in split.replaced]
         edges = edges_of(split.calls, views=False)
         fits = times[0][0] and self.stays_in_order(edges)
         kernel = self.kernel(edges, sum(time for _, time in times)) if fits else None
@@ -83,15 +77,12 @@ class _Fuse:
         """Calls that may be two contractions that share an operand and meet in ``last``: it is the second one, or elementwise."""
         made = list(dict.fromkeys(made for v in inputs_of(last) if (made := owner(v)) is not None and made.name == "func.call"))
         for *pair, meets in ([(c, last, True) for c in made] + [(*pair, False) for pair in combinations(made, 2)]):
-            if not set(inputs_of(pair[0])).isdisjoint(inputs_of(pair[1])) and self.contract(pair) and (meets or self.is_elementwise(last)):
+            if not set(inputs_of(pair[0])).isdisjoint(inputs_of(pair[1])) and self.contract(pair) and (meets or self.times.is_elementwise(last)):
                 group = pair if meets else [*pair, last]
                 yield sorted(group, key=lambda c: sum(c != o and not c.is_before_in_block(o) for o in group))
 
     def contract(self, calls: list[ir.Operation]) -> bool:
-        return all((time := self.time(c)) is not None and time[0] for c in calls)
-
-    def is_elementwise(self, call: ir.Operation) -> bool:
-        return (time := self.time(call)) is not None and not time[0]
+        return all(map(self.times.is_contraction, calls))
 
     def stays_in_order(self, edges: Edges) -> bool:
         """Whether all that reads the calls' results comes behind the last one, and none of the calls reads another's reshaped."""
@@ -99,24 +90,6 @@ class _Fuse:
         if any(v not in made and root_of(v) in made for c in edges.calls for v in inputs_of(c)):
             return False
         return all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
-
-    def time(self, call: ir.Operation) -> tuple[bool, float] | None:
-        """Whether a kernel is a contraction and not elementwise, and its estimate in microseconds, at the example's sizes; None where it is
-        neither, or was made here."""
-        name = callee(call)
-        if name not in self.times:
-            try:
-                self.times[name] = self.estimate(self.kernels[name]) if name in self.kernels else None
-            except Undecided:
-                self.times[name] = None
-        return self.times[name]
-
-    def estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
-        if parse_contraction(kernel) is not None:
-            time = product_time(kernel, self.target)
-            return None if time is None else (True, time)
-        point = parse_pointwise(kernel)
-        return (False, _START + count_bytes(kernel) / _MEMORY_RATE) if point is not None else None
 
     def kernel(self, edges: Edges, before: float | None = None) -> func.FuncOp | None:
         """The kernel that does what these calls do, if it takes less time than they, or than ``before``."""
@@ -137,7 +110,7 @@ class _Fuse:
         makers = (dual.candidates, dual_bf16x6.candidates, dual_vectors.candidates)
         found = [item for make in makers for item in make(kernel, pair, self.target)] if pair is not None else []
         least = _LEAST if before is None else _LEAST_BEHIND
-        before = sum(self.time(c)[1] for c in edges.calls) if before is None else before
+        before = sum(map(self.times.of, edges.calls)) if before is None else before
         if found and (self.always or min(time for time, _ in found) + least < before):
             return kernel
         kernel.operation.erase()

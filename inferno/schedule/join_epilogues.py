@@ -1,4 +1,7 @@
-"""Of a kernel with two contractions, make one operation of everything elementwise that reads their sums."""
+"""Of a kernel with one contraction or two, make one operation of everything elementwise that reads their sums.
+
+What goes from one to another is not rounded to what the tensors between them had.
+"""
 
 from dataclasses import dataclass
 
@@ -9,6 +12,7 @@ from inferno.passes.generics import (
 )
 from inferno.passes.shapes import sizes
 from inferno.passes.split_contractions import split_contractions
+from inferno.passes.widen_arithmetic import drop_round_trips
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,8 @@ class _Step:
 
 
 def join_epilogues(kernel: func.FuncOp) -> func.FuncOp | None:
-    """The kernel in this form, in place of ``kernel``, which is gone; None, and nothing is changed, where there are not two sums of one shape,
-    or what reads them is not elementwise along their dimensions."""
+    """The kernel in this form, in place of ``kernel``, which is gone; None, and nothing is changed, where there are not one or two sums of
+    one shape, or what reads them is not elementwise along their dimensions."""
     holder = ir.Module.create()
     holder.body.append(kernel.operation.clone(ip=False))
     split_contractions(holder)
@@ -31,8 +35,9 @@ def join_epilogues(kernel: func.FuncOp) -> func.FuncOp | None:
     copy = holder.body.operations[0]
     if not _join(copy):
         return None
+    run_upstream(holder, "func.func(cse)")  # what several readers computed of the sums
     with ir.InsertionPoint(kernel.operation):
-        made = copy.operation.clone()
+        made = holder.body.operations[0].operation.clone()
     kernel.operation.erase()
     return made.opview
 
@@ -40,7 +45,7 @@ def join_epilogues(kernel: func.FuncOp) -> func.FuncOp | None:
 def _join(kernel: func.FuncOp) -> bool:
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
     sums = [g for g in generics if REDUCTION in kinds(g)]
-    if len(sums) != 2 or sums[0].results[0].type != sums[1].results[0].type or any(len(s.results) != 1 or zero_start(s) is None for s in sums):
+    if len(sums) not in (1, 2) or sums[0].results[0].type != sums[-1].results[0].type or any(len(s.results) != 1 or zero_start(s) is None for s in sums):
         return False
     type_ = sums[0].results[0].type
     operands, places = Operands(), {s.results[0]: ir.AffineMap.get_identity(type_.rank) for s in sums}
@@ -69,6 +74,7 @@ def _join(kernel: func.FuncOp) -> bool:
     with ir.InsertionPoint(last):
         made = build(
             operands.values, destinations, [*operands.maps, *(places[v] for v in returned)], [PARALLEL] * type_.rank, fill, last.location)
+    drop_round_trips(made)
     for i, result in enumerate(made.results):
         last.operands[i] = result
     for op in sums:  # not into a destination

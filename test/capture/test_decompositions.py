@@ -361,6 +361,8 @@ def test_bytes_have_no_sign():
     same(aten.div.Tensor, x, x.flip(0))
     same(aten.div.Scalar_mode, x, 3, rounding_mode="floor")
     same(aten.remainder.Scalar, x, 7)
+    same(aten.remainder.Scalar, x.view(torch.int8), 7)
+    assert torch.equal(inferno.compile(lambda x: x % 7, (x.view(torch.int8),), target="cpu", fallback=False)(x.view(torch.int8)), x.view(torch.int8) % 7)
     same(aten.bitwise_or.Scalar, x, 129)
     for shift in (aten.__rshift__, aten.__lshift__):
         same(shift.Scalar, x, 4)

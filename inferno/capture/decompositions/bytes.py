@@ -1,4 +1,4 @@
-"""Operations on uint8 in int32: the import would take the bytes from 128 on for negative numbers."""
+"""Operations on uint8 in int32: the import would take the bytes from 128 on for negative numbers.  So are those on int8 that it has not."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,17 +10,17 @@ from torch.utils._pytree import tree_leaves, tree_map
 aten = torch.ops.aten
 
 
-def _in_int32(operator: Any) -> Callable:
-    """``operator`` on int32 in place of uint8; what it makes of that becomes uint8 again."""
+def _in_int32(operator: Any, narrow: torch.dtype = torch.uint8) -> Callable:
+    """``operator`` on int32 in place of ``narrow``; what it makes of that becomes ``narrow`` again."""
 
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         dtypes = {v.dtype for v in tree_leaves((args, kwargs)) if isinstance(v, Tensor)}
         # With other types beside bytes and what indices have, the result is not bytes.
-        if torch.uint8 not in dtypes or dtypes - {torch.uint8, torch.bool, torch.int64} or any(isinstance(v, float) for v in args):
+        if narrow not in dtypes or dtypes - {narrow, torch.bool, torch.int64} or any(isinstance(v, float) for v in args):
             return NotImplemented
-        wide = tree_map(lambda v: v.to(torch.int32) if isinstance(v, Tensor) and v.dtype == torch.uint8 else v, (args, kwargs))
+        wide = tree_map(lambda v: v.to(torch.int32) if isinstance(v, Tensor) and v.dtype == narrow else v, (args, kwargs))
         found = operator(*wide[0], **wide[1])
-        return tree_map(lambda t: t.to(torch.uint8) if isinstance(t, Tensor) and t.dtype == torch.int32 else t, found)
+        return tree_map(lambda t: t.to(narrow) if isinstance(t, Tensor) and t.dtype == torch.int32 else t, found)
 
     return decomposition
 
@@ -45,11 +45,16 @@ def _with_number(operator: Any) -> Callable:
     return decomposition
 
 
+def _remainder(x: Tensor, number: Any) -> Any:
+    """Of bytes, and of int8, for which the import has none by a number."""
+    return _in_int32(aten.remainder.Scalar, x.dtype)(x, number) if x.dtype in (torch.uint8, torch.int8) else NotImplemented
+
+
 TABLE: dict[Any, Callable] = {
     operator: _in_int32(operator) for operator in (
         aten.eq.Scalar, aten.eq.Tensor, aten.ne.Scalar, aten.ne.Tensor, aten.lt.Scalar, aten.lt.Tensor, aten.le.Scalar, aten.le.Tensor,
         aten.gt.Scalar, aten.gt.Tensor, aten.ge.Scalar, aten.ge.Tensor, aten.abs.default, aten.sign.default, aten.scatter_reduce.two,
-        aten.div.Tensor, aten.div.Scalar, aten.div.Tensor_mode, aten.div.Scalar_mode, aten.remainder.Tensor, aten.remainder.Scalar,
+        aten.div.Tensor, aten.div.Scalar, aten.div.Tensor_mode, aten.div.Scalar_mode, aten.remainder.Tensor,
         aten.fmod.Tensor, aten.fmod.Scalar, aten.bitwise_right_shift.Tensor, aten.cummax.default, aten.cummin.default,
         aten.__rshift__.Scalar, aten.__rshift__.Tensor, aten.__lshift__.Scalar, aten.__lshift__.Tensor,
     )
@@ -60,6 +65,7 @@ TABLE.update({
     )
 })
 TABLE.update({
+    aten.remainder.Scalar: _remainder,
     aten.bitwise_or.Scalar: _with_number(aten.bitwise_or.Tensor), aten.bitwise_and.Scalar: _with_number(aten.bitwise_and.Tensor),
     aten.bitwise_xor.Scalar: _with_number(aten.bitwise_xor.Tensor),
 })

@@ -1,0 +1,54 @@
+"""What the calls of ``@main`` are estimated to take, for passes that weigh kernels before schedules are chosen."""
+
+from inferno.mlir import func, ir
+from inferno.passes.programs import callee
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.cost import count_bytes
+from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.product_times import product_time
+from inferno.symbolic import Undecided
+from inferno.target import Target
+
+# Microseconds of an elementwise kernel, and bytes that it moves in one.
+_START, _MEMORY_RATE = 2.0, 4.3e6
+
+
+def elementwise_time(kernel: func.FuncOp) -> float:
+    """Microseconds of a kernel that takes as long as memory."""
+    return _START + count_bytes(kernel) / _MEMORY_RATE
+
+
+class CallTimes:
+    """Of ``kernels``, by name, which may become more; a kernel is estimated once, at the example's sizes."""
+
+    def __init__(self, kernels: dict[str, func.FuncOp], target: Target) -> None:
+        self._kernels, self._target = kernels, target
+        self._found: dict[str, tuple[bool, float] | None] = {}
+
+    def find(self, call: ir.Operation) -> tuple[bool, float] | None:
+        """Whether a kernel is a contraction and not elementwise, and its microseconds; None where it is neither, or not known."""
+        name = callee(call)
+        if name not in self._kernels:
+            return None
+        if name not in self._found:
+            try:
+                self._found[name] = self._estimate(self._kernels[name])
+            except Undecided:
+                self._found[name] = None
+        return self._found[name]
+
+    def of(self, call: ir.Operation) -> float:
+        """Microseconds of a call that is known."""
+        return self.find(call)[1]
+
+    def is_contraction(self, call: ir.Operation) -> bool:
+        return (found := self.find(call)) is not None and found[0]
+
+    def is_elementwise(self, call: ir.Operation) -> bool:
+        return (found := self.find(call)) is not None and not found[0]
+
+    def _estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
+        if parse_contraction(kernel) is not None:
+            time = product_time(kernel, self._target)
+            return None if time is None else (True, time)
+        return (False, elementwise_time(kernel)) if parse_pointwise(kernel) is not None else None

@@ -1,0 +1,78 @@
+"""Elementwise kernels that read a contraction's result become its epilogue, which then has several results: of a linear layer that is trained the
+activation and what its gradient needs of the sums, which are written from registers and never read.
+
+``fuse-contractions`` makes an epilogue of one reader alone, with one result.  Here a contraction and all that read it point by point become one
+kernel, if that takes less time by the estimates.  Before the choice of schedules, as ``fuse-duals``, and in its form: the contraction into a tensor
+that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
+"""
+
+from inferno.mlir import func, ir
+from inferno.passes.programs import PRECISION, callee, readers, wants_library
+from inferno.schedule.call_times import CallTimes
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.join_epilogues import join_epilogues
+from inferno.schedule.merge_calls import Edges, edges_of, free_name, may_change, merge_in, merged_kernel, operations_in, pattern, replace_calls
+from inferno.schedule.product_times import product_time
+from inferno.target import Target, find_target
+
+_MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
+
+
+def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
+    machine = find_target(target)
+    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+        return
+    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
+
+
+class _Fuse:
+    def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
+        self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
+        self.times = CallTimes(kernels, target)
+        self.made: dict[object, func.FuncOp | None] = {}
+
+    def run(self) -> bool:
+        """Whether anything was fused."""
+        changed = False
+        for call in reversed([o for o in operations_in(self.main) if o.name == "func.call"]):  # what is fused with one comes behind it
+            while call is not None and (group := self.group(call)) is not None:
+                call = self.fuse(edges_of(group, views=False))
+                changed |= call is not None
+        return changed
+
+    def group(self, call: ir.Operation) -> list[ir.Operation] | None:
+        """A contraction's call and those of elementwise kernels that read its results as they are, by their order."""
+        if not may_change(self.kernels.get(callee(call))) or not self.times.is_contraction(call):
+            return None
+        found = {u for r in call.results for u in readers(r) if u.name == "func.call" and may_change(self.kernels.get(callee(u)))}
+        found = {u for u in found if self.times.is_elementwise(u) and set(u.operands) & set(call.results)}
+        ordered = [call, *(o for o in operations_in(self.main) if o in found)]
+        return ordered if found and sum(len(c.results) for c in ordered[1:]) <= _MOST else None
+
+    def fuse(self, edges: Edges) -> ir.Operation | None:
+        """The new call in place of these, if one kernel may and should do what they do."""
+        made, inside = {r for c in edges.calls for r in c.results}, set(edges.calls)
+        last = edges.calls[-1]
+        if not all(last.is_before_in_block(u) for r in made for u in readers(r) if u not in inside) or len(edges.exported) > _MOST:
+            return None
+        key = pattern(edges)
+        if key not in self.made:
+            self.made[key] = self.build(edges)
+        return replace_calls(edges, self.made[key]) if self.made[key] is not None else None
+
+    def build(self, edges: Edges) -> func.FuncOp | None:
+        contraction = self.kernels[callee(edges.calls[0])]
+        merged = merged_kernel(self.kernels, edges, free_name(self.module, contraction.name.value))
+        if PRECISION in contraction.attributes:
+            merged.attributes[PRECISION] = contraction.attributes[PRECISION]
+        kernel = join_epilogues(merged)
+        if kernel is None:
+            merged.operation.erase()
+            return None
+        time = product_time(kernel, self.target) if parse_contraction(kernel) is not None else None
+        if time is not None and (self.always or time < sum(self.times.of(c) for c in edges.calls)):
+            self.kernels[kernel.name.value] = kernel
+            return kernel
+        kernel.operation.erase()
+        return None
