@@ -7,6 +7,7 @@ strides; what lies outside of the image, as padding does, arrives as zeros, and 
 """
 
 from inferno.codegen import tma, wgmma
+from inferno.codegen.halo import HaloEmitter
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import pixel_map
 from inferno.codegen.stream_k import StreamEmitter
@@ -31,7 +32,7 @@ def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
     if tiling is None or schedule.swapped or schedule.threads > 384 or not keeps_to_group(schedule, c):
         raise CompileError(f"@{kernel.name.value} is not a convolution for tensor cores by {schedule}")
     wgmma.prepare_bodies(c)
-    emitter = _StreamEmitter if schedule.stream else _Emitter
+    emitter = HaloEmitter if schedule.patch else _StreamEmitter if schedule.stream else _Emitter
     wgmma.emit(kernel, emitter(kernel.name.value, c, tiling, schedule, target, kind))
 
 

@@ -69,6 +69,10 @@ class Tile:
             start, leading, stride = row * self.row + term * self.width, 16, 8 * self.row
         else:
             start, leading, stride = row // self.panel * self.panel_bytes + term * self.span, self.panel_bytes, 8 * self.span
+        return self.described(words, address, start, leading, stride)
+
+    def described(self, words: Words, address: Integer, start: int, leading: int, stride: int) -> ir.Value:
+        """What begins ``start`` bytes behind an address: eight rows, or lines, ``stride`` bytes from the next ones."""
         low = words.either(words.add(address, start >> 4), leading >> 4 << 16)
         high = stride >> 4 | {128: 1, 64: 2, 32: 3}[self.span] << 30
         high = high << 32

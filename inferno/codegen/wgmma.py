@@ -127,7 +127,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         c, t, s = self.contraction, self.tiling, self.schedule
         self.words = Words({})
         self.steps = t.k_steps(self.depth)
-        self.rows, self.columns = ceildiv(t.m.size, s.tile_m * s.sharing[1]), ceildiv(t.n.size, s.tile_n * s.sharing[0])
+        self.rows, self.columns = self.count_tiles()
         self.tiles = t.positions * self.rows * self.columns
         self.check()
         self.workers: Int = self.tiles
@@ -149,6 +149,11 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         plain.update({a.argument: a.element for a in self.plain_reads()})
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {a: (plain[a], a not in written) for a in sorted(plain)}
+
+    def count_tiles(self) -> tuple[Int, Int]:
+        """Tiles, or what the tiles of a cluster make up, along the rows and along the columns."""
+        t, s = self.tiling, self.schedule
+        return ceildiv(t.m.size, s.tile_m * s.sharing[1]), ceildiv(t.n.size, s.tile_n * s.sharing[0])
 
     def check(self) -> None:
         """CompileError for what the schedule asks of sizes that they do not have."""
@@ -195,8 +200,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
             role = scf.IfOp(words.less(self.warpgroup, self.helpers), has_else=True)
             with ir.InsertionPoint(role.then_block):
                 nvvm.SetMaxRegisterOp(self.registers[0], ir.Attribute.parse("#nvvm<action decrease>"))
-                with only_if(arith.andi(words.equal(self.warp, 0), elect())):
-                    self.produce()
+                self.start_copies()
                 if self.rewrites:
                     with only_if(words.less(0, self.warp)):
                         self.rewrite()
@@ -211,6 +215,15 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
                 scf.yield_([])
             if s.blocks > 1 and not s.sends:  # shared memory must stay until the others are done with it
                 self.meet(aligned=False)
+
+    def start_copies(self) -> None:
+        """What the threads do that start the copies of operands."""
+        with only_if(arith.andi(self.words.equal(self.warp, 0), elect())):
+            self.produce()
+
+    def further_rings(self) -> list[Ring]:
+        """Rings of slots beside that of the operands' tiles."""
+        return [self.raw] if self.rewrites else []
 
     def begin(self, device: Device, maps: int) -> None:
         """What all threads need, and the barriers."""
@@ -237,9 +250,8 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         with only_if(words.equal(self.thread, 0)):
             for m in self.maps:
                 tma.prefetch(m)
-            self.ring.initialize()
-            if self.rewrites:
-                self.raw.initialize()
+            for ring in (self.ring, *self.further_rings()):
+                ring.initialize()
             if s.pingpong:
                 for i in range(2):
                     self.turns.initialize(i, 1)

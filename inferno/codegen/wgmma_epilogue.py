@@ -95,7 +95,11 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
     def load_part(self, begin: int, block: int) -> None:
         """Read what the epilogue needs for some columns of 64 rows."""
         end = min(begin + self.width, self.schedule.tile_n)
-        self.load([64 * block + self.apart * half for half in self.halves], range(begin // 8, end // 8))
+        self.load([self.down(block, half) for half in self.halves], range(begin // 8, end // 8))
+
+    def down(self, block: int, half: int = 0) -> int:
+        """How far behind this thread's first row its row of a block of 64 is, or its other one there."""
+        return 64 * block + self.apart * half
 
     def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
@@ -123,7 +127,7 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
                         self.await_piece()
                     self.stage_piece(block, begin, pairs)
                 else:
-                    self.write_halves(destination.access, 64 * block, begin // 8, pairs)
+                    self.write_halves(destination.access, self.down(block), begin // 8, pairs)
             if self.brought is not None:
                 if not self.maps:  # otherwise they have, for what is staged
                     tma.fence_shared()
@@ -141,7 +145,7 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
     def take_brought(self, begin: int, block: int, pairs: int) -> None:
         if self.brought is not None:
             for (access, half, j), value in self.brought.take(pairs).items():
-                self._seen[access, 64 * block + self.apart * half, begin // 8 + j] = value
+                self._seen[access, self.down(block, half), begin // 8 + j] = value
 
     def write_halves(self, access: Access, down: int, first: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
         """Both rows' pairs of 64 rows, from ``8 first`` columns on."""
@@ -165,7 +169,7 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
         return [found[0], found[-1]]
 
     def apply_half(self, block: int, j: int, half: int, values: Sequence[ir.Value]) -> list[ir.Value]:
-        return self.apply(64 * block + self.apart * half, j, neighbours(values, j, half))
+        return self.apply(self.down(block, half), j, neighbours(values, j, half))
 
     # Their way to memory.
 
@@ -197,10 +201,14 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
         tma.fence_shared()
         self.barrier()
         with only_if(words.equal(group.thread, 0)):
-            inner = [words.add(self.n0, begin), words.add(self.m0, 64 * block)]
-            inner = inner[::-1] if self.schedule.swapped else inner
-            outer = [at for axis, at in zip(self.tiling.grid, self.grid) if axis.size != 1]
-            tma.store_box(words, self.maps[number], [*inner, *outer], base)
+            tma.store_box(words, self.maps[number], self.box_place(begin, block), base)
+
+    def box_place(self, begin: int, block: int) -> list[Integer]:
+        """Where in a destination's map the copy engine writes 64 rows of the columns from ``begin`` on."""
+        words = self.words
+        inner = [words.add(self.n0, begin), words.add(self.m0, 64 * block)]
+        outer = [at for axis, at in zip(self.tiling.grid, self.grid) if axis.size != 1]
+        return [*(inner[::-1] if self.schedule.swapped else inner), *outer]
 
     def stage_matrices(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
         """Four matrices of 8 x 8 at a time: 16 rows of a warp x 16 columns."""

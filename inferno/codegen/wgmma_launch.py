@@ -8,9 +8,10 @@ from inferno.codegen.operand_copy import THREADS, OperandCopy
 from inferno.codegen.tile_copies import operand_map
 from inferno.mlir import ir
 from inferno.passes.shapes import symbol_arguments
+from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
 from inferno.schedule.kept_operands import COPY, kept
-from inferno.schedule.result_parts import columns_together
+from inferno.schedule.result_parts import StoreMap, columns_together
 from inferno.schedule.tiling import Source
 from inferno.symbolic import Int, Symbol, minimum
 
@@ -19,7 +20,7 @@ class Launch:
     """What an emitter of ``wgmma`` does in the kernel's launcher."""
 
     def launch(self, arguments: Sequence[ir.Value], copies: dict[str, OperandCopy]) -> None:
-        c, t, s = self.contraction, self.tiling, self.schedule
+        c, s = self.contraction, self.schedule
         buffers, sizes = [], [scalar(v) for v in self.sizes(arguments).values()]
         for side, operand, source in self.factors:
             if not source.copied:
@@ -34,19 +35,20 @@ class Launch:
             launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
             buffers.append(made)
         maps = self.operand_maps(*buffers)
-        together = columns_together(c, t, self.finished)
-        for i, m in self.stores.items():
-            access = c.destinations[i].access
-            size = element_bytes(access.element)
-            box = [64, together] if s.swapped else [together, 64]
-            maps.append(tensor_map(
-                arguments[access.argument], sizes=[a.size for a in m.axes], strides=[x * size for x in m.strides],
-                box=box + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=box[0] * size, l2=0,
-            ))
+        maps += [self.store_map(arguments[c.destinations[i].access.argument], c.destinations[i].access, m) for i, m in self.stores.items()]
         maps += [self.brought_map(arguments[b.access.argument], b) for b in self.brought]
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes, *self.launch_scratch()],
             (self.grid * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
+        )
+
+    def store_map(self, result: ir.Value, access: Access, map_: StoreMap) -> ir.Value:
+        """The map by which the copy engine writes 64 rows of some columns of a result."""
+        together, size = columns_together(self.contraction, self.tiling, self.finished), element_bytes(access.element)
+        box = [64, together] if self.schedule.swapped else [together, 64]
+        return tensor_map(
+            result, sizes=[a.size for a in map_.axes], strides=[x * size for x in map_.strides],
+            box=box + [1] * (len(map_.axes) - 2), element=str(access.element), swizzle=box[0] * size, l2=0,
         )
 
     def kept_copy(self, operand: Operand) -> int | None:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
@@ -21,7 +22,7 @@ from inferno.schedule.result_parts import ROW, store_maps
 from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.wgmma import CANDIDATES, candidates
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, splits
+from inferno.schedule.wgmma_schedule import Shared, Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
 from inferno.symbolic import hint, product
 from inferno.target import Target
@@ -35,16 +36,31 @@ _IN_GROUPS = {128: 1.2, 64: 1.6, 32: 1.8}
 # bf16 without an epilogue, 64 channels of 32x256x256 to 64 384 us, in 256x64 453; of 128 910 and 992.
 _KEEPING, _LEAST_STAGES, _MANY = tuple(Wgmma(128, 64, 8, 2, buffers=buffers, pingpong=True) for buffers in (2, 1)), 4, 16
 _KEEPING_SHARE = 0.95  # of the tensor core's rate (a guess: memory takes longer)
-_LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
+LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
 
 
 @dataclass(frozen=True)
 class Im2col(Wgmma):
     """As ``Wgmma``; both factors have k innermost.  With a shorter ``row`` the last tile of a tap has so many zeros
-    the less."""
+    the less.
+    ``patch``: if not 0, each of the ``stages`` slots of the lhs has so many pixels for ``span`` columns of taps (see ``halo``), and a tile consists of blocks
+    of 64 pixels, ``width`` in a row, ``wide`` of them side by side.  The rhs has ``weights`` slots of its own, each of one tap, unless it is ``kept``."""
 
     generator: ClassVar[str] = "im2col"
     pads: ClassVar[bool] = True  # what lies outside of the image is zeros
+
+    patch: int = 0
+    span: int = 0
+    wide: int = 1
+    width: int = 8
+    weights: int = 0
+
+    def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:
+        """As ``Wgmma``'s; the barriers of the slots of weights are in front of the last one."""
+        if not self.patch:
+            return super().shared(raw_bytes, rhs_height)
+        laid = replace(self, patch=0, lhs_rows=self.patch, kept=self.kept or self.weights).shared(raw_bytes, rhs_height)
+        return replace(laid, total=laid.total + 16 * self.weights)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
@@ -73,7 +89,7 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
             if not all(map(pads_convolutions, pads)):
                 return inf
             padded = pads[0].results[0].type
-            before = _LAUNCH + (product(windows.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
+            before = LAUNCH + (product(windows.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
             plain = without_padding(plain, "plain")
         found = parse_contraction(plain)
         return min((time for time, _ in candidates(plain, found, target)), default=inf) + before if found is not None else inf
@@ -89,7 +105,7 @@ def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, 
         return [(time, s) for time, s in ((time, im2col(s)) for time, s in found) if len(store_maps(c, tiling, s)) == len(c.destinations)]
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
     if c.windows.group is None:
-        return [*made, *_keeping(c, target, at)] if found else made
+        return [*made, *_keeping(c, target, at), *_with_halo(kernel, c, target, at)] if found else made
     return [(_IN_GROUPS[s.row] * time, s) for time, s in made if keeps_to_group(s, c) and (_is_timed(s, c) or settings().unmeasured)]
 
 
@@ -112,6 +128,12 @@ def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im
             continue
         if (made := fit(made, c, tiling, target)) is not None and made.stages >= _LEAST_STAGES:
             yield estimate(made, _KEEPING_SHARE, c, tiling, target, at), made
+
+
+def _with_halo(kernel: func.FuncOp, c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
+    """Tiles of which an image's part comes to shared memory once for many taps."""
+    from inferno.schedule import halo  # which is made of this module's
+    return halo.candidates(c, target, at) if takes_unmeasured(kernel.operation) or halo.is_timed(c) else iter(())
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:

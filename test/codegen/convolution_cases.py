@@ -13,10 +13,11 @@ from kernels import tensor
 from universal_program import Simulated
 
 from inferno.mlir import ir, idle_context
-from inferno.schedule import spaces
+from inferno.schedule import halo, spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.im2col import Im2col
+from inferno.schedule.im2col import Im2col, parse_unfolded
+from inferno.schedule.tiling import tile_contraction
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -63,6 +64,25 @@ CASES = {
     "features first, in clusters": (Form((1, 9, 8, 32), 104, (3, 3), **SAME, turned=True), Im2col(128, 32, 3, 2, cluster=2, across=True)),
     "weights are kept": (Form((2, 9, 7, 72), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 3, 2, kept=18)),
     "weights are kept, in turns": (Form((2, 9, 9, 24), 64, (3, 3), **SAME), Im2col(64, 64, 3, 2, kept=9, pingpong=True)),
+    # An image's pixels with their halo, once for several taps.
+    "halo": (Form((2, 9, 11, 72), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, patch=104, span=3, weights=3)),
+    "halo, a column of taps at a time": (Form((3, 9, 7, 24), 72, (3, 3), **SAME, **BOTH), Im2col(64, 64, 2, 1, patch=80, span=1, weights=2)),
+    "halo, dilated, blocks side by side": (
+        Form((1, 20, 18, 72), 72, (3, 2), (), (2, 1), (1, 0), (2, 3), "f16", **BOTH), Im2col(128, 64, 2, 2, patch=208, span=2, wide=2, weights=3)),
+    "halo, weights are kept": (Form((1, 20, 18, 72), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 2, 2, patch=184, span=3, kept=18)),
+    "halo, in turns": (Form((1, 20, 18, 72), 64, (5, 3), (), (), (2, 1), (2, 1)), Im2col(128, 64, 2, 2, patch=192, span=1, wide=2, weights=3, pingpong=True)),
+    "halo, weights are kept, in turns": (
+        Form((1, 20, 18, 72), 64, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 2, patch=80, span=1, kept=18, pingpong=True)),
+    "halo, tf32": (Form((1, 9, 20, 40), 40, (3, 3), **SAME, element="f32", **PLAIN), Im2col(64, 64, 2, 1, patch=104, span=3, weights=3)),
+    "halo, whole rows": (Form((2, 9, 13, 72), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, patch=96, span=3, width=16, weights=3)),
+    "halo, whole rows in turns": (
+        Form((2, 9, 28, 24), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 2, 2, patch=192, span=3, width=32, kept=9, pingpong=True)),
+    "halo, 3d": (
+        Form((2, 3, 9, 7, 72), 40, (3, 3, 2), (), (1, 1, 2), (1, 1, 0), (2, 0, 2)), Im2col(64, 64, 2, 1, patch=104, span=2, weights=3)),
+    "halo, 3d, weights are kept, in turns": (
+        Form((1, 5, 9, 9, 24), 64, (2, 3, 3), (), (), (0, 1, 1), (1, 1, 1), **PLAIN), Im2col(64, 64, 2, 2, patch=80, span=1, kept=18, pingpong=True)),
+    "halo, 64 bytes": (Form((1, 9, 20, 24), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, row=64, patch=112, span=3, weights=3)),
+    "halo, 32 bytes": (Form((1, 9, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 2, 2, row=32, patch=192, span=3, kept=27)),
     "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
 }
 
@@ -138,6 +158,16 @@ def schedules(form: Form) -> list[Im2col]:
         module = ir.Module.parse(program(form))
         kernel = kernels(module)[0]
         return [s for _, s in spaces.find("im2col").space(kernel, TARGET)]
+
+
+def with_halo(form: Form, tile: Im2col, kept: bool = False) -> Im2col:
+    """``tile``, which says the columns of taps that a patch serves, with its patch and as many slots as fit."""
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(program(form))
+        c = parse_unfolded(kernels(module)[0], TARGET)
+        width = 4 if form.element == "f32" else 2
+        steps = tile_contraction(c, width, only_along_k=width == 4).k_steps(tile.row // width)
+        return halo.fit(replace(tile, kept=steps if kept else 0), c, TARGET)
 
 
 def drawn(draw: random.Random) -> Form:

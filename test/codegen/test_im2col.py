@@ -13,6 +13,8 @@ from universal_program import Simulated
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
+from inferno.passes.programs import UNMEASURED
+from inferno.schedule import halo
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
@@ -54,6 +56,65 @@ def test_the_image_comes_in_im2col_mode():
                     "operandSegmentSizes = array<i32: 1, 0>, sizes = [64, 56, 56, 8], steps = [1, 1], "
                     "strides = [2, 128, 7168, 401408], swizzle = 128 : i64, upper = [-1, -1]")
     assert "box = [64, 64, 1, 1]" in built.gpu and "sizes = [64, 64, 3, 3]" in built.gpu  # weights, of which a tap is a position
+
+
+def test_a_patch_is_a_box():
+    """With its halo, once for all taps, which are places in it; what is outside of the image arrives as zeros."""
+    built = build(convolution(LAYER), "im2col", Im2col(256, 64, 2, 2, patch=344, span=3, weights=4))
+    assert not re.search(r"cp\.async\.bulk\.tensor\S*im2col", built.ptx) and "box = [64, 10, 34, 1]" in built.gpu
+    assert "box = [64, 64, 1, 1]" in built.gpu and "box = [64, 8, 8, 1]" in built.gpu  # weights of a tap, and 8x8 pixels of the result
+    assert built.resources is None or built.resources.spills == 0
+
+
+@pytest.mark.parametrize("change", [
+    {"patch": 336}, {"span": 2}, {"weights": 0}, {"tile_m": 192}, {"wide": 3}, {"width": 64}, {"inside": True}, {"kept": 4, "weights": 0}, {"row": 16},
+], ids=str)
+def test_patches_that_are_not_this_convolutions(change):
+    with pytest.raises(CompileError, match="@conv"):
+        build(convolution(LAYER), "im2col", replace(Im2col(256, 64, 2, 2, patch=344, span=3, weights=4), **change))
+
+
+@pytest.mark.parametrize("change", [{"steps": (2, 2)}, {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True}], ids=str)
+def test_convolutions_without_patches(change):
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(convolution(replace(LAYER, **change)))
+        c = parse_unfolded(kernels(module)[0], TARGET)
+        assert not list(halo.candidates(c, TARGET))
+
+
+def asked(form: Form, ask, unmeasured: bool = False):
+    """What ``ask`` says of the kernel, maybe in a module that takes what is not timed."""
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(convolution(form))
+        if unmeasured:
+            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        return ask(kernels(module)[0])
+
+
+def test_patches_are_in_the_space():
+    def ask(kernel):
+        own, space = choose(kernel, TARGET), find("im2col")
+        assert own.patch and space.valid(kernel, own, TARGET) and not space.valid(kernel, replace(own, patch=own.patch + 8), TARGET)
+        assert from_attribute(to_attribute(own)) == own and own in dict((s, time) for time, s in space.space(kernel, TARGET))
+
+    asked(replace(LAYER, image=(32, 256, 256, 128)), ask)
+
+
+@pytest.mark.parametrize("form, taken", [
+    (replace(LAYER, image=(32, 256, 256, 64)), True), (replace(LAYER, image=(1, 128, 128, 128), features=128), True),
+    (Form((32, 56, 56, 96), 96, (3, 3), **SAME), True), (Form((32, 56, 56, 64), 64, (3, 3), **SAME, **RELU), True),
+    (Form((32, 7, 7, 512), 512, (3, 3), **SAME), True), (Form((1, 7, 7, 512), 512, (3, 3), **SAME), False),
+    (Form((32, 112, 112, 16), 16, (3, 3), **SAME), True), (Form((32, 56, 56, 64), 64, (7, 7), (), (), (3, 3), (3, 3)), True),
+    (Form((2, 16, 56, 56, 128), 128, (3, 3, 3), low=(1, 1, 1), high=(1, 1, 1)), True),
+    (Form((32, 14, 14, 64), 1024, (2, 2)), False), (Form((32, 56, 56, 64), 64, (3, 3), (2, 2), **SAME), False),
+], ids=str)
+def test_where_patches_are_chosen(form, taken):
+    assert bool(asked(form, lambda kernel: choose(kernel, TARGET)).patch) == taken
+
+
+def test_windows_that_are_not_timed():
+    form = Form((32, 128, 128, 64), 64, (2, 5), (), (), (1, 2), (0, 2))
+    assert [bool(asked(form, lambda kernel: choose(kernel, TARGET), unmeasured).patch) for unmeasured in (False, True)] == [False, True]
 
 
 @pytest.mark.covering(most=2)
@@ -138,7 +199,7 @@ def test_the_space_holds_the_choice():
 def test_any_number_of_images():
     """Schedules for ranges of it; with one of them, in the simulator."""
     kernel = varying(convolution(Form((17, 5, 7, 24), 40, (3, 3), **SAME)), {17: (1, 100)})
-    assert isinstance(chosen(kernel, ask=assign), Im2col)
+    assert isinstance(chosen(varying(convolution(Form((17, 5, 7, 24), 40, (3, 3), (2, 2), **SAME)), {17: (1, 100)}), ask=assign), Im2col)
     found = chosen(varying(convolution(Form((17, 9, 11, 72), 40, (3, 3), **SAME)), {17: (1, 100)}), ask=assign)
     assert isinstance(found, BySize) and isinstance(found.small, Im2col) and found.pads
     arguments = re.search(r"@conv\((.*), (%o0: \S+ {.*?})\) -> \(", kernel)[1]
@@ -147,11 +208,12 @@ def test_any_number_of_images():
       %r = func.call @conv(%n0, %x, %w, %o) : (index, tensor<?x5x7x24xbf16>, tensor<40x3x3x24xbf16>, tensor<?x5x7x40xbf16>) -> tensor<?x5x7x40xbf16>
       return %r : tensor<?x5x7x40xbf16>
     }}"""
-    run = Simulated(f"module {{ {main}\n{kernel} }}", lambda kernel: SMALL)
-    for images in (1, 3):
-        form = Form((images, 5, 7, 24), 40, (3, 3), **SAME)
-        tensors = operands(form)
-        assert not wrong(form, tensors, run(*tensors))
+    for schedule in (SMALL, Im2col(64, 64, 2, 1, patch=104, span=3, weights=3)):
+        run = Simulated(f"module {{ {main}\n{kernel} }}", lambda kernel, own=schedule: own)
+        for images in (1, 3):
+            form = Form((images, 5, 7, 24), 40, (3, 3), **SAME)
+            tensors = operands(form)
+            assert not wrong(form, tensors, run(*tensors))
 
 
 def test_others_are_errors():

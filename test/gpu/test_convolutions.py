@@ -13,7 +13,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
-from convolution_cases import BOTH, CASES, PLAIN, RELU, SAME, drawn, operands, program, schedules, wrong
+from convolution_cases import BOTH, CASES, PLAIN, RELU, SAME, drawn, operands, program, schedules, with_halo, wrong
 from convolutions import Form
 
 import inferno
@@ -109,6 +109,27 @@ def test_drawn_schedules(tmp_path, seed):
 def test_many_tiles(tmp_path, schedule):
     form = Form((16, 29, 27, 136), 520, (3, 3), (), (2, 1), (2, 1), (2, 1), **RELU)
     right(tmp_path, form if not schedule.split > 1 else replace(form, image=(1, 29, 27, 136)), schedule)
+
+
+@pytest.mark.parametrize("tile, kept", [
+    (Im2col(128, 256, span=3), False), (Im2col(256, 128, span=3, wide=2), False), (Im2col(256, 96, span=1), False),
+    (Im2col(128, 64, span=3, pingpong=True), False), (Im2col(128, 128, span=3, wide=2, pingpong=True), False),
+    (Im2col(128, 192, span=1, row=64), False), (Im2col(256, 64, span=3, row=32), False),
+    (Im2col(128, 128, span=3, width=32, pingpong=True), False), (Im2col(256, 64, span=3, width=32, row=32), False),
+    (Im2col(256, 64, span=3, row=32), True), (Im2col(128, 64, span=3, pingpong=True), True), (Im2col(128, 64, span=1, wide=2, row=32), True),
+], ids=str)
+def test_many_tiles_with_halo(tmp_path, tile, kept):
+    """Rings of slots that go round several times, from tile to tile, and images that end inside of tiles."""
+    form = Form((40, 43, 35, 72), 64, (3, 3), **SAME, **RELU) if kept else Form((16, 29, 27, 136), 520, (2, 3), (), (2, 1), (2, 1), (2, 1), **RELU)
+    right(tmp_path, form, with_halo(form, tile, kept))
+
+
+@pytest.mark.parametrize("element", ["f16", "f32"])
+@pytest.mark.parametrize("window", [(3, 3), (5, 5), (7, 1), (2, 9)])
+def test_windows_with_halo(tmp_path, window, element):
+    form = Form((5, 60, 50, 40), 72, window, (), (2, 1), (0, 4), (3, 1), element, **PLAIN)
+    for span in dict.fromkeys((window[1], 1)):
+        right(tmp_path, form, with_halo(form, Im2col(128, 64, span=span)))
 
 
 @pytest.mark.parametrize("groups", [1, 64])

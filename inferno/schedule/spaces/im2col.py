@@ -1,13 +1,16 @@
 """As ``wgmma``'s, and with tiles of shorter rows or for few features."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import fields
 
 from inferno.mlir import func
+from inferno.schedule.cost import bit_width
+from inferno.schedule.halo import takes
 from inferno.schedule.im2col import Im2col, at_size, im2col, keeps_to_group, parse_unfolded
 from inferno.schedule.spaces import wgmma
 from inferno.schedule.result_parts import ROW
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.wgmma_schedule import Wgmma, precision
 from inferno.target import Target
 
 
@@ -24,5 +27,9 @@ def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     c = parse_unfolded(kernel, target)
     if c is None or c.varies or not keeps_to_group(schedule, c):
         return False
-    alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**asdict(schedule)), target)
+    if schedule.patch:
+        width = bit_width(c.lhs.element) // 8
+        tiling = tile_contraction(c, width, only_along_k=width == 4)
+        return tiling is not None and precision(kernel, c) is not None and takes(schedule, c, tiling) and schedule.shared().total <= target.shared
+    alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**{f.name: getattr(schedule, f.name) for f in fields(Wgmma)}), target)
     return alike or any(s == schedule for _, s in at_size(kernel, c, target))

@@ -1,0 +1,217 @@
+"""Tiles of convolutions whose part of the image comes to shared memory once for many taps of the window: a patch of pixels with its halo.
+
+Window by window each pixel comes from L2 as often as a window has taps.  A patch holds what some neighbouring columns of taps, ``span``, read of one chunk
+of channels; a tap is another place in it to begin at.  Each 64 rows of a tile are a block of 8x8 pixels, so that 8 of them are neighbours in a row of the
+patch wherever a tap begins, and the next 8 lie one row of the patch further.  Where an image's rows with their halo have up to 16, 32 or 64 pixels a block
+may also be of whole ones: rows of a product follow each other through the patch, and those in the halo are computed for nothing.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from inferno.schedule.contraction import Contraction
+from inferno.schedule.cost import At, bit_width
+from inferno.schedule.im2col import LAUNCH, Im2col
+from inferno.schedule.result_parts import ROW, store_maps
+from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.unfolded import Unfolded
+from inferno.schedule.wgmma_cost import estimate
+from inferno.schedule.wgmma_schedule import shared_of_block
+from inferno.symbolic import Int, hint, product
+from inferno.target import Target
+
+BLOCK = 8  # pixels along each side of a block of 64
+WIDTHS = (16, 32, 64)  # of blocks of whole rows
+_MOST_BOX = 256  # pixels of a copy along each dimension
+_MOST_SPAN = 9  # columns of taps, whose products are one after the other in the code
+_MOST_PATCHES, _MOST_WEIGHTS, _LEAST_WEIGHTS = 3, 8, 3  # slots
+# Tiles with the share of the tensor core's rate, fitted like what is left of the estimate to 340 times of 60 layers on an H100, from which it is 5% away in
+# the middle where they take 40 us or more.  3x3, bf16, 128 channels of 32x128x128 to as many 176 us in 128x128 by turns, 189 without; 256 of 8x128x128 to 128
+# 95, in 256x128 106, window by window 119; 256 of 32x64x64 to as many with a residual 207 in 128x128 by turns, 215 in 64x256, 220 in 128x64.
+_TILES = (
+    (Im2col(128, 256), 0.96), (Im2col(128, 192), 0.94), (Im2col(128, 128), 0.93), (Im2col(128, 64), 0.9), (Im2col(256, 128), 0.94), (Im2col(256, 96), 0.95),
+    (Im2col(256, 64), 0.92), (Im2col(256, 32), 0.66), *((Im2col(m, n, pingpong=True), share) for m, n, share in (
+        (64, 256, 0.965), (64, 192, 0.96), (64, 128, 0.965), (64, 64, 0.88), (128, 64, 0.94), (128, 128, 0.985))),
+)
+_WHOLE_ROWS = 0.97  # of that (28x28, 128 channels, 8 images: 10.1 us in 128x64, in blocks of 8x8 9.7)
+_LEFT = 0.88  # of the time that others' tiles with such steps would take
+_LEAST_TAP = 210  # clocks of a tap whose weights are awaited (8x128x128, 256 to 128, in 64x64 by turns 137 us)
+_FEWEST_TAPS = 3  # along each dimension of a plane, of windows that were timed
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What a tile reads of an image through ``span`` columns of taps, ``row`` bytes of each pixel, and how its blocks of 64 pixels, ``width`` in a row, lie:
+    ``blocks`` of them, ``wide`` side by side."""
+
+    window: Unfolded
+    blocks: int
+    wide: int
+    span: int
+    row: int
+    width: int
+
+    @property
+    def rows(self) -> int:
+        """Of the result's pixels."""
+        return 64 // self.width * self.blocks // self.wide
+
+    @property
+    def columns(self) -> int:
+        return self.width * self.wide
+
+    @property
+    def height(self) -> int:
+        """Of the patch."""
+        return self.rows + (self.window.taps[-2] - 1) * self.window.dilations[-2]
+
+    @property
+    def pitch(self) -> int:
+        """Pixels of a row of the patch."""
+        return self.columns + (0 if self.whole_rows else self.halo)
+
+    @property
+    def halo(self) -> int:
+        """Pixels that a row of a tile reads more than it has."""
+        return (self.span - 1) * self.window.dilations[-1]
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a block consists of rows of the patch."""
+        return self.width > BLOCK
+
+    @property
+    def eight_rows(self) -> int:
+        """Pixels of the patch from 8 rows of a product to the next 8."""
+        return BLOCK if self.whole_rows else self.pitch
+
+    @property
+    def pixels(self) -> int:
+        """Of a slot, which begins where the swizzle does."""
+        each = 8 * ROW // self.row
+        return ceil(self.height * self.pitch / each) * each
+
+    @property
+    def tiles(self) -> tuple[Int, ...]:
+        """Images, maybe depths, and tiles along a plane's two dimensions."""
+        *depths, rows, columns = self.window.counts
+        return self.window.shape[0], *depths, ceil(rows / self.rows), ceil(columns / self.columns)
+
+    @property
+    def taps(self) -> int:
+        """Of a patch."""
+        return self.window.taps[-2] * self.span
+
+    @property
+    def each(self) -> tuple[int, ...]:
+        """Patches of a chunk of channels: one for each tap along the depth, if there is one, and for each part of the columns."""
+        *depths, _, columns = self.window.taps
+        return *depths, columns // self.span
+
+    def place(self, block: int) -> tuple[int, int]:
+        """Row and column of a block's first pixel in its tile."""
+        return 64 // self.width * (block // self.wide), self.width * (block % self.wide)
+
+
+def patch_of(s: Im2col, window: Unfolded) -> Patch:
+    """Of a tile, which with ``pingpong`` is one consumer's."""
+    return Patch(window, s.tile_m // 64, s.wide, s.span, s.row, s.width)
+
+
+def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
+    """Whether tiles with patches as ``s`` has them are for this convolution."""
+    if not takes_windows(c, tiling) or s.span not in (1, c.lhs.unfolded.taps[-1]) or s.tile_m % (64 * s.wide) or s.rows % 64:
+        return False
+    plain = s.split == s.cluster == s.chunks == 1 and not (
+        s.stream or s.lhs_rows or s.inside or s.swapped or s.bring or s.line or s.by_threads or s.registers or s.parts)
+    patch = patch_of(s, c.lhs.unfolded)
+    if patch.whole_rows:
+        fills = s.width // 2 < patch.window.counts[-1] + patch.halo <= s.width
+        plain = plain and s.width in WIDTHS and s.wide == 1 and s.span == patch.window.taps[-1] and fills
+    fits = max(patch.height, patch.pitch) <= _MOST_BOX and s.span <= _MOST_SPAN and s.patch == patch.pixels
+    steps = s.kept in (0, tiling.k_steps(s.row // _size(c))) and (s.weights > 1) != (s.kept > 0)
+    return plain and fits and steps and (not s.kept or tiling.n.size <= s.tile_n) and len(store_maps(c, tiling, s)) == len(c.destinations)
+
+
+def takes_windows(c: Contraction, tiling: Tiling) -> bool:
+    """Whether a patch serves several taps, and a row of a tile is one pixel for all tensors that are read or written."""
+    window = c.lhs.unfolded
+    return (
+        window is not None and not window.summed and window.group is None and len(window.counts) in (2, 3) and set(window.steps) == {1}
+        and window.taps[-2] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
+        and [a.dims for a in tiling.steps] == [(d,) for d in window.loops if d is not None]
+    )
+
+
+def is_timed(c: Contraction) -> bool:
+    """Whether a GPU has run its like."""
+    return min(c.lhs.unfolded.taps[-2:]) >= _FEWEST_TAPS
+
+
+def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[float, Im2col]]:
+    """Schedules with their estimates in microseconds."""
+    size = _size(c)
+    tiling = tile_contraction(c, size, only_along_k=size == 4)
+    if tiling is None or not takes_windows(c, tiling):
+        return
+    channels = size * c.lhs.unfolded.shape[-1]
+    rows = [ROW, *(row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row)]
+    for (tile, share), row in itertools.product(_TILES, rows):
+        if tile.pingpong and c.varies:
+            continue
+        for wide, width in _shapes(tile, c):
+            made = _with_slots(replace(tile, row=row, wide=wide, width=width), c, tiling, target)
+            if made is not None:
+                yield estimate_of(made, share, c, tiling, target, at), made
+
+
+def _shapes(tile: Im2col, c: Contraction) -> Iterator[tuple[int, int]]:
+    """How blocks may lie: one below the other, side by side where tiles are fewer then, or of whole rows."""
+    window = c.lhs.unfolded
+    blocks, (*_, columns) = tile.tile_m // 64, window.taps
+    low, high = (Patch(window, blocks, wide, columns, ROW, BLOCK).tiles[1:] for wide in (1, 2))
+    yield 1, BLOCK
+    if blocks > 1 and product(high) < product(low):
+        yield 2, BLOCK
+    yield from ((1, width) for width in WIDTHS if width // 2 < window.counts[-1] + (columns - 1) * window.dilations[-1] <= width)
+
+
+def _with_slots(s: Im2col, c: Contraction, tiling: Tiling, target: Target) -> Im2col | None:
+    """``s`` with patches for all columns of taps, or, where these are too large, for one, and with the weights kept where a tile has one patch or there is
+    room for three; None if it is not for this convolution."""
+    steps, (*_, rows, columns) = tiling.k_steps(s.row // _size(c)), c.lhs.unfolded.taps
+    for span in dict.fromkeys((columns, 1)):
+        made = fit(replace(s, span=span), c, target)
+        kept = fit(replace(s, span=span, kept=steps), c, target) if tiling.n.size <= s.tile_n else None
+        made = kept if kept is not None and (kept.stages > 2 or steps == rows * span) else made
+        if made is not None and takes(made, c, tiling):
+            return made
+    return None
+
+
+def _size(c: Contraction) -> int:
+    return bit_width(c.lhs.element) // 8
+
+
+def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
+    """``s`` with as many slots as shared memory holds, of patches at least two, and first of weights; None if there are too few."""
+    s = replace(s, patch=patch_of(s, c.lhs.unfolded).pixels, stages=2, weights=0 if s.kept else _LEAST_WEIGHTS)
+    free, each = shared_of_block(s, target) - s.shared().total, ceil(s.tile_n * s.row / (8 * ROW)) * 8 * ROW + 16
+    if free < 0:
+        return None
+    weights = min(free // each, _MOST_WEIGHTS - s.weights) if s.weights else 0
+    patches = min((free - weights * each) // (s.patch * s.row + 16), _MOST_PATCHES - s.stages)
+    return replace(s, stages=s.stages + patches, weights=s.weights + weights)
+
+
+def estimate_of(s: Im2col, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
+    """As that of a tile that brings a tap's part of a patch at each step, of as many rows as all tiles have."""
+    patch = patch_of(s, c.lhs.unfolded)
+    each = replace(s, patch=0, span=0, weights=0, lhs_rows=ceil(s.patch / patch.taps), stages=s.weights or s.stages * patch.taps)
+    share *= _WHOLE_ROWS if patch.whole_rows else 1
+    if not s.kept:
+        share = min(share, s.tile_m * s.tile_n * 4 / 128 * s.row / ROW / _LEAST_TAP)
+    time = estimate(each, share, c, replace(tiling, m=replace(tiling.m, size=product(patch.tiles) * s.tile_m)), target, at)
+    return _LEFT * time + (1 - _LEFT) * LAUNCH
