@@ -6,11 +6,12 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import scans
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel
+from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import Int, ceildiv, hint
@@ -67,6 +68,7 @@ _MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
 # Bytes whose neighbours in a row lie apart, which caches keep: a softmax along the first dimension that is given back transposed took an H100 2.6 us by two
 # kernels and 1.4 so of 47x44 in bf16, 3.0 and 1.6 of 128x64, 3.5 and 3.3 of 256x256.
 _APART = 1 << 18
+_TURNED = 1 << 22  # bytes of what is given back in another order, whose sectors caches gather
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -147,10 +149,19 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
+    """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
+    c = parse(kernel, target)
+    return None if c is not None and written_apart(c) and not takes_unmeasured(kernel.operation) else c
+
+
+def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
     if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c) and not _is_small(c):
         return None
+    if c is None or len(c.sizes) - 1 in c.rows:
+        c = read_rows(kernel, target, parse_turning)
+        c = c if c is not None and _is_turned(c) else None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
     if c.scans and _scanned(c, target) is None:
@@ -167,6 +178,18 @@ def _has_whole_rows(c: RowKernel) -> bool:
 def _is_small(c: RowKernel) -> bool:
     """Whether what rows read apart lies in caches: one more kernel, which turns it, would take a launch."""
     return max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _APART
+
+
+def written_apart(c: RowKernel) -> list[Access]:
+    """What is written of which a row's points lie apart."""
+    return [d.access for d in c.destinations if c.wide(d.access) and d.access.strides[-1] != 1]
+
+
+def _is_turned(c: RowKernel) -> bool:
+    """Whether rows are gone over as they lie, and only what is given back lies apart, which caches gather."""
+    written = [row_bytes(c, a) for a in written_apart(c)]
+    read = [row_bytes(c, a) for s in c.steps for a in s.extras if c.wide(a) and a.strides[-1] not in (0, 1)]
+    return max(written, default=0) <= _TURNED and max(read, default=0) <= _APART
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:

@@ -6,6 +6,7 @@ operations as the result has them, what they exchange lies in one order, and onl
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.generics import PARALLEL, dims, inputs, is_elementwise, is_generic, kinds, maps
+from inferno.passes.programs import takes_unmeasured
 from inferno.passes.reorderings import Reordering, reorder
 from inferno.schedule.accesses import filled
 
@@ -17,9 +18,19 @@ def turn_results(kernel: func.FuncOp) -> None:
     last = owner(returned[0]) if returned else None
     if last is None or not is_elementwise(last) or filled(returned[0]) is not None:
         return
+    if takes_unmeasured(kernel.operation) and any(_reads_along(o) for o in operations):
+        return  # ``rows`` goes over these as they lie, and writes them apart
     plan = _plan(last, returned)
     if plan is not None and plan.order:
         reorder(operations, plan)
+
+
+def _reads_along(op: ir.Operation) -> bool:
+    """Whether it reduces rows whose neighbours in memory are theirs."""
+    if not is_generic(op) or all(k == PARALLEL for k in kinds(op)):
+        return False
+    full = [dims(m) for m in maps(op)[:len(inputs(op))] if m.is_permutation]
+    return bool(full) and all(kinds(op)[read[-1]] != PARALLEL for read in full)
 
 
 def _plan(last: ir.Operation, returned: list[ir.Value]) -> Reordering | None:
