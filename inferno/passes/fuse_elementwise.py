@@ -15,6 +15,7 @@ from inferno.passes.generics import (
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
+from inferno.passes.programs import root_of, takes_unmeasured
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, is_update
@@ -27,6 +28,7 @@ CHEAP = {
 }
 _MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
 _MANY = 8  # elements that would compute something costly of one anew, each
+_SMALLER = 8  # times, of what is computed for rows beside what is for points
 _MOST_INPUTS = 24  # tensors that one kernel reads: each takes registers for its address
 
 
@@ -39,17 +41,20 @@ def fuse_elementwise(module: ir.Module) -> None:
 
     Where slices are to be written by themselves, what changes an argument in places is not done again by who reads it."""
     marked, writes = CONVOLUTIONS in module.operation.attributes, WRITES in module.operation.attributes
+    again = takes_unmeasured(module.operation)
     patterns = rewrite.RewritePatternSet(module.context)
-    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op, rewriter, marked, writes))
+    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op, rewriter, marked, writes, again))
     rewrite_greedily(module, patterns)
 
 
-def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
+def _fuse(op, rewriter, marked: bool, writes: bool, again: bool) -> bool:
     consumer = op.operation
     reads = None  # whether the consumer takes any producer, which is asked where there is one
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
-        if not is_generic(producer) or not _pays(producer, value) or not is_elementwise(producer) or not knows_sizes(producer):
+        if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
+            continue
+        if not _pays(producer, value) and not (again and _turns(consumer, number) and is_made_of_less(producer)):
             continue
         if reads is None:
             reads = knows_sizes(consumer) and not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer))
@@ -151,6 +156,41 @@ def _pays(producer: ir.Operation, value: ir.Value) -> bool:
     if len(producer.results) == 1 and only_user(value) is not None:
         return True
     return len(producer.results) == 1 and is_cheap(producer)
+
+
+def _turns(consumer: ir.Operation, number: int) -> bool:
+    """Whether a map reads an input in another order than it writes: it is no part of a kernel that has the input's rows."""
+    read, written = maps(consumer)[number], maps(consumer)[-1]
+    return is_elementwise(consumer) and read.is_permutation and read != written
+
+
+def is_made_of_less(producer: ir.Operation) -> bool:
+    """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
+    exponentials of a softmax."""
+    made = _bytes(producer.results[0])
+    found = _sources(producer, made)
+    totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * _bytes(v) <= made]
+    return found is not None and bool(totals) and sum(map(_bytes, found)) <= made
+
+
+def _sources(producer: ir.Operation, made: int) -> set[ir.Value] | None:
+    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes; None where it reads
+    anything else that was computed of points, or for columns."""
+    if walk(producer, "tensor.extract"):
+        return None
+    found: set[ir.Value] = set()
+    last = list(maps(producer)[-1].results)[-1:]
+    for value, map_ in zip(inputs(producer), maps(producer)):
+        maker = owner(value)
+        if _SMALLER * _bytes(value) <= made:
+            if is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
+                return None  # the kernel that has totals of columns writes any order
+            continue
+        read = {value} if maker is None else _sources(maker, made) if is_elementwise(maker) and len(maker.results) == 1 else None
+        if read is None:
+            return None
+        found |= read
+    return found
 
 
 def is_cheap(producer: ir.Operation) -> bool:
