@@ -4,7 +4,7 @@ A producer goes into its reader when the reader is its only one, or when computi
 its body is a few cheap operations and it reads no more bytes than it writes (a cast, a scale, a broadcast).
 """
 
-from inferno.mlir import ir, owner, rewrite, walk
+from inferno.mlir import ir, owner, rewrite, users, walk
 from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused,
 )
@@ -54,7 +54,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool, again: bool) -> bool:
         producer = owner(value)
         if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
             continue
-        if not _pays(producer, value) and not (again and _turns(consumer, number) and is_made_of_less(producer)):
+        if not _pays(producer, value) and not (again and _turns(consumer, number) and is_made_of_less(producer, consumer)):
             continue
         if reads is None:
             reads = knows_sizes(consumer) and not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer))
@@ -164,13 +164,23 @@ def _turns(consumer: ir.Operation, number: int) -> bool:
     return is_elementwise(consumer) and read.is_permutation and read != written
 
 
-def is_made_of_less(producer: ir.Operation) -> bool:
+def is_made_of_less(producer: ir.Operation, reader: ir.Operation) -> bool:
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
-    exponentials of a softmax."""
+    exponentials of a softmax.  All that reads it but ``reader`` are totals of rows, beside which it need not be in memory."""
+    if any(user != reader and not _totals_rows(user, producer.results[0]) for user in users(producer.results[0])):
+        return False
     made = _bytes(producer.results[0])
     found = _sources(producer, made)
     totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * _bytes(v) <= made]
     return found is not None and bool(totals) and sum(map(_bytes, found)) <= made
+
+
+def _totals_rows(user: ir.Operation, value: ir.Value) -> bool:
+    """Whether it reduces the last dimension of what it reads."""
+    if not is_generic(user):
+        return False
+    read = [dims(m) for v, m in zip(inputs(user), maps(user)) if v == value]
+    return bool(read) and all(d and kinds(user)[d[-1]] == REDUCTION for d in read)
 
 
 def _sources(producer: ir.Operation, made: int) -> set[ir.Value] | None:
