@@ -53,6 +53,7 @@ _PASSES = {
     "split-contractions": "inferno.passes.split_contractions:split_contractions",
     "join-contractions": "inferno.passes.join_contractions:join_contractions",
     "widen-arithmetic": "inferno.passes.widen_arithmetic:widen_arithmetic",
+    "widen-vectors": "inferno.passes.widen_vectors:widen_vectors",
     "narrow-intermediates": "inferno.passes.narrow_intermediates:narrow_intermediates",
     "sink-transposes": "inferno.passes.sink_transposes:sink_transposes",
     "draw-numbers": "inferno.passes.draw_numbers:draw_numbers",
