@@ -164,28 +164,29 @@ def _turns(consumer: ir.Operation, number: int) -> bool:
     return is_elementwise(consumer) and read.is_permutation and read != written
 
 
-def is_made_of_less(producer: ir.Operation, reader: ir.Operation) -> bool:
+def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool = False) -> bool:
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
-    exponentials of a softmax.  All that reads it but ``reader`` are totals of rows, beside which it need not be in memory."""
-    if any(user != reader and not _totals_rows(user, producer.results[0]) for user in users(producer.results[0])):
+    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order.  All that reads it but ``reader`` are such totals, beside
+    which it need not be in memory."""
+    if any(user != reader and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
     made = _bytes(producer.results[0])
-    found = _sources(producer, made)
+    found = _sources(producer, made, columns)
     totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * _bytes(v) <= made]
     return found is not None and bool(totals) and sum(map(_bytes, found)) <= made
 
 
-def _totals_rows(user: ir.Operation, value: ir.Value) -> bool:
-    """Whether it reduces the last dimension of what it reads."""
+def _is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
+    """Whether it reduces the last dimension of what it reads, or with ``columns`` any one."""
     if not is_generic(user):
         return False
     read = [dims(m) for v, m in zip(inputs(user), maps(user)) if v == value]
-    return bool(read) and all(d and kinds(user)[d[-1]] == REDUCTION for d in read)
+    return bool(read) and all(d and any(kinds(user)[x] == REDUCTION for x in (d if columns else d[-1:])) for d in read)
 
 
-def _sources(producer: ir.Operation, made: int) -> set[ir.Value] | None:
+def _sources(producer: ir.Operation, made: int, columns: bool) -> set[ir.Value] | None:
     """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes; None where it reads
-    anything else that was computed of points, or for columns."""
+    anything else that was computed of points, or without ``columns`` for these."""
     if walk(producer, "tensor.extract"):
         return None
     found: set[ir.Value] = set()
@@ -193,10 +194,10 @@ def _sources(producer: ir.Operation, made: int) -> set[ir.Value] | None:
     for value, map_ in zip(inputs(producer), maps(producer)):
         maker = owner(value)
         if _SMALLER * _bytes(value) <= made:
-            if is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
-                return None  # the kernel that has totals of columns writes any order
+            if not columns and is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
+                return None
             continue
-        read = {value} if maker is None else _sources(maker, made) if is_elementwise(maker) and len(maker.results) == 1 else None
+        read = {value} if maker is None else _sources(maker, made, columns) if is_elementwise(maker) and len(maker.results) == 1 else None
         if read is None:
             return None
         found |= read

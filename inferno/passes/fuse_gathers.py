@@ -151,7 +151,7 @@ def _is_made_again(producer: ir.Operation) -> bool:
         return False
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
     number, own = product(hint(s) for s in loop_sizes(place)), product(hint(s) for s in shape(result))
-    return simple and number <= 2 * own and is_made_of_less(producer, picks[0])
+    return simple and number <= 2 * own and is_made_of_less(producer, picks[0], columns=True)
 
 
 Place = tuple[int | None, int, int]
