@@ -15,7 +15,7 @@ from inferno.passes.generics import (
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
-from inferno.passes.programs import root_of, takes_unmeasured
+from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, is_update
@@ -41,20 +41,19 @@ def fuse_elementwise(module: ir.Module) -> None:
 
     Where slices are to be written by themselves, what changes an argument in places is not done again by who reads it."""
     marked, writes = CONVOLUTIONS in module.operation.attributes, WRITES in module.operation.attributes
-    again = takes_unmeasured(module.operation)
     patterns = rewrite.RewritePatternSet(module.context)
-    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op, rewriter, marked, writes, again))
+    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op, rewriter, marked, writes))
     rewrite_greedily(module, patterns)
 
 
-def _fuse(op, rewriter, marked: bool, writes: bool, again: bool) -> bool:
+def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
     consumer = op.operation
     reads = None  # whether the consumer takes any producer, which is asked where there is one
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
         if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
             continue
-        if not _pays(producer, value) and not (again and _turns(consumer, number) and is_made_of_less(producer, consumer)):
+        if not _pays(producer, value) and not (_turns(consumer, number) and is_made_of_less(producer, consumer)):
             continue
         if reads is None:
             reads = knows_sizes(consumer) and not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer))

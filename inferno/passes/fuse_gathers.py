@@ -12,7 +12,6 @@ from inferno.passes.generics import (
 )
 from inferno.passes.fuse_elementwise import is_made_of_less
 from inferno.passes.picks import product_of
-from inferno.passes.programs import takes_unmeasured
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
@@ -29,12 +28,11 @@ def fuse_gathers(module: ir.Module) -> None:
             _read_whole(pick)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _drop_unread(op)
-    again = takes_unmeasured(module.operation)
     for producer in reversed(walk(module.operation, "linalg.generic")):
         if not is_elementwise(producer) or len(producer.results) != 1 or not knows_sizes(producer) or product_of(producer) is not None:
             continue
         picked = _is_picked(producer)
-        if picked or (again and _is_made_again(producer)):
+        if picked or _is_made_again(producer):
             for pick in [u for u in users(producer.results[0]) if u.name == "tensor.extract"]:
                 with ir.InsertionPoint(pick), pick.location:
                     pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))

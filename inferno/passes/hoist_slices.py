@@ -11,7 +11,7 @@ from inferno.passes.expand_pieces import kept_dimensions
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.picks import are_chunks, product_of
-from inferno.passes.programs import root_of, takes_unmeasured
+from inferno.passes.programs import root_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _PART = 4  # of what is made not more than all but one such part is made again
@@ -22,7 +22,7 @@ _Part = tuple[int, int, int]  # where it begins, how many there are, and how far
 def hoist_slices(module: ir.Module) -> None:
     """Rewrite every operation that only slices read, which together have no more elements than it makes.  What ends a contraction stays: there it
     is computed before its result is in memory."""
-    changed, again = False, takes_unmeasured(module.operation)
+    changed = False
     pending = walk(module.operation, "linalg.generic")
     while pending:  # the last one first: what it reads is sliced by then
         producer = pending.pop()
@@ -30,7 +30,7 @@ def hoist_slices(module: ir.Module) -> None:
         drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
         if not is_elementwise(producer) or len(producer.results) != 1:
             continue
-        if cuts := _cuts(producer, drops) or (_part_made_again(producer) if again else []):
+        if cuts := _cuts(producer, drops) or _part_made_again(producer):
             pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
     if changed:

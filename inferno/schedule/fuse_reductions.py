@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -321,8 +321,7 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in program.meeting_at(v)}
-    if takes_unmeasured(program.main.operation):
-        candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
+    candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]
