@@ -40,7 +40,8 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
     their names, ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows
-    by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions."""
+    by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions; ``apart``: the patterns of kernels that write rows
+    apart."""
 
     module: ir.Module
     main: func.FuncOp
@@ -52,6 +53,7 @@ class _Program:
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
     permuting: dict[str, bool] = field(default_factory=dict)
+    apart: set[Hashable] = field(default_factory=set)
 
     def number(self) -> None:
         self.places = places_in(self.main)
@@ -102,8 +104,14 @@ class _Program:
                     self.few[key] = form.estimate(s, c, self.target)
                 form = rows
             self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
+            if form is rows and rows.written_apart(c):
+                self.apart.add(key)
             kernel.operation.erase()
         return self.estimates[key]
+
+    def is_apart(self, edges: Edges) -> bool:
+        """Whether such a kernel, which was estimated, goes over rows as they lie and writes them apart."""
+        return pattern(edges) in self.apart
 
     def is_scan(self, edges: Edges) -> bool:
         """Whether calls are one scan, and maps that fuse-scans can put beside it."""
@@ -292,7 +300,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
             continue
         edges = program.edges(trial)
         weighed = program.kind(candidate) == "scan" or _gives(candidate, calls)
-        if edges is None or program.estimate(edges) is None or (weighed and not _takes(program, found, edges, candidate)):
+        if edges is None or program.estimate(edges) is None or ((weighed or program.is_apart(edges)) and not _takes(program, found, edges, candidate)):
             refused.add(candidate)
         elif "reduction" not in kinds and kinds.count("scan") < 2 and program.is_scan(edges):
             calls = trial
@@ -310,7 +318,8 @@ def _gives(call: ir.Operation, calls: list[ir.Operation]) -> bool:
 
 
 def _takes(program: _Program, found: Edges | None, joined: Edges, call: ir.Operation) -> bool:
-    """Whether a group takes no longer with a scan, for which threads have to hold the rows, or with what goes over other tensors' rows, than beside it."""
+    """Whether a group takes no longer with a scan, for which threads have to hold the rows, with what goes over other tensors' rows, or with what turns points,
+    than beside it."""
     return found is None or program.estimate(joined) <= program.estimate(found) + alone(program.kernels[callee(call)], program.target)
 
 

@@ -68,7 +68,11 @@ _MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
 # Bytes whose neighbours in a row lie apart, which caches keep: a softmax along the first dimension that is given back transposed took an H100 2.6 us by two
 # kernels and 1.4 so of 47x44 in bf16, 3.0 and 1.6 of 128x64, 3.5 and 3.3 of 256x256.
 _APART = 1 << 18
-_TURNED = 1 << 22  # bytes of what is given back in another order, whose sectors caches gather
+# What is given back in another order, whose sectors caches gather: bytes, points that were timed (on an H100 two norms and a choice of 33x49 in bf16 took
+# 3.9 us by two kernels, 2.0 so), threads of a multiprocessor, so that a warp has several rows, and microseconds of a sector that is written in part: of the
+# L2 cache, and of a multiprocessor (673x1984 in bf16 took 28.9 us, 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
+_TURNED, _TURNED_POINTS, _ENOUGH_TURNED = 1 << 22, 1 << 13, 16
+_PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -151,7 +155,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
     c = parse(kernel, target)
-    return None if c is not None and written_apart(c) and not takes_unmeasured(kernel.operation) else c
+    if c is None or not written_apart(c) or takes_unmeasured(kernel.operation):
+        return c
+    return c if c.count * c.width <= _TURNED_POINTS else None
 
 
 def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -269,7 +275,9 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     most = _PORTABLE if target.capability >= 90 else 1
     points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, _HELD // held))
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
-    across = max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(vectors)))
+    apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
+    points = min(_POINTS, _HELD // held) if apart else points
+    across = max(_power(ceil(c.width / points)), min(apart or _NEIGHBOURS, _power(vectors)))
     cluster = 1
     if ragged and across > _RAGGED_THREADS and c.width <= _RAGGED_HELD * _RAGGED_THREADS:
         across = _RAGGED_THREADS
@@ -280,7 +288,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         if cluster > most or held * points > _HELD:
             across, cluster = _THREADS, min(most, _power(ceil(c.width / (min(points, _HELD_BY_MANY // held) * _THREADS))))
     # With few rows more threads have a part each, so that all multiprocessors have work.
-    while c.count * across * cluster < _ENOUGH * target.multiprocessors and across < min(_THREADS, vectors):
+    while c.count * across * cluster < (_ENOUGH_TURNED if apart else _ENOUGH) * target.multiprocessors and across < min(_THREADS, vectors):
         across *= 2
     while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 256:
         cluster *= 2
@@ -471,7 +479,13 @@ def _computes_again(s: Rows) -> bool:
 def estimate(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic, whichever is longer."""
     c = c.in_example()
-    return max(_moving(s, c, target), arithmetic(c, _computes_again(s), s.vector, target))
+    return max(_moving(s, c, target), arithmetic(c, _computes_again(s), s.vector, target)) + _gathering(s, c, target)
+
+
+def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
+    """Microseconds until caches have put together what is written apart: a warp that has several rows writes their neighbours together."""
+    parts = sum(c.count * c.width / max(1, min(32 // s.across, _SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
+    return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
 
 
 def _moving(s: Rows, c: RowKernel, target: Target) -> float:

@@ -4,11 +4,15 @@ A softmax along the first dimension that is given back transposed reads rows sid
 operations as the result has them, what they exchange lies in one order, and only what is read is in another, as ``columns`` takes it.
 """
 
+from math import prod
+
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.generics import PARALLEL, dims, inputs, is_elementwise, is_generic, kinds, maps
 from inferno.passes.programs import takes_unmeasured
 from inferno.passes.reorderings import Reordering, reorder
-from inferno.schedule.accesses import filled
+from inferno.schedule.accesses import filled, loop_sizes
+
+_SHORT = 1024  # points of a row, of which several are a warp's
 
 
 def turn_results(kernel: func.FuncOp) -> None:
@@ -26,11 +30,14 @@ def turn_results(kernel: func.FuncOp) -> None:
 
 
 def _reads_along(op: ir.Operation) -> bool:
-    """Whether it reduces rows whose neighbours in memory are theirs."""
+    """Whether it reduces rows, which are not long, whose neighbours in memory are theirs."""
     if not is_generic(op) or all(k == PARALLEL for k in kinds(op)):
         return False
     full = [dims(m) for m in maps(op)[:len(inputs(op))] if m.is_permutation]
-    return bool(full) and all(kinds(op)[read[-1]] != PARALLEL for read in full)
+    sizes = loop_sizes(op)
+    if not full or any(not isinstance(n, int) for n in sizes) or prod(n for n, k in zip(sizes, kinds(op)) if k != PARALLEL) > _SHORT:
+        return False
+    return all(kinds(op)[read[-1]] != PARALLEL for read in full)
 
 
 def _plan(last: ir.Operation, returned: list[ir.Value]) -> Reordering | None:
