@@ -18,7 +18,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
-from inferno.schedule.row_work import instructions
+from inferno.schedule.row_work import arithmetic, instructions
 from inferno.schedule.rows import estimated, read_rows, row_bytes
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.target import Target
@@ -60,6 +60,7 @@ _MANY, _SHORT = 128, 1024
 # And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
 _GROUPED_LEAST = 1 << 20
 _IN_CACHE = 50  # megabytes, up to which kernels were timed by which column_time was made
+_ISSUED = 2  # cycles an instruction of a multiprocessor's only block, whose warps wait for each other
 _FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
 
 
@@ -289,6 +290,11 @@ def _keeping(s: Columns, c: RowKernel, most: int) -> Columns:
     """The same with as many turns in shared memory as have room."""
     each = s.kept_bytes(c)
     return replace(s, kept=min(s.rounds(c), most // each) if each else 0)
+
+
+def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
+    """Microseconds of the instructions of points, which every phase computes anew, where blocks may be fewer than multiprocessors."""
+    return arithmetic(c, True, s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
 
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:

@@ -8,10 +8,11 @@ H200 a softmax of 16384x8192 in bf16 took 150 us instead of 625, a LayerNorm of 
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -103,11 +104,18 @@ class _Program:
                 if len(s.stages(c)) == 2 or c.count == 1:  # of several rows, sums and those of squared distances are one kernel later (merge-variances)
                     self.few[key] = form.estimate(s, c, self.target)
                 form = rows
-            self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
+            self.estimates[key] = self._time(form, c) if form is not None else None
             if form is rows and rows.written_apart(c):
                 self.apart.add(key)
             kernel.operation.erase()
         return self.estimates[key]
+
+    def _time(self, form: ModuleType, c: object) -> float:
+        """Microseconds of a kernel that a generator's module reads as ``c``."""
+        s = form.pick(c, self.target)
+        found = form.estimate(s, c, self.target)
+        few = form is columns and takes_unmeasured(self.main.operation)
+        return max(found, columns.arithmetic_of_blocks(s, c, self.target)) if few else found
 
     def is_apart(self, edges: Edges) -> bool:
         """Whether such a kernel, which was estimated, goes over rows as they lie and writes them apart."""

@@ -5,6 +5,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.log_sums import in_pairs
@@ -16,6 +17,7 @@ _SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code say
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
 _WALKS = 512  # threads of a block that walks
+_ENOUGH = 64  # threads of a multiprocessor, below which rows that are one tile are several threads' more
 _FEW = 4  # tiles that a block walks before many blocks look back: 1024x1024 along the first dimension took 3.5 us, and 4.8 looking back
 # Bytes of neighbours that the threads across a row read at once: whole lines of the cache, two where there are many rows, half of one where there are few.
 _LINE = 128
@@ -122,12 +124,30 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None else None
+    if c is None:
+        return None
+    s = pick(c, target)
+    return _spread(s, c, target) if takes_unmeasured(kernel.operation) else s
 
 
 def pick(c: ScanKernel, target: Target) -> Scans:
     """The schedule that the rows' length and their number ask for."""
     return _along(c, target) if c.along else _across(c, target)
+
+
+def _spread(s: Scans, c: ScanKernel, target: Target) -> Scans:
+    """The same where few rows are one tile each: more threads have a row, with fewer of its vectors each, and fewer rows are a block's."""
+    if not c.along or s.tiles(c) > 1 or s.group:
+        return s
+    lanes = s.lanes
+    while s.items > 1 and lanes < _WALKS // 2 and c.outer * lanes < _ENOUGH * target.multiprocessors:
+        lanes *= 2
+        s = replace(s, lanes=lanes, items=ceil(max(1, c.length // s.vector) / lanes))
+    threads = s.threads
+    while threads > max(_WARP, lanes) and ceil(c.outer * lanes / threads) < target.multiprocessors:
+        threads //= 2
+    found = replace(s, threads=max(threads, lanes))
+    return found if found.fits(c) else replace(found, packed=False)
 
 
 def _vector(c: ScanKernel) -> int:
