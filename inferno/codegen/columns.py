@@ -118,9 +118,19 @@ class _Columns(ColumnTotals, Emitter):
         return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector)
 
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
-        return self.again(reducing, running, stored)
+        if not self.s.held:
+            return self.again(reducing, running, stored)
+        values, chunks = None, range(self.s.unroll)
+        self.place_turn(0, 0, 1)
+        for u in chunks:
+            for source in self.reads:
+                self.read(source, u)
+        for u in chunks:
+            values = self.terms(reducing, running, u, values)
+            self.write(stored, u)
+        return [self.total(k, value) for (_, k), value in zip(running, values or [])]
 
-    def place_turn(self, turn: ir.Value, begin: int, end: int) -> None:
+    def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         ints, s = self.ints, self.s
         if s.run == 1:
             super().place_turn(turn, begin, end)

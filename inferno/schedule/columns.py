@@ -60,6 +60,7 @@ _MANY, _SHORT = 128, 1024
 # And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
 _GROUPED_LEAST = 1 << 20
 _IN_CACHE = 50  # megabytes, up to which kernels were timed by which column_time was made
+_REGISTERS = 96  # of a thread, for its points and one more of each
 _ISSUED = 2  # cycles an instruction of a multiprocessor's only block, whose warps wait for each other
 _FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
 
@@ -68,7 +69,8 @@ _FEW = 1 << 20  # points that may be read one by one, where rows side by side ar
 class Columns:
     """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
     other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
-    neighbours in their row, which a thread writes together where rows are written one behind the other."""
+    neighbours in their row, which a thread writes together where rows are written one behind the other.  ``held``: there is one turn, and what is read and
+    computed of its points stays in registers until the rows' reductions are known."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
@@ -81,6 +83,7 @@ class Columns:
     unroll: int = 4
     kept: int = 0
     run: int = 1
+    held: bool = False
 
     @property
     def along(self) -> int:
@@ -108,7 +111,7 @@ class Columns:
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
-        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0
+        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 
@@ -131,7 +134,16 @@ def _kept_point(c: RowKernel, vector: int) -> int:
 def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
     """A schedule if ``kernel`` is several operations on such rows of which one reduces them."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None and len(c.steps) > 1 else None
+    if c is None or len(c.steps) < 2:
+        return None
+    s = pick(c, target)
+    return _holding(s, c) if takes_unmeasured(kernel.operation) else s
+
+
+def _holding(s: Columns, c: RowKernel) -> Columns:
+    """The same in registers, if a thread's points are of one turn and few enough: nothing is computed anew, or goes through shared memory."""
+    bits = s.unroll * s.vector * (max(32, c.held_bits()) + 32)
+    return replace(s, held=True, kept=0) if s.rounds(c) == 1 and bits <= _REGISTERS * 32 and c.together == 1 else s
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
