@@ -79,7 +79,7 @@ SCHEDULES = {
     "runs": {"unroll": 4, "run": 2, "kept": 1},
     "a warp side by side": {"threads": 256, "across": 32, "cluster": 1, "unroll": 3, "kept": 1, "run": 1},
     "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1, "run": 1},
-    "held": {"held": True, "kept": 0, "run": 1},
+    "held": {"held": True, "kept": 0, "run": 1, "reciprocals": True, "approximate": True},
 }
 
 

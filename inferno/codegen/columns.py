@@ -19,6 +19,8 @@ from inferno.codegen.joining import convert
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.row_divisions import multiply_by_reciprocals
+from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_values import unused
 from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
@@ -40,6 +42,10 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     if not s.fits(c) or c.run_sizes[-1] % s.run:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
+        if s.reciprocals:
+            multiply_by_reciprocals(step, c)
+        if s.approximate:
+            approximate_exponentials(step, c)
         recognise_maximum(step.generic)
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})

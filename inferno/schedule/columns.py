@@ -70,7 +70,8 @@ class Columns:
     """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
     other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
     neighbours in their row, which a thread writes together where rows are written one behind the other.  ``held``: there is one turn, and what is read and
-    computed of its points stays in registers until the rows' reductions are known."""
+    computed of its points stays in registers until the rows' reductions are known.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
+    ``codegen/row_exponentials.py``."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
@@ -84,6 +85,8 @@ class Columns:
     kept: int = 0
     run: int = 1
     held: bool = False
+    reciprocals: bool = False
+    approximate: bool = False
 
     @property
     def along(self) -> int:
@@ -141,7 +144,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
 
 
 def _holding(s: Columns, c: RowKernel) -> Columns:
-    """The same in registers, if a thread's points are of one turn and few enough: nothing is computed anew, or goes through shared memory."""
+    """The same with less arithmetic, and in registers, if a thread's points are of one turn and few enough: nothing is computed anew, or goes through
+    shared memory."""
+    s = replace(s, reciprocals=True, approximate=True)
     bits = s.unroll * s.vector * (max(32, c.held_bits()) + 32)
     return replace(s, held=True, kept=0) if s.rounds(c) == 1 and bits <= _REGISTERS * 32 and c.together == 1 else s
 
