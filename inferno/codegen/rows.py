@@ -36,14 +36,14 @@ from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_steps import RowStep
-from inferno.schedule.rows import Rows, can_be_ragged, can_persist, parse, turning_phases
+from inferno.schedule.rows import Rows, can_be_ragged, can_persist, read, turning_phases
 from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 
 
 def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that goes over rows, and make ``kernel`` its launcher."""
-    c, s, name = parse(kernel, target), schedule, kernel.name.value
+    c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} does not go over rows")
     _check(name, s, c)

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -114,8 +114,7 @@ class _Program:
         """Microseconds of a kernel that a generator's module reads as ``c``."""
         s = form.pick(c, self.target)
         found = form.estimate(s, c, self.target)
-        few = form is columns and takes_unmeasured(self.main.operation)
-        return max(found, columns.arithmetic_of_blocks(s, c, self.target)) if few else found
+        return max(found, columns.arithmetic_of_blocks(s, c, self.target)) if form is columns else found
 
     def is_apart(self, edges: Edges) -> bool:
         """Whether such a kernel, which was estimated, goes over rows as they lie and writes them apart."""

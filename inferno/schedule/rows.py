@@ -6,7 +6,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import scans
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
@@ -68,9 +67,10 @@ _MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
 # Bytes whose neighbours in a row lie apart, which caches keep: a softmax along the first dimension that is given back transposed took an H100 2.6 us by two
 # kernels and 1.4 so of 47x44 in bf16, 3.0 and 1.6 of 128x64, 3.5 and 3.3 of 256x256.
 _APART = 1 << 18
-# What is given back in another order, whose sectors caches gather: bytes, points that were timed (on an H100 two norms and a choice of 33x49 in bf16 took
-# 3.9 us by two kernels, 2.0 so), threads of a multiprocessor, so that a warp has several rows, and microseconds of a sector that is written in part: of the
-# L2 cache, and of a multiprocessor (673x1984 in bf16 took 28.9 us, 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
+# What is given back in another order, whose sectors caches gather: bytes, points up to which rows have threads as others do (on an H100 two norms and a choice
+# of 33x49 in bf16 took 3.9 us by two kernels, 2.0 so), threads of a multiprocessor beyond, so that a warp has several rows (256x256 4.4 and 3.2, 1000x128 4.7
+# and 2.8), and microseconds of a sector that is written in part: of the L2 cache, and of a multiprocessor (by a row a warp 673x1984 in bf16 took 28.9 us,
+# 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
 _TURNED, _TURNED_POINTS, _ENOUGH_TURNED = 1 << 22, 1 << 13, 16
 _PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
@@ -153,14 +153,6 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
-    """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
-    c = parse(kernel, target)
-    if c is None or not written_apart(c) or takes_unmeasured(kernel.operation):
-        return c
-    return c if c.count * c.width <= _TURNED_POINTS else None
-
-
-def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
     if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c) and not _is_small(c):

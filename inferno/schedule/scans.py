@@ -5,7 +5,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.log_sums import in_pairs
@@ -17,7 +16,9 @@ _SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code say
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
 _WALKS = 512  # threads of a block that walks
-_ENOUGH = 64  # threads of a multiprocessor, below which rows that are one tile are several threads' more
+# Threads of a multiprocessor, below which more have a row that is one tile: on an H100 4x957 in float32 took 2.8 us and takes 2.4, 20x2000 in bf16
+# with an addition 3.6 and 2.4, 60x500 in float32 with a gelu 2.9 and 2.3.
+_ENOUGH = 64
 _FEW = 4  # tiles that a block walks before many blocks look back: 1024x1024 along the first dimension took 3.5 us, and 4.8 looking back
 # Bytes of neighbours that the threads across a row read at once: whole lines of the cache, two where there are many rows, half of one where there are few.
 _LINE = 128
@@ -124,10 +125,7 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
-    if c is None:
-        return None
-    s = pick(c, target)
-    return _spread(s, c, target) if takes_unmeasured(kernel.operation) else s
+    return _spread(pick(c, target), c, target) if c is not None else None
 
 
 def pick(c: ScanKernel, target: Target) -> Scans:

@@ -26,8 +26,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("shape", [(4, 48), (3, 534), (2, 1856)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
-def test_results_are_right(name, shape, dtype, monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_results_are_right(name, shape, dtype):
     torch.manual_seed(0)
     program, launches = PROGRAMS[name]
     tensors = tuple(torch.randn(shape).to(dtype) for _ in range(2))

@@ -11,7 +11,7 @@
 // CHECK-COUNT-3: arith.addf
 // CHECK: arith.subf
 // CHECK-NOT: linalg.generic
-module attributes {inferno.unmeasured} {
+module {
   func.func @main(%x: tensor<3x64xbf16>) -> tensor<3x64xf32> {
     %zero = arith.constant 0.0 : f32
     %e = tensor.empty() : tensor<64xf32>
@@ -42,7 +42,7 @@ module attributes {inferno.unmeasured} {
 // Sums that are returned, and those of rows, stay.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-2: "reduction"
-module attributes {inferno.unmeasured} {
+module {
   func.func @main(%x: tensor<3x4xf32>) -> (tensor<4xf32>, tensor<3x4xf32>) {
     %zero = arith.constant 0.0 : f32
     %e = tensor.empty() : tensor<4xf32>

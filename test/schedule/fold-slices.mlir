@@ -135,7 +135,7 @@ func.func private @scan(%x: tensor<64x50xf32>, %out: tensor<64x50xf32>) -> tenso
 // CHECK-NOT: call @
 // CHECK: func.func private @matmul_1(%[[Y:.*]]: tensor<4x512xbf16>
 // CHECK: tensor.extract_slice %[[Y]][0, 0] [4, 1] [1, 1]
-module attributes {inferno.unmeasured} {
+module {
   func.func @main(%x: tensor<4x1856xbf16>, %z: tensor<4x1856xbf16>, %y: tensor<4x512xbf16>) -> (tensor<1856xf32>, tensor<1856xf32>) {
     %p = tensor.empty() : tensor<4xbf16>
     %c = call @part(%y, %p) : (tensor<4x512xbf16>, tensor<4xbf16>) -> tensor<4xbf16>
