@@ -1,6 +1,7 @@
 """Programs that go over rows whose neighbours in memory are other rows, and their schedules: for the simulator and for a GPU."""
 
 from dataclasses import replace
+from math import ceil
 
 import torch
 
@@ -78,6 +79,7 @@ SCHEDULES = {
     "runs": {"unroll": 4, "run": 2, "kept": 1},
     "a warp side by side": {"threads": 256, "across": 32, "cluster": 1, "unroll": 3, "kept": 1, "run": 1},
     "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1, "run": 1},
+    "held": {"held": True, "kept": 0, "run": 1, "reciprocals": True, "approximate": True},
 }
 
 
@@ -86,6 +88,9 @@ def choose(change: dict):
     def chosen(kernel):
         target = find_target("sm_90a")
         c = columns.parse(kernel, target)
-        return None if c is None or len(c.steps) < 2 else replace(columns.pick(c, target), **change)
+        if c is None or len(c.steps) < 2:
+            return None
+        s = replace(columns.pick(c, target), **change)
+        return replace(s, unroll=ceil(c.width / (s.along * s.cluster))) if s.held else s
 
     return chosen

@@ -19,6 +19,8 @@ from inferno.codegen.joining import convert
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.row_divisions import multiply_by_reciprocals
+from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_values import unused
 from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
@@ -40,6 +42,10 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     if not s.fits(c) or c.run_sizes[-1] % s.run:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
+        if s.reciprocals:
+            multiply_by_reciprocals(step, c)
+        if s.approximate:
+            approximate_exponentials(step, c)
         recognise_maximum(step.generic)
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
@@ -118,9 +124,19 @@ class _Columns(ColumnTotals, Emitter):
         return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector)
 
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
-        return self.again(reducing, running, stored)
+        if not self.s.held:
+            return self.again(reducing, running, stored)
+        values, chunks = None, range(self.s.unroll)
+        self.place_turn(0, 0, 1)
+        for u in chunks:
+            for source in self.reads:
+                self.read(source, u)
+        for u in chunks:
+            values = self.terms(reducing, running, u, values)
+            self.write(stored, u)
+        return [self.total(k, value) for (_, k), value in zip(running, values or [])]
 
-    def place_turn(self, turn: ir.Value, begin: int, end: int) -> None:
+    def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         ints, s = self.ints, self.s
         if s.run == 1:
             super().place_turn(turn, begin, end)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.elements import as_vector, join, load, load_vector, store, store_vector
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access, Joined
@@ -101,6 +101,9 @@ class RowAccesses:
                 buffer = self.buffers[at.argument]
                 if vector == 1:
                     store(self.ints, value, buffer, self.offset(at, point))
+                elif not self.flat(at) and not (self.together() and at.strides[self.c.runs[-1][-1]] == 1):
+                    for i, lane in enumerate(lanes_of(as_vector(value, vector))):
+                        store(self.ints, lane, buffer, self.offset(at, self.ints.add(point, i)))
                 else:
                     store_vector(self.ints, as_vector(value, vector), buffer, self.offset(at, point), self.alignment(at))
 

@@ -109,7 +109,7 @@ class RowTurns:
         self._points = kept
         return found
 
-    def place_turn(self, turn: ir.Value, begin: int, end: int) -> None:
+    def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         """Where the chunks of a turn are, one of those from ``begin`` to ``end``."""
         ints, s = self.ints, self.s
         vectors, step = s.vectors(self.c), self.stride * s.unroll

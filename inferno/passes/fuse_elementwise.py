@@ -4,7 +4,7 @@ A producer goes into its reader when the reader is its only one, or when computi
 its body is a few cheap operations and it reads no more bytes than it writes (a cast, a scale, a broadcast).
 """
 
-from inferno.mlir import ir, owner, rewrite, walk
+from inferno.mlir import ir, owner, rewrite, users, walk
 from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused,
 )
@@ -15,6 +15,7 @@ from inferno.passes.generics import (
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
+from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, is_update
@@ -27,6 +28,10 @@ CHEAP = {
 }
 _MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
 _MANY = 8  # elements that would compute something costly of one anew, each
+# Bytes of a concatenation that a reduction of so many terms reads from its pieces, element by element: a launch takes longer.  (On an H100 sums of 8 terms of
+# pieces of 4x2112 in bf16 took 4.7 us by two kernels, and take 2.3.)
+_LITTLE, _TERMS = 1 << 17, 32
+_SMALLER = 8  # times, of what is computed for rows beside what is for points
 _MOST_INPUTS = 24  # tensors that one kernel reads: each takes registers for its address
 
 
@@ -49,13 +54,15 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
     reads = None  # whether the consumer takes any producer, which is asked where there is one
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
-        if not is_generic(producer) or not _pays(producer, value) or not is_elementwise(producer) or not knows_sizes(producer):
+        if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
+            continue
+        if not _pays(producer, value) and not (_turns(consumer, number) and is_made_of_less(producer, consumer)):
             continue
         if reads is None:
             reads = knows_sizes(consumer) and not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer))
         if not reads:
             return True
-        if _chooses(producer) and REDUCTION in kinds(consumer):
+        if _chooses(producer) and REDUCTION in kinds(consumer) and not _reduces_little(consumer, value):
             continue
         if writes and is_update(producer):
             continue
@@ -121,6 +128,14 @@ def _chooses(producer: ir.Operation) -> bool:
     return any(op.operation.name == "scf.if" for op in body(producer).operations)
 
 
+def _reduces_little(consumer: ir.Operation, value: ir.Value) -> bool:
+    """Whether a reduction of few terms each reads few bytes of a value."""
+    sizes = loop_sizes(consumer)
+    if any(s is None for s in sizes) or _bytes(value) > _LITTLE:
+        return False
+    return product(hint(s) for s, k in zip(sizes, kinds(consumer)) if k == REDUCTION) <= _TERMS
+
+
 def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
     """Whether a producer is the end of a convolution and stays it: its reader is not the only one, goes over other points, widens what is kept narrow,
     or will end a later convolution."""
@@ -151,6 +166,52 @@ def _pays(producer: ir.Operation, value: ir.Value) -> bool:
     if len(producer.results) == 1 and only_user(value) is not None:
         return True
     return len(producer.results) == 1 and is_cheap(producer)
+
+
+def _turns(consumer: ir.Operation, number: int) -> bool:
+    """Whether a map reads an input in another order than it writes: it is no part of a kernel that has the input's rows."""
+    read, written = maps(consumer)[number], maps(consumer)[-1]
+    return is_elementwise(consumer) and read.is_permutation and read != written
+
+
+def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool = False) -> bool:
+    """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
+    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order.  All that reads it but ``reader`` are such totals, beside
+    which it need not be in memory."""
+    if any(user != reader and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
+        return False
+    made = _bytes(producer.results[0])
+    found = _sources(producer, made, columns)
+    totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * _bytes(v) <= made]
+    return found is not None and bool(totals) and sum(map(_bytes, found)) <= made
+
+
+def _is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
+    """Whether it reduces the last dimension of what it reads, or with ``columns`` any one."""
+    if not is_generic(user):
+        return False
+    read = [dims(m) for v, m in zip(inputs(user), maps(user)) if v == value]
+    return bool(read) and all(d and any(kinds(user)[x] == REDUCTION for x in (d if columns else d[-1:])) for d in read)
+
+
+def _sources(producer: ir.Operation, made: int, columns: bool) -> set[ir.Value] | None:
+    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes; None where it reads
+    anything else that was computed of points, or without ``columns`` for these."""
+    if walk(producer, "tensor.extract"):
+        return None
+    found: set[ir.Value] = set()
+    last = list(maps(producer)[-1].results)[-1:]
+    for value, map_ in zip(inputs(producer), maps(producer)):
+        maker = owner(value)
+        if _SMALLER * _bytes(value) <= made:
+            if not columns and is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
+                return None
+            continue
+        read = {value} if maker is None else _sources(maker, made, columns) if is_elementwise(maker) and len(maker.results) == 1 else None
+        if read is None:
+            return None
+        found |= read
+    return found
 
 
 def is_cheap(producer: ir.Operation) -> bool:

@@ -10,6 +10,7 @@ from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
 )
+from inferno.passes.fuse_elementwise import is_made_of_less
 from inferno.passes.picks import product_of
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
@@ -28,11 +29,15 @@ def fuse_gathers(module: ir.Module) -> None:
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _drop_unread(op)
     for producer in reversed(walk(module.operation, "linalg.generic")):
-        if is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and _is_picked(producer) and product_of(producer) is None:
-            for pick in list(users(producer.results[0])):
+        if not is_elementwise(producer) or len(producer.results) != 1 or not knows_sizes(producer) or product_of(producer) is not None:
+            continue
+        picked = _is_picked(producer)
+        if picked or _is_made_again(producer):
+            for pick in [u for u in users(producer.results[0]) if u.name == "tensor.extract"]:
                 with ir.InsertionPoint(pick), pick.location:
                     pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
                 pick.erase()
+        if picked:
             producer.erase()
     with ir.Location.unknown(module.context):
         for pick in walk(module.operation, "tensor.extract"):
@@ -130,6 +135,21 @@ def _is_picked(producer: ir.Operation) -> bool:
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+def _is_made_again(producer: ir.Operation) -> bool:
+    """Whether elements of which neighbours are picked are made for that once more, though others read them, too: of arguments of no more bytes, and what rows
+    have in common, as exponentials that a sum reads.  What has the sum would write them otherwise, wider than what they are made of."""
+    result = producer.results[0]
+    picks = [u for u in users(result) if u.name == "tensor.extract"]
+    if len(picks) != 1 or ended_contraction(producer) is not None or not _in_order(picks[0]) or not _reads_in_order(producer):
+        return False
+    place = _generic_around(picks[0])
+    if REDUCTION in kinds(place) or any(s is None for s in loop_sizes(place)):
+        return False
+    simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+    number, own = product(hint(s) for s in loop_sizes(place)), product(hint(s) for s in shape(result))
+    return simple and number <= 2 * own and is_made_of_less(producer, picks[0], columns=True)
 
 
 Place = tuple[int | None, int, int]

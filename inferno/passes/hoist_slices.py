@@ -6,12 +6,15 @@ The parts are taken of what it reads, which costs nothing where they are read in
 from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.expand_pieces import kept_dimensions
-from inferno.passes.fuse_elementwise import fuse_elementwise
+from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
+
+_PART = 4  # of what is made not more than all but one such part is made again
 
 _Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
 
@@ -25,7 +28,9 @@ def hoist_slices(module: ir.Module) -> None:
         producer = pending.pop()
         # (Each row of a tensor that is turned would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
         drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
-        if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer, drops)):
+        if not is_elementwise(producer) or len(producer.results) != 1:
+            continue
+        if cuts := _cuts(producer, drops) or _part_made_again(producer):
             pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
     if changed:
@@ -71,8 +76,29 @@ def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[_Par
             parts.append(_compute(producer, taken))
             cut.results[0].replace_all_uses_with(_dropped(parts[-1].results[0], cut))
         cut.erase()
-    producer.erase()
+    if not any(True for _ in users(producer.results[0])):
+        producer.erase()
     return parts
+
+
+def _part_made_again(producer: ir.Operation) -> list[tuple[ir.Operation, list[_Part]]]:
+    """The slice that takes a part of what ends a norm, or of what others read, too, as the exponentials of a softmax, where that is made of arguments of no
+    more bytes, and of what rows have in common: one kernel has the totals of rows then, and one makes the part of what it reads again."""
+    made = list(users(producer.results[0]))
+    slices = [u for u in made if _taken(u) is not None]
+    if len(slices) != 1 or product_of(producer) is not None or not is_made_of_less(producer, slices[0]) or any(map(_ends_product, inputs(producer))):
+        return []
+    simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
+    if not simple or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):
+        return []
+    taken, order = _taken(slices[0]), dims(maps(producer)[-1])
+    part = [taken[order.index(d)] for d in range(len(order))]
+    return [(slices[0], part)] if _PART * prod(n for _, n, _ in part) <= prod(producer.results[0].type.shape) * (_PART - 1) else []
+
+
+def _ends_product(value: ir.Value) -> bool:
+    made = owner(root_of(value))
+    return made is not None and is_sum_of_products(made)
 
 
 def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operation, list[_Part]]]:

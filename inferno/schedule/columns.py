@@ -18,7 +18,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
-from inferno.schedule.row_work import instructions
+from inferno.schedule.row_work import arithmetic, instructions
 from inferno.schedule.rows import estimated, read_rows, row_bytes
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.target import Target
@@ -60,6 +60,12 @@ _MANY, _SHORT = 128, 1024
 # And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
 _GROUPED_LEAST = 1 << 20
 _IN_CACHE = 50  # megabytes, up to which kernels were timed by which column_time was made
+# Registers of a thread, for its points and one more of each: on an H100 softmax along the first dimension of 150x131072 in bf16 took 37.6 us, 28.9 held, of
+# 64x65536 in float32 12.7 and 11.0, of 128x4096 in bf16 3.7 and 3.1; a gated one of 48x342258, less its mean, 88 and 60.
+_REGISTERS = 96
+# Cycles an instruction of a multiprocessor's only block, whose warps wait for each other: the tangent of a softmax of 11075x64 in f16 along the first
+# dimension took 19.5 us by 16 blocks, 16.1 as kernels of their own.
+_ISSUED = 2
 _FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
 
 
@@ -67,7 +73,9 @@ _FEW = 1 << 20  # points that may be read one by one, where rows side by side ar
 class Columns:
     """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
     other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
-    neighbours in their row, which a thread writes together where rows are written one behind the other."""
+    neighbours in their row, which a thread writes together where rows are written one behind the other.  ``held``: there is one turn, and what is read and
+    computed of its points stays in registers until the rows' reductions are known.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
+    ``codegen/row_exponentials.py``."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
@@ -80,6 +88,9 @@ class Columns:
     unroll: int = 4
     kept: int = 0
     run: int = 1
+    held: bool = False
+    reciprocals: bool = False
+    approximate: bool = False
 
     @property
     def along(self) -> int:
@@ -107,7 +118,7 @@ class Columns:
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
-        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0
+        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 
@@ -130,7 +141,17 @@ def _kept_point(c: RowKernel, vector: int) -> int:
 def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
     """A schedule if ``kernel`` is several operations on such rows of which one reduces them."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None and len(c.steps) > 1 else None
+    if c is None or len(c.steps) < 2:
+        return None
+    return _holding(pick(c, target), c)
+
+
+def _holding(s: Columns, c: RowKernel) -> Columns:
+    """The same with less arithmetic, and in registers, if a thread's points are of one turn and few enough: nothing is computed anew, or goes through
+    shared memory."""
+    s = replace(s, reciprocals=True, approximate=True)
+    bits = s.unroll * s.vector * (max(32, c.held_bits()) + 32)
+    return replace(s, held=True, kept=0) if s.rounds(c) == 1 and bits <= _REGISTERS * 32 and c.together == 1 else s
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -289,6 +310,11 @@ def _keeping(s: Columns, c: RowKernel, most: int) -> Columns:
     """The same with as many turns in shared memory as have room."""
     each = s.kept_bytes(c)
     return replace(s, kept=min(s.rounds(c), most // each) if each else 0)
+
+
+def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
+    """Microseconds of the instructions of points, which every phase computes anew, where blocks may be fewer than multiprocessors."""
+    return arithmetic(c, True, s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
 
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:

@@ -8,10 +8,11 @@ H200 a softmax of 16384x8192 in bf16 took 150 us instead of 625, a LayerNorm of 
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -40,7 +41,8 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
     their names, ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows
-    by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions."""
+    by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions; ``apart``: the patterns of kernels that write rows
+    apart."""
 
     module: ir.Module
     main: func.FuncOp
@@ -52,6 +54,7 @@ class _Program:
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
     permuting: dict[str, bool] = field(default_factory=dict)
+    apart: set[Hashable] = field(default_factory=set)
 
     def number(self) -> None:
         self.places = places_in(self.main)
@@ -101,9 +104,21 @@ class _Program:
                 if len(s.stages(c)) == 2 or c.count == 1:  # of several rows, sums and those of squared distances are one kernel later (merge-variances)
                     self.few[key] = form.estimate(s, c, self.target)
                 form = rows
-            self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
+            self.estimates[key] = self._time(form, c) if form is not None else None
+            if form is rows and rows.written_apart(c):
+                self.apart.add(key)
             kernel.operation.erase()
         return self.estimates[key]
+
+    def _time(self, form: ModuleType, c: object) -> float:
+        """Microseconds of a kernel that a generator's module reads as ``c``."""
+        s = form.pick(c, self.target)
+        found = form.estimate(s, c, self.target)
+        return max(found, columns.arithmetic_of_blocks(s, c, self.target)) if form is columns else found
+
+    def is_apart(self, edges: Edges) -> bool:
+        """Whether such a kernel, which was estimated, goes over rows as they lie and writes them apart."""
+        return pattern(edges) in self.apart
 
     def is_scan(self, edges: Edges) -> bool:
         """Whether calls are one scan, and maps that fuse-scans can put beside it."""
@@ -292,7 +307,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
             continue
         edges = program.edges(trial)
         weighed = program.kind(candidate) == "scan" or _gives(candidate, calls)
-        if edges is None or program.estimate(edges) is None or (weighed and not _takes(program, found, edges, candidate)):
+        if edges is None or program.estimate(edges) is None or ((weighed or program.is_apart(edges)) and not _takes(program, found, edges, candidate)):
             refused.add(candidate)
         elif "reduction" not in kinds and kinds.count("scan") < 2 and program.is_scan(edges):
             calls = trial
@@ -310,7 +325,8 @@ def _gives(call: ir.Operation, calls: list[ir.Operation]) -> bool:
 
 
 def _takes(program: _Program, found: Edges | None, joined: Edges, call: ir.Operation) -> bool:
-    """Whether a group takes no longer with a scan, for which threads have to hold the rows, or with what goes over other tensors' rows, than beside it."""
+    """Whether a group takes no longer with a scan, for which threads have to hold the rows, with what goes over other tensors' rows, or with what turns points,
+    than beside it."""
     return found is None or program.estimate(joined) <= program.estimate(found) + alone(program.kernels[callee(call)], program.target)
 
 
@@ -321,8 +337,7 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in program.meeting_at(v)}
-    if takes_unmeasured(program.main.operation):
-        candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
+    candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

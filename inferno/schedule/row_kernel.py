@@ -15,7 +15,7 @@ from inferno.schedule.accesses import Access, Joined, argument_index, destinatio
 from inferno.schedule.contraction import Destination
 from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.row_pieces import join_pieces
-from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, regroup
+from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, regroup
 from inferno.schedule.scan_kernel import inclusive_combiner
 from inferno.schedule.unchanged import asked_once
 from inferno.schedule.varying_rows import read_varying
@@ -182,6 +182,13 @@ def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
     return _ByLoops.read(kernel) if turned and not symbol_arguments(kernel.operation) else None
 
 
+def parse_turning(kernel: func.FuncOp) -> RowKernel | None:
+    """The same where what is given back alone lies in another order than what it is made of, in which rows are gone over then; None where sizes vary."""
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
+    turned = any("reduction" not in iterators(g) and len({m for m in maps(g) if m.is_permutation}) > 1 for g in generics)
+    return _Turning.read(kernel) if turned and not symbol_arguments(kernel.operation) else None
+
+
 def _has_known_points(c: RowKernel) -> bool:
     """Whether only rows vary: how many there are, and where they begin."""
     every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
@@ -254,10 +261,8 @@ class _Parser(StepParser):
                 continue
             if generic.name == _SCAN:
                 order = [d for d, s in enumerate(sizes) if s != 1]
-            elif reduces:
-                order = self.order(generic, sizes)
             else:
-                order = order_of(maps(generic)[len(generic.operands) - len(generic.results)], sizes)
+                order = self.order(generic, sizes) if reduces else self.point_order(generic, sizes)
             if order is None:
                 return False
             orders.append(order)
@@ -307,7 +312,7 @@ class _Parser(StepParser):
             argument, number = arguments - len(returned) + i, self.find(value)
             if number is None or destination_index(self.kernel, value) != argument:
                 return ()
-            strides = tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else tuple(whole)
+            strides = tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else self.turned.get(number, tuple(whole))
             found.append(Destination(number, Access(argument, value.type.element_type, strides, 0, tuple(value.type.shape))))
         return tuple(found)
 
@@ -322,3 +327,7 @@ def _loops(op: ir.Operation) -> tuple[tuple[Int, ...] | None, list[str]]:
 
 class _ByLoops(_Parser):
     by_loops = True
+
+
+class _Turning(_Parser):
+    turning = True

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.split_products import split_products
-from inferno.schedule.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, sink_constants
+from inferno.schedule.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, row_major, sink_constants
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 
 
@@ -70,6 +70,7 @@ class StepParser:
 
     with_tables: ClassVar[bool] = False  # whether bodies may extract elements of tensors
     by_loops: ClassVar[bool] = False  # whether reductions walk points in the order of their loops, and not of what they read
+    turning: ClassVar[bool] = False  # whether maps of what is given back alone walk points as what they read lies, and not as what they write
     sizes: Sequence[int]
     loops: list[int]
     rows: list[int]
@@ -96,6 +97,7 @@ class StepParser:
         self.known: dict[ir.Value, int] = {}
         self.values: list[RowValue] = []
         self.ready: list[int] = []  # the phase in which each value becomes known
+        self.turned: dict[int, tuple[int, ...]] = {}  # how values of points lie, by their numbers, that are written in another order: strides by loops
 
     def add(self, value: ir.Value, per_row: bool, ready: int) -> int:
         self.known[value] = len(self.values)
@@ -113,6 +115,15 @@ class StepParser:
         """The loops of a reduction, outermost first; ``full`` as for ``walk_order``."""
         return [d for d, s in enumerate(sizes) if s != 1] if self.by_loops else walk_order(generic, sizes, full)
 
+    def point_order(self, generic: ir.Operation, sizes: Sequence[int], full: Sequence[ir.AffineMap] = ()) -> list[int] | None:
+        """The loops of a map, outermost first."""
+        count = len(generic.operands) - len(generic.results)
+        written = order_of(maps(generic)[count], sizes)
+        if self.turning and all(u.owner.name == "func.return" for r in generic.results for u in r.uses):
+            read = [order_of(m, sizes) for m in (*full, *maps(generic)[:count])]
+            return next((o for o in read if o is not None and o != written and sorted(o) == sorted(written)), written)
+        return written
+
     def knows_tables(self, generic: ir.Operation) -> bool:
         """Whether all that a body extracts from are arguments of the kernel that nothing writes to."""
         results = len(self.kernel.type.inputs) - len(self.kernel.type.results)
@@ -129,7 +140,7 @@ class StepParser:
         _forget(generic, live)
         numbers = [self.find(v) for v in generic.operands][:count]
         full = [m for m, n in zip(every, numbers) if n is not None and not self.values[n].per_row]
-        order = self.order(generic, sizes, full) if reduces else order_of(every[count], sizes)
+        order = self.order(generic, sizes, full) if reduces else self.point_order(generic, sizes, full)
         if order is None or sorted(order) != [d for d, s in enumerate(sizes) if s != 1] or not any(live):
             return None
         points = prod(sizes)
@@ -165,7 +176,9 @@ class StepParser:
                     return None
                 sources.append(found)
         results = range(len(generic.results))
-        if any(order_of(every[count + i], sizes) != (row_order if reduces else order) for i in results if live[i]):
+        written = {i: order_of(every[count + i], sizes) for i in results if live[i]}
+        turned = {i: self._turned(written[i], order, sizes) for i in written if self.turning and not reduces and not per_row and written[i] != order}
+        if None in turned.values() or any(x != (row_order if reduces else order) for i, x in written.items() if i not in turned):
             return None
         body = generic.regions[0].blocks[0]
         combiners: list[Combiner | None] = [None] * len(live)
@@ -184,7 +197,16 @@ class StepParser:
             return None  # a body that reads what was there before
         phase = max((self.ready[n] for n in sources if isinstance(n, int)), default=0)
         made = tuple(self.add(r, per_row or reduces, phase + reduces) if live[i] else None for i, r in enumerate(generic.results))
+        self.turned.update({made[i]: strides for i, strides in turned.items()})
         return RowStep(generic, tuple(sources), made, tuple(combiners), tuple(starts), indices, per_row, phase)
+
+    def _turned(self, written: list[int] | None, order: list[int], sizes: Sequence[int]) -> tuple[int, ...] | None:
+        """The strides, by the rows' loops, of a result that is written in an order of a map's loops while points are walked in another."""
+        if written is None or sorted(written) != sorted(order):
+            return None
+        own = dict(zip(written, row_major([sizes[d] for d in written])))
+        found = regroup([(sizes[d], own[d]) for d in order], [self.sizes[d] for d in self.loops])
+        return None if found is None else tuple(found)
 
     def indices(self, generic: ir.Operation, order: list[int], sizes: Sequence[int], per_row: bool) -> tuple[int | None, ...] | None:
         """The rows' loops behind those that the body reads the numbers of; None where there is one without."""

@@ -10,7 +10,7 @@ from inferno.schedule import scans
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel
+from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import Int, ceildiv, hint
@@ -67,6 +67,12 @@ _MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
 # Bytes whose neighbours in a row lie apart, which caches keep: a softmax along the first dimension that is given back transposed took an H100 2.6 us by two
 # kernels and 1.4 so of 47x44 in bf16, 3.0 and 1.6 of 128x64, 3.5 and 3.3 of 256x256.
 _APART = 1 << 18
+# What is given back in another order, whose sectors caches gather: bytes, points up to which rows have threads as others do (on an H100 two norms and a choice
+# of 33x49 in bf16 took 3.9 us by two kernels, 2.0 so), threads of a multiprocessor beyond, so that a warp has several rows (256x256 4.4 and 3.2, 1000x128 4.7
+# and 2.8), and microseconds of a sector that is written in part: of the L2 cache, and of a multiprocessor (by a row a warp 673x1984 in bf16 took 28.9 us,
+# 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
+_TURNED, _TURNED_POINTS, _ENOUGH_TURNED = 1 << 22, 1 << 13, 16
+_PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -151,6 +157,9 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     c = read_rows(kernel, target)
     if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c) and not _is_small(c):
         return None
+    if c is None or len(c.sizes) - 1 in c.rows:
+        c = read_rows(kernel, target, parse_turning)
+        c = c if c is not None and _is_turned(c) else None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
     if c.scans and _scanned(c, target) is None:
@@ -167,6 +176,18 @@ def _has_whole_rows(c: RowKernel) -> bool:
 def _is_small(c: RowKernel) -> bool:
     """Whether what rows read apart lies in caches: one more kernel, which turns it, would take a launch."""
     return max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _APART
+
+
+def written_apart(c: RowKernel) -> list[Access]:
+    """What is written of which a row's points lie apart."""
+    return [d.access for d in c.destinations if c.wide(d.access) and d.access.strides[-1] != 1]
+
+
+def _is_turned(c: RowKernel) -> bool:
+    """Whether rows are gone over as they lie, and only what is given back lies apart, which caches gather."""
+    written = [row_bytes(c, a) for a in written_apart(c)]
+    read = [row_bytes(c, a) for s in c.steps for a in s.extras if c.wide(a) and a.strides[-1] not in (0, 1)]
+    return max(written, default=0) <= _TURNED and max(read, default=0) <= _APART
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
@@ -246,7 +267,9 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     most = _PORTABLE if target.capability >= 90 else 1
     points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, _HELD // held))
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
-    across = max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(vectors)))
+    apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
+    points = min(_POINTS, _HELD // held) if apart else points
+    across = max(_power(ceil(c.width / points)), min(apart or _NEIGHBOURS, _power(vectors)))
     cluster = 1
     if ragged and across > _RAGGED_THREADS and c.width <= _RAGGED_HELD * _RAGGED_THREADS:
         across = _RAGGED_THREADS
@@ -257,7 +280,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         if cluster > most or held * points > _HELD:
             across, cluster = _THREADS, min(most, _power(ceil(c.width / (min(points, _HELD_BY_MANY // held) * _THREADS))))
     # With few rows more threads have a part each, so that all multiprocessors have work.
-    while c.count * across * cluster < _ENOUGH * target.multiprocessors and across < min(_THREADS, vectors):
+    while c.count * across * cluster < (_ENOUGH_TURNED if apart else _ENOUGH) * target.multiprocessors and across < min(_THREADS, vectors):
         across *= 2
     while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 256:
         cluster *= 2
@@ -448,7 +471,13 @@ def _computes_again(s: Rows) -> bool:
 def estimate(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic, whichever is longer."""
     c = c.in_example()
-    return max(_moving(s, c, target), arithmetic(c, _computes_again(s), s.vector, target))
+    return max(_moving(s, c, target), arithmetic(c, _computes_again(s), s.vector, target)) + _gathering(s, c, target)
+
+
+def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
+    """Microseconds until caches have put together what is written apart: a warp that has several rows writes their neighbours together."""
+    parts = sum(c.count * c.width / max(1, min(32 // s.across, _SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
+    return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
 
 
 def _moving(s: Rows, c: RowKernel, target: Target) -> float:

@@ -4,10 +4,14 @@ A softmax along the first dimension that is given back transposed reads rows sid
 operations as the result has them, what they exchange lies in one order, and only what is read is in another, as ``columns`` takes it.
 """
 
+from math import prod
+
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.generics import PARALLEL, dims, inputs, is_elementwise, is_generic, kinds, maps
 from inferno.passes.reorderings import Reordering, reorder
-from inferno.schedule.accesses import filled
+from inferno.schedule.accesses import filled, loop_sizes
+
+_SHORT = 1024  # points of a row that is gone over as it lies, several by a warp, and written apart
 
 
 def turn_results(kernel: func.FuncOp) -> None:
@@ -17,9 +21,25 @@ def turn_results(kernel: func.FuncOp) -> None:
     last = owner(returned[0]) if returned else None
     if last is None or not is_elementwise(last) or filled(returned[0]) is not None:
         return
+    if _reads_along(operations):
+        return  # ``rows`` goes over these as they lie, and writes them apart
     plan = _plan(last, returned)
     if plan is not None and plan.order:
         reorder(operations, plan)
+
+
+def _reads_along(operations: list[ir.Operation]) -> bool:
+    """Whether what reduces arguments, or else what reduces anything, goes over rows, which are not long, whose neighbours in memory are theirs."""
+    found: dict[bool, list[bool]] = {True: [], False: []}
+    for op in (o for o in operations if is_generic(o) and any(k != PARALLEL for k in kinds(o))):
+        sizes = loop_sizes(op)
+        if any(not isinstance(n, int) for n in sizes) or prod(n for n, k in zip(sizes, kinds(op)) if k != PARALLEL) > _SHORT:
+            return False
+        for value, map_ in zip(inputs(op), maps(op)):
+            if map_.is_permutation:
+                found[owner(value) is None].append(kinds(op)[dims(map_)[-1]] != PARALLEL)
+    every = found[True] or found[False]
+    return bool(every) and all(every)
 
 
 def _plan(last: ir.Operation, returned: list[ir.Value]) -> Reordering | None:

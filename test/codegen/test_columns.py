@@ -16,6 +16,9 @@ from inferno.runtime.workers import jobs
 from inferno.target import find_target
 
 
+HELD = 'approximate = true, cluster = 1 : i64, generator = "columns", held = true, kept = 0 : i64, reciprocals = true'
+
+
 def right(name, schedule="chosen", cases=CASES):
     torch.manual_seed(0)
     model, args = cases[name]()
@@ -111,17 +114,17 @@ def test_few_points_have_more_rows_side_by_side(points, across):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
-        assert f'across = {across} : i64, cluster = 1 : i64, generator = "columns"' in str(module)
+        assert f'across = {across} : i64, approximate = true, cluster = 1 : i64, generator = "columns"' in str(module)
 
 
 @pytest.mark.covering(most=4)
 @pytest.mark.parametrize("shape, channels_first, expected", [
-    ((4, 19, 256, 512), False, "across = 16 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 5"),
-    ((1, 19, 256, 512), False, "across = 32 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 256 : i64, unroll = 3"),
-    ((2, 19, 16, 16), False, "across = 8 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 64 : i64, unroll = 3"),
-    ((1, 4, 9, 59), False, "across = 16 : i64, cluster = 1"),  # of an odd number, neither
-    ((2, 80, 32, 32), False, "across = 8 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 1 : i64, threads = 128 : i64, unroll = 5"),
-    ((1, 96, 56, 56), True, "across = 4 : i64, cluster = 1 : i64, generator = \"columns\", kept = 1 : i64, run = 2 : i64, threads = 64 : i64, unroll = 6"),
+    ((4, 19, 256, 512), False, f"across = 16 : i64, {HELD}, run = 1 : i64, threads = 64 : i64, unroll = 5"),
+    ((1, 19, 256, 512), False, f"across = 32 : i64, {HELD}, run = 1 : i64, threads = 256 : i64, unroll = 3"),
+    ((2, 19, 16, 16), False, f"across = 8 : i64, {HELD}, run = 1 : i64, threads = 64 : i64, unroll = 3"),
+    ((1, 4, 9, 59), False, "across = 16 : i64, approximate = true, cluster = 1"),  # of an odd number, neither
+    ((2, 80, 32, 32), False, f"across = 8 : i64, {HELD}, run = 1 : i64, threads = 128 : i64, unroll = 5"),
+    ((1, 96, 56, 56), True, f"across = 4 : i64, {HELD}, run = 2 : i64, threads = 64 : i64, unroll = 6"),
 ])
 def test_threads_have_points(shape, channels_first, expected):
     """Of 19 points 16 threads had one each, and then three of them another; two blocks shared rows of which half as many side by side have as many."""

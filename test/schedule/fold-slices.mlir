@@ -121,3 +121,46 @@ func.func private @scan(%x: tensor<64x50xf32>, %out: tensor<64x50xf32>) -> tenso
   } -> tensor<64x50xf32>, tensor<64xf32>
   return %2#0 : tensor<64x50xf32>
 }
+
+// -----
+
+#map = affine_map<(d0, d1) -> (d0, d1)>
+#map1 = affine_map<(d0, d1) -> (d0)>
+#map2 = affine_map<(d0, d1) -> (d1)>
+
+// A column of few numbers is read by both products where it lies.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: call @part
+// CHECK-COUNT-2: call @matmul_1(%arg2, 
+// CHECK-NOT: call @
+// CHECK: func.func private @matmul_1(%[[Y:.*]]: tensor<4x512xbf16>
+// CHECK: tensor.extract_slice %[[Y]][0, 0] [4, 1] [1, 1]
+module {
+  func.func @main(%x: tensor<4x1856xbf16>, %z: tensor<4x1856xbf16>, %y: tensor<4x512xbf16>) -> (tensor<1856xf32>, tensor<1856xf32>) {
+    %p = tensor.empty() : tensor<4xbf16>
+    %c = call @part(%y, %p) : (tensor<4x512xbf16>, tensor<4xbf16>) -> tensor<4xbf16>
+    %e = tensor.empty() : tensor<1856xf32>
+    %a = call @matmul(%x, %c, %e) : (tensor<4x1856xbf16>, tensor<4xbf16>, tensor<1856xf32>) -> tensor<1856xf32>
+    %f = tensor.empty() : tensor<1856xf32>
+    %b = call @matmul(%z, %c, %f) : (tensor<4x1856xbf16>, tensor<4xbf16>, tensor<1856xf32>) -> tensor<1856xf32>
+    return %a, %b : tensor<1856xf32>, tensor<1856xf32>
+  }
+  func.func private @part(%y: tensor<4x512xbf16>, %o: tensor<4xbf16>) -> tensor<4xbf16> {
+    %s = tensor.extract_slice %y[0, 0] [4, 1] [1, 1] : tensor<4x512xbf16> to tensor<4xbf16>
+    %c = linalg.copy ins(%s : tensor<4xbf16>) outs(%o : tensor<4xbf16>) -> tensor<4xbf16>
+    return %c : tensor<4xbf16>
+  }
+  func.func private @matmul(%x: tensor<4x1856xbf16>, %c: tensor<4xbf16>, %o: tensor<1856xf32>) -> tensor<1856xf32> {
+    %zero = arith.constant 0.0 : f32
+    %z = linalg.fill ins(%zero : f32) outs(%o : tensor<1856xf32>) -> tensor<1856xf32>
+    %r = linalg.generic {indexing_maps = [#map, #map1, #map2], iterator_types = ["reduction", "parallel"]} ins(%x, %c : tensor<4x1856xbf16>, tensor<4xbf16>) outs(%z : tensor<1856xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %t: f32):
+      %v = arith.extf %a : bf16 to f32
+      %w = arith.extf %b : bf16 to f32
+      %m = arith.mulf %v, %w : f32
+      %y = arith.addf %m, %t : f32
+      linalg.yield %y : f32
+    } -> tensor<1856xf32>
+    return %r : tensor<1856xf32>
+  }
+}

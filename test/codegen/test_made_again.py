@@ -1,0 +1,50 @@
+"""What ends a softmax or a norm is made anew where it is read in another order, flipped, in part, or as a piece."""
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from universal_program import Simulated
+
+from inferno.capture import capture
+from inferno.runtime.build import build_from
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.target import find_target
+
+F = torch.nn.functional
+
+# What is read of each, and how many launches at most.
+PROGRAMS = {
+    "flipped": (lambda x, y: torch.softmax(x, -1).flip(-1), 1),
+    "flipped between": (lambda x, y: F.layer_norm(torch.softmax(x, -1).flip(-1) * y, x.shape[1:]), 1),
+    "flipped rows": (lambda x, y: torch.softmax(x, -1).flip(0) + y, 2),
+    "rows of a table": (lambda x, y: torch.softmax(x, -1)[y[:, 0].abs().mul(100).long() % x.shape[0]], 2),
+    "a piece": (lambda x, y: torch.cat((torch.softmax(x, -1), y), -1), 2),
+    "a part": (lambda x, y: torch.softmax(x, -1)[:, : x.shape[1] // 2 + 1], 2),
+    "a part of a norm": (lambda x, y: F.gelu(F.layer_norm(x, x.shape[1:], y[0])[:, 3:20]), 2),
+    "a part of a sum": (lambda x, y: torch.softmax(x * y, -1)[:, : x.shape[1] // 2].sum(-1), 2),
+    "turned": (lambda x, y: torch.softmax(x, -1).t().contiguous(), 2),
+    "turned and read": (lambda x, y: ((e := torch.softmax(x, -1)).t().contiguous(), e.sum(0)), 4),
+    "turned columns": (lambda x, y: torch.softmax(x, 0).t().contiguous(), 1),
+    "both": (lambda x, y: (e := torch.exp(x - x.amax(-1, keepdim=True))) / e.sum(-1, keepdim=True) + e.flip(-1), 2),
+}
+
+
+@pytest.mark.covering(most=8)
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("shape", [(4, 48), (34, 49), (130, 24)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_results_are_right(name, shape, dtype):
+    torch.manual_seed(0)
+    program, launches = PROGRAMS[name]
+    tensors = tuple(torch.randn(shape).to(dtype) for _ in range(2))
+    found = capture(program, tensors)
+    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+    results = run(*found.signature.arguments_of(tensors, {}))
+    for number, result in enumerate(results):
+        def one(*tensors, number=number):
+            made = program(*tensors)
+            return made[number] if isinstance(made, tuple) else made
+
+        assert_close_to_float64(result, one, tensors)
+    assert text[: text.index("func.func private")].count("call @") <= launches, text[:3000]

@@ -1,0 +1,63 @@
+"""Rows that are gone over as they lie, and of which one launch gives back what they become in another order."""
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from universal_program import Simulated
+
+from inferno.capture import capture
+from inferno.runtime.build import build_from
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.target import find_target
+
+F = torch.nn.functional
+
+
+def norms(x, y, z):
+    x = F.rms_norm(F.rms_norm(x, x.shape[1:], y[0]), x.shape[1:], z[0])
+    return torch.where(x > 0, x, z).t().contiguous()
+
+
+def softmax(x, y, z):
+    return torch.softmax(x * y, -1).t().contiguous()
+
+
+def less_largest(x, y, z):
+    x = x + y[0]
+    return (torch.where(x > 0, x, z) - x.amax(-1, keepdim=True)).t().contiguous()
+
+
+def images(x, y, z):
+    x, y = x.reshape(2, -1, x.shape[1]), y.reshape(2, -1, y.shape[1])
+    return (torch.softmax(x, -1) * y).permute(2, 0, 1).contiguous()
+
+
+def two_results(x, y, z):
+    x = F.normalize(x, dim=-1)
+    return (x + y).t().contiguous(), x.sum(-1)
+
+
+def both_orders(x, y, z):
+    x = torch.log_softmax(x, -1)
+    return x * y, (x + z).t().contiguous()
+
+
+@pytest.mark.covering(most=8)
+@pytest.mark.parametrize("program", [norms, softmax, less_largest, images, two_results, both_orders])
+@pytest.mark.parametrize("shape", [(4, 48), (34, 49), (130, 12), (10, 300)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_results_are_right(program, shape, dtype):
+    torch.manual_seed(0)
+    tensors = tuple(torch.randn(shape).to(dtype) for _ in range(3))
+    found = capture(program, tensors)
+    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+    results = run(*found.signature.arguments_of(tensors, {}))
+    for number, result in enumerate(results):
+        def one(*tensors, number=number):
+            made = program(*tensors)
+            return made[number] if isinstance(made, tuple) else made
+
+        assert_close_to_float64(result, one, tensors)
+    if program is not both_orders:
+        assert text[: text.index("func.func private")].count("call @") == 1, text[:3000]
