@@ -27,6 +27,7 @@ from inferno.schedule.merge_calls import (
 from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
 from inferno.schedule.unchanged import unchanged
+from inferno.symbolic import hint, product
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one
@@ -34,6 +35,7 @@ _MOST = 16  # kernels that become one
 # three of a log_softmax 291, the four of a LayerNorm of 16x1024 3.7.
 _KERNEL, _RATE = 0.9, 3.9e6
 _IN_CACHE, _EACH = 0.6, 1.1  # of what is moved where the L2 cache keeps all, and then of a kernel: RMSNorm of 2x1M took 7.1 us, of 4x1M 11.4
+_SHORT = 1 << 16  # terms; a sum of 100060 losses was off by 2.2e-7 of itself where 1.2e-7 is allowed, and is not in parts
 _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read again at little cost
 
 
@@ -324,6 +326,12 @@ def _gives(call: ir.Operation, calls: list[ir.Operation]) -> bool:
     return any(root_of(v) in call.results for c in calls for v in inputs_of(c))
 
 
+def _is_short(kernel: func.FuncOp) -> bool:
+    """Whether a kernel's sums have so few terms that a row's threads, which add in float32, are as accurate as parts that are added in float64."""
+    generics = [op for op in walk(kernel, "linalg.generic") if "reduction" in iterators(op)]
+    return all(hint(product(s for s, k in zip(loop_sizes(op), iterators(op)) if k == "reduction")) <= _SHORT for op in generics)
+
+
 def _takes(program: _Program, found: Edges | None, joined: Edges, call: ir.Operation) -> bool:
     """Whether a group takes no longer with a scan, for which threads have to hold the rows, with what goes over other tensors' rows, or with what turns points,
     than beside it."""
@@ -337,7 +345,8 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in program.meeting_at(v)}
-    candidates |= {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
+    makers = {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
+    candidates |= {u for u in makers if _is_short(program.kernels[callee(u)])}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]
