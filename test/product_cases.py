@@ -8,5 +8,6 @@ CASES = {
     "batches": (torch.bmm, lambda s: ((6 * s, 1, 72), (6 * s, 72, 1))),
     "all": (lambda x, y: torch.tensordot(x, y, 2), lambda s: ((5 * s, 72), (5 * s, 72))),
     "rows that end in more": (lambda x, y: torch.relu(torch.einsum("bi,bi->b", torch.sigmoid(x), y) + 1), lambda s: ((7 * s, 40 * s), (7 * s, 40 * s))),
+    "a factor for each term": (lambda x, y, r: torch.relu((x * (y * r)).sum(0)), lambda s: ((40 * s, 24), (40 * s, 24), (40 * s, 1))),
     "columns": (lambda x, y: torch.einsum("ib,ib->b", x, y), lambda s: ((40 * s, 24), (40 * s, 24))),
 }

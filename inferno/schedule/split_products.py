@@ -29,11 +29,11 @@ def split_products(module: ir.Module) -> None:
 
 
 def _reads_once(op: ir.Operation) -> bool:
-    """Whether what walks along terms walks along sums as well."""
+    """Whether what walks along terms walks along sums as well, or both factors do, whatever else there is, such as a factor for each term."""
     every = {d for d, size in enumerate(loop_sizes(op) or ()) if size != 1}
     terms = {d for d in every if kinds(op)[d] == REDUCTION}
     walked = [set().union(*map(loops_of, m.results)) & every for m in maps(op)[:len(inputs(op))]]
-    return bool(every) and all(w == every or not w & terms for w in walked)
+    return bool(every) and (all(w == every or not w & terms for w in walked) or walked.count(every) > 1)
 
 
 def _fuse(maker: ir.Operation, reader: ir.Operation) -> ir.Operation | None:
