@@ -74,6 +74,7 @@ def learned_step(function, args, dtype):
     return [a.grad for a in given]
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("shape", [(1, 4, 12, 18), (12, 18), (2, 1, 1, 18), (2, 4, 12, 18)])
 def test_a_learned_bias(shape):
     """Its gradient is summed over what it is broadcast over."""
