@@ -166,6 +166,14 @@ def clone_body(block: ir.Block, arguments: Sequence[ir.Value | None], loops: Seq
     return clone_at(block, arguments, loop if loops is None else lambda dim: evaluate(loops[dim]))
 
 
+def clone_uncast(block: ir.Block, arguments: Sequence[ir.Value | None]) -> list[ir.Value]:
+    """Clone a body that yields the result of a cast, without the cast."""
+    cast = owner(clone_body(block, arguments)[0])
+    value = cast.operands[0]
+    cast.erase()
+    return [value]
+
+
 def clone_at(block: ir.Block, arguments: Sequence[ir.Value | None], loops: Callable[[int], ir.Value]) -> list[ir.Value]:
     """The same, where ``loops`` gives the value that each ``linalg.index`` becomes."""
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))

@@ -6,7 +6,7 @@ A cast that stands at the end of what makes a tensor went there with the rest of
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    body, build, clone_body, inputs, is_copy, is_elementwise, is_generic, kinds, knows_sizes, maps, outputs, yielded,
+    body, build, clone_body, clone_uncast, inputs, is_copy, is_elementwise, is_generic, kinds, knows_sizes, maps, outputs, yielded,
 )
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import function_of, sizes
@@ -58,17 +58,9 @@ def _move(op: ir.Operation) -> None:
     else:
         with ir.InsertionPoint(op), op.location:
             empty = tensor.EmptyOp(sizes(value, function_of(op)), narrow).result
-            stored = build(inputs(op), [empty], maps(op), kinds(op), lambda arguments: _without(op, arguments), op.location).results[0]
+            stored = build(inputs(op), [empty], maps(op), kinds(op), lambda arguments: clone_uncast(body(op), arguments), op.location).results[0]
     _read(value, stored, cast)
     op.erase()
-
-
-def _without(op: ir.Operation, arguments: list[ir.Value]) -> list[ir.Value]:
-    """The body without the cast at its end."""
-    cast = owner(clone_body(body(op), arguments)[0])
-    value = cast.operands[0]
-    cast.erase()
-    return [value]
 
 
 def _read(wide: ir.Value, stored: ir.Value, cast: ir.Operation) -> None:

@@ -7,7 +7,7 @@ all that is left of the difference of the two.
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, maps, outputs, yielded,
+    REDUCTION, body, build, clone_body, clone_uncast, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, maps, outputs, yielded,
 )
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import function_of, shape, sizes
@@ -58,18 +58,10 @@ def _keep_wide(op: ir.Operation) -> None:
     wide = owner(yielded(op)[0]).operands[0].type
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(sizes(narrow, function_of(op)), wide).result
-        made = build(inputs(op), [empty], maps(op), kinds(op), lambda arguments: _unrounded(op, arguments), op.location)
+        made = build(inputs(op), [empty], maps(op), kinds(op), lambda arguments: clone_uncast(body(op), arguments), op.location)
     for reader in dict.fromkeys(users(narrow)):
         _read_wide(reader, narrow, made.results[0])
     op.erase()
-
-
-def _unrounded(op: ir.Operation, arguments: list[ir.Value]) -> list[ir.Value]:
-    """The body without the rounding at its end."""
-    rounding = owner(clone_body(body(op), arguments)[0])
-    value = rounding.operands[0]
-    rounding.erase()
-    return [value]
 
 
 def _read_wide(reader: ir.Operation, narrow: ir.Value, wide: ir.Value) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.programs import callee, wants_library
 from inferno.schedule import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.call_times import CallTimes, elementwise_time
 from inferno.schedule.join_epilogues import join_epilogues
-from inferno.schedule.merge_calls import Edges, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, edges_of, free_name, in_order, inputs_of, merge_in, merged_kernel, replace_calls, stays_in_order
 from inferno.schedule.split_chunks import Chunks
 from inferno.target import Target, find_target
 
@@ -51,7 +51,7 @@ class _Fuse:
         for call in [o.operation for o in self.main.regions[0].blocks[0].operations if o.operation.name == "func.call"]:
             for group in self.groups(call):
                 edges = edges_of(group, views=False)
-                if self.stays_in_order(edges) and (kernel := self.kernel(edges)) is not None:
+                if stays_in_order(edges) and (kernel := self.kernel(edges)) is not None:
                     replace_calls(edges, kernel)
                     changed = True
                     break
@@ -66,7 +66,7 @@ class _Fuse:
             return False
         times = [self.times.find(c) or (False, elementwise_time(self.kernels[callee(c)])) for c in split.replaced]
         edges = edges_of(split.calls, views=False)
-        fits = times[0][0] and self.stays_in_order(edges)
+        fits = times[0][0] and stays_in_order(edges)
         kernel = self.kernel(edges, sum(time for _, time in times)) if fits else None
         if kernel is None:
             split.undo()
@@ -81,17 +81,10 @@ class _Fuse:
         for *pair, meets in ([(c, last, True) for c in made] + [(*pair, False) for pair in combinations(made, 2)]):
             if not set(inputs_of(pair[0])).isdisjoint(inputs_of(pair[1])) and self.contract(pair) and (meets or self.times.is_elementwise(last)):
                 group = pair if meets else [*pair, last]
-                yield sorted(group, key=lambda c: sum(c != o and not c.is_before_in_block(o) for o in group))
+                yield in_order(group)
 
     def contract(self, calls: list[ir.Operation]) -> bool:
         return all(map(self.times.is_contraction, calls))
-
-    def stays_in_order(self, edges: Edges) -> bool:
-        """Whether all that reads the calls' results comes behind the last one, and none of the calls reads another's reshaped."""
-        made, inside = {r for c in edges.calls for r in c.results}, set(edges.calls)
-        if any(v not in made and root_of(v) in made for c in edges.calls for v in inputs_of(c)):
-            return False
-        return all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
 
     def kernel(self, edges: Edges, before: float | None = None) -> func.FuncOp | None:
         """The kernel that does what these calls do, if it takes less time than they, or than ``before``."""

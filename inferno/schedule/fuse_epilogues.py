@@ -11,7 +11,9 @@ from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.call_times import CallTimes
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.join_epilogues import join_epilogues
-from inferno.schedule.merge_calls import Edges, edges_of, free_name, may_change, merge_in, merged_kernel, operations_in, pattern, replace_calls
+from inferno.schedule.merge_calls import (
+    Edges, edges_of, free_name, in_order, may_change, merge_in, merged_kernel, operations_in, pattern, replace_calls, stays_in_order,
+)
 from inferno.schedule.product_times import product_time
 from inferno.target import Target, find_target
 
@@ -47,14 +49,11 @@ class _Fuse:
             return None
         found = {u for r in call.results for u in readers(r) if u.name == "func.call" and may_change(self.kernels.get(callee(u)))}
         found = {u for u in found if self.times.is_elementwise(u) and set(u.operands) & set(call.results)}
-        ordered = [call, *(o for o in operations_in(self.main) if o in found)]
-        return ordered if found and sum(len(c.results) for c in ordered[1:]) <= _MOST else None
+        return in_order([call, *found]) if found and sum(len(c.results) for c in found) <= _MOST else None
 
     def fuse(self, edges: Edges) -> ir.Operation | None:
         """The new call in place of these, if one kernel may and should do what they do."""
-        made, inside = {r for c in edges.calls for r in c.results}, set(edges.calls)
-        last = edges.calls[-1]
-        if not all(last.is_before_in_block(u) for r in made for u in readers(r) if u not in inside) or len(edges.exported) > _MOST:
+        if not stays_in_order(edges) or len(edges.exported) > _MOST:
             return None
         key = pattern(edges)
         if key not in self.made:

@@ -87,6 +87,19 @@ def pattern(edges: Edges) -> Hashable:
     return taken, tuple((callee(c), tuple(map(place, inputs_of(c))), tuple(r in exported for r in c.results)) for c in edges.calls)
 
 
+def in_order(operations: Collection[ir.Operation]) -> list[ir.Operation]:
+    """Operations of one block as they come in it."""
+    return sorted(operations, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
+
+
+def stays_in_order(edges: Edges) -> bool:
+    """Whether all that reads the calls' results comes behind the last one, and none of the calls reads another's reshaped."""
+    made, inside = {r for c in edges.calls for r in c.results}, set(edges.calls)
+    if any(v not in made and root_of(v) in made for c in edges.calls for v in inputs_of(c)):
+        return False
+    return all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
+
+
 def waits(call: ir.Operation, group: Collection[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
     """Whether a call needs the result of something outside of the group that needs the group's; ``places`` are ``@main``'s operations by order."""
     first, seen = min(places[c] for c in group), set()
@@ -250,7 +263,7 @@ def defer(edges: Edges) -> None:
         if op not in inside and op not in between and op.is_before_in_block(at) and not op.is_before_in_block(first):
             between.add(op)
             pending += [u for r in op.results for u in users(r)]
-    for op in sorted(between, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1)):
+    for op in in_order(between):
         op.move_after(at)
         at = op
 

@@ -2,13 +2,7 @@
 
 import pytest
 import torch
-from checks import assert_close_to_float64
-from universal_program import Simulated
-
-from inferno.capture import capture
-from inferno.runtime.build import build_from
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.target import find_target
+from scheduled_program import assert_right, launches
 
 F = torch.nn.functional
 
@@ -49,15 +43,6 @@ def both_orders(x, y, z):
 def test_results_are_right(program, shape, dtype):
     torch.manual_seed(0)
     tensors = tuple(torch.randn(shape).to(dtype) for _ in range(3))
-    found = capture(program, tensors)
-    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
-    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
-    results = run(*found.signature.arguments_of(tensors, {}))
-    for number, result in enumerate(results):
-        def one(*tensors, number=number):
-            made = program(*tensors)
-            return made[number] if isinstance(made, tuple) else made
-
-        assert_close_to_float64(result, one, tensors)
+    text = assert_right(program, tensors)
     if program is not both_orders:
-        assert text[: text.index("func.func private")].count("call @") == 1, text[:3000]
+        assert launches(text) == 1, text[:3000]

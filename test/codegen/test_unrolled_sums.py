@@ -2,13 +2,7 @@
 
 import pytest
 import torch
-from checks import assert_close_to_float64
-from universal_program import Simulated
-
-from inferno.capture import capture
-from inferno.runtime.build import build_from
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.target import find_target
+from scheduled_program import assert_right, launches
 
 F = torch.nn.functional
 
@@ -28,16 +22,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(name, shape, dtype):
     torch.manual_seed(0)
-    program, launches = PROGRAMS[name]
+    program, most = PROGRAMS[name]
     tensors = tuple(torch.randn(shape).to(dtype) for _ in range(2))
-    found = capture(program, tensors)
-    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
-    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
-    results = run(*found.signature.arguments_of(tensors, {}))
-    for number, result in enumerate(results):
-        def one(*tensors, number=number):
-            made = program(*tensors)
-            return made[number] if isinstance(made, tuple) else made
-
-        assert_close_to_float64(result, one, tensors)
-    assert text[: text.index("func.func private")].count("call @") <= launches, text[:3000]
+    text = assert_right(program, tensors)
+    assert launches(text) <= most, text[:3000]

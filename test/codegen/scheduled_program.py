@@ -1,0 +1,32 @@
+"""A program as it is scheduled for a GPU, on the simulator."""
+
+from collections.abc import Callable
+
+from checks import assert_close_to_float64
+from torch import Tensor
+from universal_program import Simulated
+
+from inferno.capture import capture
+from inferno.runtime.build import build_from
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.target import find_target
+
+
+def assert_right(program: Callable, tensors: tuple[Tensor, ...]) -> str:
+    """Its results are right; the text of its ``scheduled`` stage."""
+    found = capture(program, tensors)
+    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+    results = run(*found.signature.arguments_of(tensors, {}))
+    for number, result in enumerate(results):
+        def one(*tensors, number=number):
+            made = program(*tensors)
+            return made[number] if isinstance(made, tuple) else made
+
+        assert_close_to_float64(result, one, tensors)
+    return text
+
+
+def launches(text: str) -> int:
+    """Calls of kernels in a stage's ``@main``."""
+    return text[: text.index("func.func private")].count("call @")
