@@ -5,6 +5,7 @@ the part of it, which costs nothing where kernels read parts in place.  A call's
 the part but not behind what holds it; it is copied to one only if it lies differently from the example's.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -37,11 +38,25 @@ class Part:
                 held = part.untyped_storage().nbytes() // part.itemsize
                 if begin + prod(shape) <= held and (part.data_ptr() - self.begins * part.itemsize) % _ALIGNED == 0:
                     return part.as_strided(shape, _row_major(shape), begin)
-            made = torch.empty(shape, dtype=part.dtype, device=part.device)
-            made.as_strided(self.shape, self.strides, self.begins).copy_(part)
-            return made
+            return self.copied(part, shape)
         except (RuntimeError, NotImplementedError):  # without memory, as under a transform
             return part
+
+    def copied(self, part: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """A tensor of ``shape`` with a copy of ``part`` in it."""
+        made = torch.empty(shape, dtype=part.dtype, device=part.device)
+        made.as_strided(self.shape, self.strides, self.begins).copy_(part)
+        return made
+
+
+def whole_of(part: Part, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+    """What makes of a tensor that is such a ``part`` the one of ``shape``, copied if there is no other way."""
+
+    def take(tensor: Tensor) -> Tensor:
+        whole = part.whole(tensor, shape)
+        return whole if whole is not tensor else part.copied(tensor, shape)
+
+    return take
 
 
 def find_part(example: Tensor) -> tuple[Part, tuple[int, ...]] | None:

@@ -55,6 +55,9 @@ def normalise(graph: torch.fx.Graph) -> None:
             node.args = (node.args[0], node.args[1] % max(node.args[0].meta["val"].dim(), 1), *node.args[2:])
         if node.target is aten.index_put.default:
             _count_indices_from_the_front(graph, node)
+        if node.target is aten.pow.Tensor_Scalar and _is_short_power(node):
+            _multiply_out(graph, node)
+            continue
         if node.target in _INT8_ARITHMETIC and _is_int8(node):
             _through(graph, node, torch.int32)
         if node.target in _WITH_NUMBERS and _loses_a_number(node):
@@ -67,6 +70,22 @@ def _refuse(node: torch.fx.Node) -> None:
     reason = refusal(node)
     if reason:
         raise unsupported(node, reason)
+
+
+def _is_short_power(node: torch.fx.Node) -> bool:
+    """Whether it is a float's first or second power, as the derivative of a square has them: torch gives the float, and its product with itself."""
+    dtype = node.meta["val"].dtype
+    return type(node.args[1]) in (int, float) and node.args[1] in (1, 2) and dtype.is_floating_point and node.args[0].meta["val"].dtype == dtype
+
+
+def _multiply_out(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """A power as what costs as little as it does: where a map goes, into its readers or not, is decided by that."""
+    base, exponent = node.args
+    if exponent == 1:
+        node.replace_all_uses_with(base)
+        graph.erase_node(node)
+    else:
+        node.target, node.args = aten.mul.Tensor, (base, base)
 
 
 def _varies(node: torch.fx.Node) -> bool:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx import Graph, Node
 
+from inferno.capture import input_parts
 from inferno.capture.draws import is_drawing, is_philox
-from inferno.capture.orders import inverse, permuted_order
+from inferno.capture.orders import dense_order, inverse, permuted_order
 from inferno.capture.sink import sink
 
 aten = torch.ops.aten
@@ -35,11 +36,13 @@ class Piece:
 @dataclass(frozen=True)
 class Part:
     """A compiled piece as a graph of its own: ``graph``'s placeholders are ``inputs`` of the whole graph and its results
-    ``outputs`` there, both in dense row-major order: where a tensor has another order of dimensions, the graph permutes it."""
+    ``outputs`` there, both in dense row-major order: where a tensor has another order of dimensions, the graph permutes it.
+    ``wholes``: for each input with gaps that is part of a tensor which the graph takes in its place, what of which shape; None for the others."""
 
     graph: Graph
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
+    wholes: tuple[tuple[input_parts.Part, tuple[int, ...]] | None, ...]
 
     @property
     def varies(self) -> bool:
@@ -238,6 +241,7 @@ class _Extraction:
     graph: Graph = field(default_factory=Graph)
     copies: dict[Node, Node] = field(default_factory=dict)
     inputs: list[Node] = field(default_factory=list)
+    wholes: list[tuple[input_parts.Part, tuple[int, ...]] | None] = field(default_factory=list)
 
     def part(self, wanted: list[Node]) -> Part:
         inside = set(self.piece.nodes)
@@ -245,8 +249,9 @@ class _Extraction:
         for node in self.piece.nodes:
             for value in node.all_input_nodes:
                 self._externals(value, inside, external)
+        fixed = all(map(_is_fixed, external))
         for value in external:  # placeholders stand first in a graph
-            self._placeholder(value)
+            self._placeholder(value, fixed)
         for value in external:
             self._restore(value)
         for node in self.piece.nodes:
@@ -258,7 +263,7 @@ class _Extraction:
             self._copy_free(value)
             results.append(self._dense(value))
         self.graph.output(tuple(results))
-        return Part(self.graph, tuple(self.inputs), tuple(wanted))
+        return Part(self.graph, tuple(self.inputs), tuple(wanted), tuple(self.wholes))
 
     def _externals(self, value: Node, inside: set[Node], found: dict[Node, None]) -> None:
         if value in inside:
@@ -276,16 +281,19 @@ class _Extraction:
             return
         found[value] = None
 
-    def _placeholder(self, value: Node) -> None:
+    def _placeholder(self, value: Node, fixed: bool) -> None:
         node = self.graph.placeholder(value.name)
         self.inputs.append(value)
+        self.wholes.append(input_parts.find_part(value.meta["val"]) if fixed and _has_gaps(value.meta["val"]) else None)
         self.copies[value] = node
         node.meta = dict(value.meta)
         if (order := permuted_order(value.meta["val"])) is not None:
             node.meta = {**_plain(value.meta), "val": value.meta["val"].permute(order)}
 
     def _restore(self, value: Node) -> None:
-        """Where the tensor has another order of dimensions in memory, the graph reads it permuted."""
+        """Where the tensor has another order of dimensions in memory, the graph reads it permuted, and a part of a tensor it takes."""
+        if (whole := self.wholes[self.inputs.index(value)]) is not None:
+            self.copies[value] = input_parts.take_part(self.graph, self.copies[value], value.meta["val"], *whole)
         if (order := permuted_order(value.meta["val"])) is not None:
             self.copies[value] = self._call(aten.permute.default, (self.copies[value], inverse(order)), value.meta, value.meta["val"])
 
@@ -309,6 +317,18 @@ class _Extraction:
     def _copy(self, node: Node) -> None:
         if node not in self.copies:
             self.copies[node] = self.graph.node_copy(node, lambda n: self.copies[n])
+
+
+def _is_fixed(value: Node) -> bool:
+    """Whether nothing of its size varies."""
+    example = value.meta["val"]
+    return not isinstance(example, torch.SymInt) and not (isinstance(example, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in example.shape))
+
+
+def _has_gaps(example: object) -> bool:
+    if not isinstance(example, torch.Tensor) or example.layout is not torch.strided or not example.numel():
+        return False
+    return all(isinstance(n, int) for n in (*example.stride(), example.storage_offset())) and dense_order(example) is None
 
 
 def _plain(meta: dict) -> dict:

@@ -68,6 +68,7 @@ _PASSES = {
     "roll-steps": "inferno.schedule.roll_steps:roll_steps",
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "fuse-epilogues": "inferno.schedule.fuse_epilogues:fuse_epilogues",
+    "split-operands": "inferno.schedule.split_operands:split_operands",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",

@@ -10,12 +10,12 @@ from inferno.symbolic import Undecided
 from inferno.target import Target
 
 # Microseconds of an elementwise kernel, and bytes that it moves in one.
-_START, _MEMORY_RATE = 2.0, 4.3e6
+START, MEMORY_RATE = 2.0, 4.3e6
 
 
 def elementwise_time(kernel: func.FuncOp) -> float:
     """Microseconds of a kernel that takes as long as memory."""
-    return _START + count_bytes(kernel) / _MEMORY_RATE
+    return START + count_bytes(kernel) / MEMORY_RATE
 
 
 class CallTimes:

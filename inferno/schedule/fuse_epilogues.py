@@ -6,15 +6,17 @@ kernel, if that takes less time by the estimates.  Before the choice of schedule
 that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
 """
 
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.call_times import CallTimes
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.join_epilogues import join_epilogues
 from inferno.schedule.merge_calls import (
-    Edges, edges_of, free_name, in_order, may_change, merge_in, merged_kernel, operations_in, pattern, replace_calls, stays_in_order,
+    Edges, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, reads_reshaped, replace_calls,
+    waits,
 )
 from inferno.schedule.product_times import product_time
+from inferno.schedule.recompute_maps import is_map, recompute_map
 from inferno.target import Target, find_target
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
@@ -33,32 +35,58 @@ class _Fuse:
         self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
         self.times = CallTimes(kernels, target)
         self.made: dict[object, func.FuncOp | None] = {}
+        self.places = places_in(main)
 
     def run(self) -> bool:
         """Whether anything was fused."""
-        changed = False
+        changed = self.recompute()
         for call in reversed([o for o in operations_in(self.main) if o.name == "func.call"]):  # what is fused with one comes behind it
             while call is not None and (group := self.group(call)) is not None:
                 call = self.fuse(edges_of(group, views=False))
                 changed |= call is not None
         return changed
 
+    def recompute(self) -> bool:
+        """Let those that read contractions compute what maps make for them and for others: one that is an epilogue would read it. Whether any does."""
+        changed, refused = False, set()
+        for call in [o for o in operations_in(self.main) if o.name == "func.call" and self.times.is_contraction(o)]:
+            pending = [u for r in call.results for u in readers(r) if self.is_elementwise(u)]
+            while pending:
+                reader = pending.pop()
+                for made in dict.fromkeys(m for v in inputs_of(reader) if (m := owner(v)) is not None and m != call and self.is_elementwise(m)):
+                    if is_map(self.kernels[callee(made)]) and all(map(self.is_elementwise, users(made.results[0]))):
+                        if recompute_map(self.module, self.kernels, made, self.target, refused):
+                            pending = [u for r in call.results for u in readers(r) if self.is_elementwise(u)]
+                            changed = True
+                            break
+        if changed:
+            self.places = places_in(self.main)
+        return changed
+
+    def is_elementwise(self, op: ir.Operation) -> bool:
+        return op.name == "func.call" and may_change(self.kernels.get(callee(op))) and self.times.is_elementwise(op)
+
     def group(self, call: ir.Operation) -> list[ir.Operation] | None:
         """A contraction's call and those of elementwise kernels that read its results as they are, by their order."""
         if not may_change(self.kernels.get(callee(call))) or not self.times.is_contraction(call):
             return None
-        found = {u for r in call.results for u in readers(r) if u.name == "func.call" and may_change(self.kernels.get(callee(u)))}
-        found = {u for u in found if self.times.is_elementwise(u) and set(u.operands) & set(call.results)}
+        found = {u for r in call.results for u in readers(r) if self.is_elementwise(u) and set(u.operands) & set(call.results)}
+        found = {u for u in found if not waits(u, {call, *found}, self.places)}
         return in_order([call, *found]) if found and sum(len(c.results) for c in found) <= _MOST else None
 
     def fuse(self, edges: Edges) -> ir.Operation | None:
         """The new call in place of these, if one kernel may and should do what they do."""
-        if not stays_in_order(edges) or len(edges.exported) > _MOST:
+        if reads_reshaped(edges) or len(edges.exported) > _MOST:
             return None
         key = pattern(edges)
         if key not in self.made:
             self.made[key] = self.build(edges)
-        return replace_calls(edges, self.made[key]) if self.made[key] is not None else None
+        if self.made[key] is None:
+            return None
+        defer(edges)
+        call = replace_calls(edges, self.made[key])
+        self.places = places_in(self.main)
+        return call
 
     def build(self, edges: Edges) -> func.FuncOp | None:
         contraction = self.kernels[callee(edges.calls[0])]

@@ -92,12 +92,16 @@ def in_order(operations: Collection[ir.Operation]) -> list[ir.Operation]:
     return sorted(operations, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
 
 
+def reads_reshaped(edges: Edges) -> bool:
+    """Whether one of the calls reads another's result reshaped."""
+    made = {r for c in edges.calls for r in c.results}
+    return any(v not in made and root_of(v) in made for c in edges.calls for v in inputs_of(c))
+
+
 def stays_in_order(edges: Edges) -> bool:
     """Whether all that reads the calls' results comes behind the last one, and none of the calls reads another's reshaped."""
     made, inside = {r for c in edges.calls for r in c.results}, set(edges.calls)
-    if any(v not in made and root_of(v) in made for c in edges.calls for v in inputs_of(c)):
-        return False
-    return all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
+    return not reads_reshaped(edges) and all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
 
 
 def waits(call: ir.Operation, group: Collection[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:

@@ -45,7 +45,7 @@ def recompute_maps(module: ir.Module, target: str) -> None:
         refused: set[Hashable] = set()  # the steps of a loop ask for the same ones
         while place < len(operations):
             op = operations[place]
-            if op.name == "func.call" and _is_map(kernels.get(callee(op))) and _recompute(module, kernels, op, machine, refused):
+            if op.name == "func.call" and is_map(kernels.get(callee(op))) and recompute_map(module, kernels, op, machine, refused):
                 changed, operations = True, operations_in(main)  # and the next one is here
             else:
                 place += 1
@@ -63,14 +63,14 @@ def _size(kernel: func.FuncOp) -> int:
     return sum(len(g.regions[0].blocks[0].operations) for g in _generics(kernel))
 
 
-def _is_map(kernel: func.FuncOp | None) -> bool:
+def is_map(kernel: func.FuncOp | None) -> bool:
     """Whether it is one elementwise operation on points, whose result a reader can compute at any."""
     generics = _generics(kernel) if may_change(kernel) else []
     plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0])
     return plain and bool(inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if")
 
 
-def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, refused: set[Hashable]) -> bool:
+def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, refused: set[Hashable]) -> bool:
     """Let the readers of a map compute it, if that pays; whether they do.  ``refused``: the patterns of those that do not."""
     result = call.results[0]
     readers = list(dict.fromkeys(users(result)))

@@ -74,6 +74,10 @@ _APART = 1.3  # times longer a step takes where blocks are at different terms, a
 # columns innermost, 16x4096x11008 (192: 36.2, 48: 48.9); two slots, 16x4096x11008 (88: 55, 32: 97) and 16x8192x28672 (56: 324).
 _BYTES = {True: (330, 0.078), False: (530, 0.03)}
 _TWO_SLOTS = (550, 0.15)
+# Clocks of an operation on an element of a factor that is computed in shared memory, by three warps, and the share of the step's products that takes longer
+# meanwhile, since both read there (on an H100, bf16, rows times a vector, 9 operations, us: 512x2048x2048 in 64x128 18.9, in 64x192 19.9, in 64x256 20.8;
+# 512x2048x5632 in 128x192 33.2, in 128x224 35; 4096x1024x2816 in 128x192 65, in 128x256 65, in 64x256 63, and 43.5 with a kernel in front).
+_WORK, _WORK_BESIDE = 1.8, 0.4
 # Clocks of an element of TF32 that is turned in shared memory, and the share of the step's products that are not done meanwhile, since both read there
 # (H200, columns innermost: 1024^3 in 64x128 19.7 us, lines along k 8.3; 2048^3 in 128x128 84.7 and 49; 6144^3 in 128x192 2386, in 128x256 along k 1303).
 _TURN, _TURN_BESIDE = 0.165, 0.65
@@ -92,14 +96,17 @@ LEAVES_HALF, _WHOLE, _TWO_BLOCKS = 16, 0.6, 0.991
 
 
 def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool, multiply: float) -> float:
-    """Clocks that it takes to rewrite a step's tiles: about four instructions an element besides the body, three warps; for ``few``
-    rows and bytes, and where tiles are turned beside products of ``multiply`` clocks, what was measured."""
-    clocks = _TURN_BESIDE * multiply if tiling.lhs.is_turned or tiling.rhs.is_turned else 0.0
+    """Clocks that it takes to rewrite a step's tiles beside products of ``multiply`` clocks: about four instructions an element besides the body, three
+    warps; for ``few`` rows and bytes, and where tiles are turned, what was measured."""
+    turned, bytes_ = tiling.lhs.is_turned or tiling.rhs.is_turned, few and is_of_bytes(tiling)
+    rewritten = tiling.lhs.raw is not None or tiling.rhs.raw is not None
+    clocks = _TURN_BESIDE * multiply if turned else _WORK_BESIDE * multiply if rewritten and not bytes_ else 0.0
     for rows, operand, source in ((s.lhs_height, c.lhs, tiling.lhs), (s.tile_n, c.rhs, tiling.rhs)):
         if source.raw is not None:
             body = list(operand.prologue.block.operations) if operand.prologue is not None else []
             work = sum(12 if o.operation.name.startswith("math.") else 1 for o in body)
-            start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if few and is_of_bytes(tiling) else (0, 9 / (128 * s.helpers - 32))
+            start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if bytes_ else (0, 9 / (128 * s.helpers - 32))
+            each *= 1 if bytes_ or source.is_turned else _WORK
             clocks += start + rows * depth * (_TURN + each * work / 9 if source.is_turned else each * (4 + work) / 9)
     return clocks
 

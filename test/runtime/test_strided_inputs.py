@@ -5,7 +5,9 @@ import torch
 from checks import assert_right
 
 import inferno
+from inferno.capture.input_parts import find_part, whole_of
 from inferno.errors import InputError
+from inferno.runtime.region.graphs import graphs_of
 
 F = torch.nn.functional
 
@@ -109,3 +111,29 @@ def test_transforms():
     compiled = inferno.compile(lambda x: x * x, (x[:, 32:],))
     torch.testing.assert_close(torch.vmap(compiled, 2, 2)(torch.stack([x[:, 32:]] * 3, 2)), torch.stack([x[:, 32:] ** 2] * 3, 2))
     torch.testing.assert_close(torch.func.jvp(compiled, (x[:, 32:],), (x[:, :32],))[1], 2 * x[:, 32:] * x[:, :32])
+
+
+def gated(x, w):
+    a, b = (x @ w).chunk(2, -1)
+    return torch.sigmoid(a) * b
+
+
+def test_a_backward_reads_what_the_forward_kept_where_it_lies():
+    """Halves of one product, which autograd keeps as parts of it, are not copied."""
+    x, w = (big(*s).requires_grad_() for s in ((24, 16), (16, 64)))
+    compiled = torch.compile(gated, backend="inferno", fullgraph=True, options={"fallback": False})
+    ours = torch.autograd.grad(compiled(x, w).square().sum(), (x, w))
+    exact = torch.autograd.grad(gated(x.double(), w.double()).square().sum(), (x, w))
+    for o, e in zip(ours, exact):
+        torch.testing.assert_close(o.double(), e.double(), rtol=1e-5, atol=1e-5 * e.abs().max().item())
+    backward = next(region for kind, region in graphs_of(compiled)[-1].regions if kind == "backward")
+    assert "= segment_0(" in backward.text and backward.text.count("whole") == 1 and ".contiguous()" not in backward.text
+
+
+def test_a_part_that_lies_otherwise_is_copied():
+    part, shape = find_part(big(8, 64)[:, 16:32])
+    take, at = whole_of(part, shape), (slice(None), slice(16, 32))
+    for given in (big(8, 64)[:, 16:32], big(8, 16), big(8, 66)[:, 3:19], big(16, 8).t()):
+        whole = take(given)
+        assert whole.shape == (8, 64) and whole.is_contiguous() and torch.equal(whole[at], given)
+    torch.testing.assert_close(take(torch.nn.Parameter(big(8, 16)))[at].isfinite().all(), torch.tensor(True))

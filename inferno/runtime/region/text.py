@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from inferno.capture.input_parts import whole_of
 from inferno.capture.orders import dense_order
 from inferno.capture.partition import Part, base_of, is_free
 from inferno.runtime.region.collectives import synchronous
@@ -66,11 +67,13 @@ class _Writer:
         name = self._global(f"segment_{self.segments}", segment.call)
         self.segments += 1
         arguments = []
-        for value in part.inputs:
+        for value, whole in zip(part.inputs, part.wholes):
             text = self._value(value)
             example = value.meta["val"]
             if isinstance(example, torch.Tensor) and example.device.type == "cpu" and segment.device.type != "cpu":
                 text = f"{text}.to({self._global('device', segment.device)})"
+            elif whole is not None:
+                text = f"{self._global('whole', whole_of(*whole))}({text})"
             elif isinstance(example, torch.Tensor) and dense_order(example) is None:
                 text = f"{text}.contiguous()"
             if isinstance(example, torch.Tensor) and (example.is_complex() or example.is_neg()):  # memory may hold the conjugate, or what is to be negated
