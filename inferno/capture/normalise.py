@@ -73,9 +73,8 @@ def _refuse(node: torch.fx.Node) -> None:
 
 
 def _is_short_power(node: torch.fx.Node) -> bool:
-    """Whether it is a float's first or second power, as the derivative of a square has them: torch gives the float, and its product with itself."""
-    dtype = node.meta["val"].dtype
-    return type(node.args[1]) in (int, float) and node.args[1] in (1, 2) and dtype.is_floating_point and node.args[0].meta["val"].dtype == dtype
+    """Whether it is a first or second power, as the derivative of a square has them: torch gives the number, and its product with itself."""
+    return type(node.args[1]) in (int, float) and node.args[1] in (1, 2) and node.args[0].meta["val"].dtype == node.meta["val"].dtype
 
 
 def _multiply_out(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -12,8 +12,8 @@ from inferno.schedule.call_times import CallTimes
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.join_epilogues import join_epilogues
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, reads_reshaped, replace_calls,
-    waits,
+    Edges, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, reads_reshaped,
+    replace_calls, waits,
 )
 from inferno.schedule.product_times import product_time
 from inferno.schedule.recompute_maps import is_map, recompute_map

@@ -110,8 +110,8 @@ def test_norms_of_vectors_and_matrices():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int32], ids=str)
 def test_short_powers(dtype):
-    """A first and a second power, which are the float and a product; integers' may be floats."""
+    """A first and a second power, which are the number and a product."""
     x = (data(7, 33) * 3).to(dtype)
-    assert_right(lambda x: (x**1, x**2 + 1, x.pow(2.0), x.pow(1.0)), (x,))
+    assert_right(lambda x: (x**1, x**2 + 1, x.pow(2), *((x.pow(2.0), x.pow(1.0)) if dtype.is_floating_point else ())), (x,))
     special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")])
     torch.testing.assert_close(inferno.compile(lambda x: (x**1, x**2), (special,))(special), (special, special * special), rtol=0, atol=0, equal_nan=True)
