@@ -12,7 +12,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import PRECISION, callee, programs, wants_library
+from inferno.passes.programs import PRECISION, callee, programs, readers, root_of, wants_library
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import kernels
@@ -36,10 +36,10 @@ class _Split:
     kept: tuple[int, ...]
     saved: float
 
-    @property
-    def time(self) -> float:
-        """Microseconds that the factor takes by itself."""
-        return START + sum(product(t.shape) * bit_width(t.element_type) / 8 for t in self.maker.type.inputs) / MEMORY_RATE
+    def time(self, joins: bool) -> float:
+        """Microseconds that the factor takes by itself, or where it ``joins`` a kernel that reads what it is made of."""
+        *read, written = (product(t.shape) * bit_width(t.element_type) / 8 for t in self.maker.type.inputs)
+        return written / MEMORY_RATE + (0 if joins else START + sum(read) / MEMORY_RATE)
 
 
 def split_operands(module: ir.Module, target: str, always: str = "") -> None:
@@ -62,8 +62,9 @@ def _split_once(module: ir.Module, target: Target, always: bool) -> bool:
         for call in [c for c in walk(program, "func.call") if callee(c) in found]:
             split = found[callee(call)]
             groups[tuple(call.operands[n] for n in split.numbers), _text(split.maker)].append(call)
-        for calls in groups.values():
-            if always or sum(found[callee(c)].saved for c in calls) > found[callee(calls[0])].time:
+        for (operands, _), calls in groups.items():
+            joins = any(_is_reduction(module, u) for u in readers(root_of(max(operands, key=lambda v: product(v.type.shape)))))
+            if always or sum(found[callee(c)].saved for c in calls) > found[callee(calls[0])].time(joins):
                 _replace(calls, found)
                 changed = True
         if changed:
@@ -77,6 +78,15 @@ def _split_once(module: ir.Module, target: Target, always: bool) -> bool:
     if changed:
         deduplicate_kernels(module)
     return changed
+
+
+def _is_reduction(module: ir.Module, call: ir.Operation) -> bool:
+    """Whether it calls a kernel that reduces rows, say, and is no product: fuse-reductions adds maps of what it reads to it."""
+    kernel = next((k for k in kernels(module) if call.name == "func.call" and k.name.value == callee(call)), None)
+    if kernel is None or not may_change(kernel):
+        return False
+    c = parse_contraction(kernel)
+    return (c is None or c.is_reduction) and any(REDUCTION in kinds(op) for op in walk(kernel, "linalg.generic"))
 
 
 def _text(maker: func.FuncOp) -> str:
