@@ -1,5 +1,5 @@
-"""Elementwise kernels that read a contraction's result become its epilogue, which then has several results: of a linear layer that is trained the
-activation and what its gradient needs of the sums, which are written from registers and never read.
+"""Elementwise kernels that read a contraction's result become its epilogue, which then has several results: of a linear layer or a convolution that is
+trained the activation and what its gradient needs of the sums, which are written from registers and never read.
 
 ``fuse-contractions`` makes an epilogue of one reader alone, with one result.  Here a contraction and all that read it point by point become one
 kernel, if that takes less time by the estimates.  Before the choice of schedules, as ``fuse-duals``, and in its form: the contraction into a tensor
@@ -9,12 +9,14 @@ that is dead outside, and one elementwise operation that makes every result.  Be
 from inferno.mlir import func, ir
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.call_times import CallTimes
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.contraction import Contraction
 from inferno.schedule.join_epilogues import join_epilogues
 from inferno.schedule.merge_calls import (
     Edges, edges_of, free_name, in_order, may_change, merge_in, merged_kernel, operations_in, pattern, replace_calls, stays_in_order,
 )
-from inferno.schedule.product_times import product_time
+from inferno.schedule.im2col import parse_unfolded
+from inferno.schedule.product_times import contraction_time
+from inferno.schedule.tile_ends import whole_tensors
 from inferno.target import Target, find_target
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
@@ -45,11 +47,13 @@ class _Fuse:
 
     def group(self, call: ir.Operation) -> list[ir.Operation] | None:
         """A contraction's call and those of elementwise kernels that read its results as they are, by their order."""
-        if not may_change(self.kernels.get(callee(call))) or not self.times.is_contraction(call):
+        if not may_change(self.kernels.get(callee(call))):
             return None
         found = {u for r in call.results for u in readers(r) if u.name == "func.call" and may_change(self.kernels.get(callee(u)))}
         found = {u for u in found if self.times.is_elementwise(u) and set(u.operands) & set(call.results)}
-        return in_order([call, *found]) if found and sum(len(c.results) for c in found) <= _MOST else None
+        if not found or sum(len(c.results) for c in found) > _MOST or not self.times.is_contraction(call):
+            return None
+        return in_order([call, *found])
 
     def fuse(self, edges: Edges) -> ir.Operation | None:
         """The new call in place of these, if one kernel may and should do what they do."""
@@ -69,9 +73,15 @@ class _Fuse:
         if kernel is None:
             merged.operation.erase()
             return None
-        time = product_time(kernel, self.target) if parse_contraction(kernel) is not None else None
+        c = parse_unfolded(kernel, self.target)
+        time = contraction_time(kernel, self.target) if c is None or _lie_alike(c) else None
         if time is not None and (self.always or time < sum(self.times.of(c) for c in edges.calls)):
             self.kernels[kernel.name.value] = kernel
             return kernel
         kernel.operation.erase()
         return None
+
+
+def _lie_alike(c: Contraction) -> bool:
+    """Whether all results, and what is read of their size, have one order in memory: one in another would be strewn."""
+    return len({a.strides for a in (*(d.access for d in c.destinations), *whole_tensors(c))}) == 1
