@@ -40,20 +40,27 @@ class _Fuse:
         """Whether anything was fused."""
         changed = False
         for call in reversed([o for o in operations_in(self.main) if o.name == "func.call"]):  # what is fused with one comes behind it
-            while call is not None and (group := self.group(call)) is not None:
-                call = self.fuse(edges_of(group, views=False))
+            while call is not None and (groups := self.groups(call)):
+                call = next((new for group in groups if (new := self.fuse(edges_of(group, views=False))) is not None), None)
                 changed |= call is not None
         return changed
 
-    def group(self, call: ir.Operation) -> list[ir.Operation] | None:
-        """A contraction's call and those of elementwise kernels that read its results as they are, by their order."""
-        if not may_change(self.kernels.get(callee(call))):
-            return None
+    def groups(self, call: ir.Operation) -> list[list[ir.Operation]]:
+        """A contraction's call with those of elementwise kernels that read its results as they are, and those that read theirs; or with the first alone."""
+        first = self.reading(call) if may_change(self.kernels.get(callee(call))) else set()
+        if not first or not self.times.is_contraction(call):
+            return []
+        found, pending = set(first), list(first)
+        while pending:
+            new = self.reading(pending.pop()) - found
+            found |= new
+            pending += new
+        return [in_order([call, *each]) for each in ((found, first) if found != first else (first,))]
+
+    def reading(self, call: ir.Operation) -> set[ir.Operation]:
+        """The calls of elementwise kernels that read a call's results as they are."""
         found = {u for r in call.results for u in readers(r) if u.name == "func.call" and may_change(self.kernels.get(callee(u)))}
-        found = {u for u in found if self.times.is_elementwise(u) and set(u.operands) & set(call.results)}
-        if not found or sum(len(c.results) for c in found) > _MOST or not self.times.is_contraction(call):
-            return None
-        return in_order([call, *found])
+        return {u for u in found if self.times.is_elementwise(u) and set(u.operands) & set(call.results)}
 
     def fuse(self, edges: Edges) -> ir.Operation | None:
         """The new call in place of these, if one kernel may and should do what they do."""
