@@ -46,7 +46,8 @@ class _Fuse:
         return changed
 
     def groups(self, call: ir.Operation) -> list[list[ir.Operation]]:
-        """A contraction's call with those of elementwise kernels that read its results as they are, and those that read theirs; or with the first alone."""
+        """A contraction's call with those of elementwise kernels that read its results as they are, and those that read theirs; or with the first
+        alone; or with one of them: what is left reads results in another order, say."""
         first = self.reading(call) if may_change(self.kernels.get(callee(call))) else set()
         if not first or not self.times.is_contraction(call):
             return []
@@ -55,7 +56,8 @@ class _Fuse:
             new = self.reading(pending.pop()) - found
             found |= new
             pending += new
-        return [in_order([call, *each]) for each in ((found, first) if found != first else (first,))]
+        tried = [found, first, *({one} for one in in_order(first))]
+        return [in_order([call, *each]) for i, each in enumerate(tried) if each not in tried[:i]]
 
     def reading(self, call: ir.Operation) -> set[ir.Operation]:
         """The calls of elementwise kernels that read a call's results as they are."""
