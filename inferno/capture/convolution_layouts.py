@@ -5,12 +5,14 @@ a convolution in channels last where its image or its window is, and so do all t
 by a kernel that transposes it (an H200, bf16, 3x3, 128 channels of 32x256x256 to 64 in channels last: 402 us, and 634 with that).
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch._subclasses import fake_impls
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 aten = torch.ops.aten
 _OPERATIONS = (aten.convolution.default, aten.convolution_backward.default)
@@ -18,22 +20,32 @@ _OPERATIONS = (aten.convolution.default, aten.convolution_backward.default)
 
 @contextmanager
 def convolutions_as_eager() -> Iterator[None]:
-    """Fake tensors of convolutions are those of cuDNN and oneDNN as they are set now."""
-    rules = getattr(fake_impls, "op_implementations_dict", {})
-    before = {op: rules[op] for op in _OPERATIONS if op in rules}
-    rules.update({op: _by_libraries(rule) for op, rule in before.items()})
+    """Fake tensors of convolutions are those of cuDNN and oneDNN as they are set now; for one thread at a time."""
+    rules, switches = getattr(fake_impls, "op_implementations_dict", {}), _switches()
+    before, known = {op: rules[op] for op in _OPERATIONS if op in rules}, FakeTensorMode.cache
+    rules.update({op: _with(switches, rule) for op, rule in before.items()})
+    FakeTensorMode.cache = _known(switches)
     try:
         yield
     finally:
         rules.update(before)
+        FakeTensorMode.cache = known
 
 
-def _by_libraries(rule: Callable) -> Callable:
-    wanted = torch._C._get_cudnn_enabled(), torch._C._get_mkldnn_enabled()
+def _switches() -> tuple[bool, bool]:
+    """Whether cuDNN and oneDNN are used."""
+    return torch._C._get_cudnn_enabled(), torch._C._get_mkldnn_enabled()
 
+
+def _set(cudnn: bool, mkldnn: bool) -> None:
+    torch._C._set_cudnn_enabled(cudnn)
+    torch._C._set_mkldnn_enabled(mkldnn)
+
+
+def _with(switches: tuple[bool, bool], rule: Callable) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = torch._C._get_cudnn_enabled(), torch._C._get_mkldnn_enabled()
-        _set(*wanted)
+        given = _switches()
+        _set(*switches)
         try:
             return rule(*args, **kwargs)
         finally:
@@ -42,6 +54,7 @@ def _by_libraries(rule: Callable) -> Callable:
     return call
 
 
-def _set(cudnn: bool, mkldnn: bool) -> None:
-    torch._C._set_cudnn_enabled(cudnn)
-    torch._C._set_mkldnn_enabled(mkldnn)
+@functools.cache
+def _known(switches: tuple[bool, bool]) -> dict:
+    """What torch knows of operations on fake tensors, which its own exports learn without the libraries."""
+    return {}

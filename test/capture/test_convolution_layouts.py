@@ -37,6 +37,13 @@ def test_of_a_gpu():
     assert made.is_contiguous(memory_format=torch.channels_last)
 
 
+def test_exports_of_others_teach_nothing():
+    model, x = nn.Conv3d(8, 16, 3).to(memory_format=torch.channels_last_3d), torch.randn(2, 8, 7, 6, 5).to(memory_format=torch.channels_last_3d)
+    torch.export.export(model, (x,), strict=False)
+    (result,) = capture(model, (x,)).signature.results
+    assert result.strides == model(x).stride()
+
+
 def test_switches_are_as_before():
     before = torch.backends.cudnn.enabled, torch.backends.mkldnn.enabled
     with torch.backends.mkldnn.flags(enabled=False):
