@@ -23,6 +23,7 @@ from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle
 from inferno.capture.autocast import State
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.complex_numbers import split_complex
+from inferno.capture.convolution_layouts import convolutions_as_eager
 from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
@@ -257,7 +258,7 @@ def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic
 
 
 def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings(), convolutions_as_eager():
         warnings.simplefilter("ignore")
         try:
             known = table()

@@ -22,6 +22,7 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
 from inferno.capture.autocast import State, within
+from inferno.capture.convolution_layouts import convolutions_as_eager
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
@@ -61,7 +62,7 @@ def to_trace(module: torch.nn.Module, autocast: State = ()) -> Iterator[torch.nn
     bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
     depth = _depth()
     try:
-        with traceback.preserve_node_meta(), _use_lazy_graph_module(True):
+        with traceback.preserve_node_meta(), _use_lazy_graph_module(True), convolutions_as_eager():
             yield bare
     finally:
         while casts:

@@ -73,7 +73,8 @@ def tensor_map(
     buffer: ir.Value, *, sizes: Sequence[Int], strides: Sequence[Int], box: Sequence[int], element: str,
     swizzle: int = 128, l2: int = 256,
 ) -> ir.Value:
-    """The buffer as a TMA tensor, innermost dimension first; strides in bytes, the first the element's size."""
+    """The buffer as a TMA tensor, innermost dimension first; strides in bytes, the first the element's size.  A boolean is a byte."""
+    element = "ui8" if element == "i1" else element
     varying = [size(v) for v in (*sizes, *strides) if not isinstance(v, int)]
     if varying:
         fixed = ([v if isinstance(v, int) else AT_CALL for v in each] for each in (sizes, strides))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from inferno.codegen import tma
-from inferno.codegen.elements import join
+from inferno.codegen.elements import join, to_memory
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, only_if, operation, shared_pointer, store
@@ -197,7 +197,7 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
         elif size == 2:
             self.stage_matrices(base, span, pairs)
         else:
-            self.stage_pairs(base, span, pairs)
+            self.stage_pairs(base, span, [[to_memory(value) for value in each] for each in pairs], size)
         tma.fence_shared()
         self.barrier()
         with only_if(words.equal(group.thread, 0)):
@@ -225,16 +225,20 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
         packed = [operation("llvm.bitcast", [self.words.type], [value]) for each in pairs for value in each]
         store_turned(self.words, self.group.warp, self.group.lane, base, packed)
 
-    def stage_pairs(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
-        """Pairs of 32-bit elements, 8 bytes each."""
+    def stage_pairs(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]], size: int) -> None:
+        """Pairs of elements of so many bytes, 4 or 1."""
         words, lane = self.words, self.group.lane
         low = words.shr(lane, 2)
         for j, each in enumerate(pairs):
-            chunk = words.add(words.shr(words.mask(lane, 3), 1), 2 * j)
-            at = words.add(words.shl(tma.swizzled(words, low, chunk, span), 4), words.shl(words.mask(lane, 1), 3))
+            chunk, inside = divmod(8 * size * j, 16)
+            if size == 4:
+                chunk, own = words.add(words.shr(words.mask(lane, 3), 1), chunk), words.shl(words.mask(lane, 1), 3)
+            else:
+                own = words.shl(words.mask(lane, 3), 1)
+            at = words.add(words.add(words.shl(tma.swizzled(words, low, chunk, span), 4), own), inside)
             for half, value in enumerate(each):
                 row = words.add(words.add(words.shl(self.group.warp, 4), low), 8 * half)
-                store(value, shared_pointer(words, words.add(words.add(base, words.mul(row, span)), at)), 8)
+                store(value, shared_pointer(words, words.add(words.add(base, words.mul(row, span)), at)), 2 * size)
 
     def barrier(self) -> None:
         """All threads of this consumer."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
 from inferno.passes.convolution import Order, Roles, is_depthwise, is_whole, loops_in, roles
-from inferno.passes.generics import PARALLEL, body, inputs, is_generic, kinds, maps
+from inferno.passes.generics import PARALLEL, body, inputs, is_copy, is_generic, kinds, maps
 from inferno.passes.movements import RESHAPES, is_free, moves, order_after, order_before, sources
 
 Keys = list[int | None]
@@ -44,6 +44,8 @@ class Orders:
             image, weight = inputs(op)
             self.convolutions[op.results[0]] = roles(op, self.of.get(image))
             self._assign(weight, self.convolutions[op.results[0]].weight)
+        self._spread()
+        self._return_reshaped()
         self._spread()
         self._produce_where_needed()
         self.of = {v: order for v, order in self.of.items() if order != identity(v)}
@@ -95,6 +97,15 @@ class Orders:
         for source in sources(op):
             if source.type.rank == len(before):
                 self._assign(source, before)
+
+    def _return_reshaped(self) -> None:
+        """What is reshaped and then only transposed, as the program gives it back, is made in that order: a pixel shuffle of channels last is one
+        transposition."""
+        for op in filter(is_copy, self._operations):
+            (value,), (read, written) = inputs(op), maps(op)
+            made, given_back = owner(value), all(not len(u.results) for u in users(op.results[0]))
+            if given_back and made is not None and made.name in RESHAPES and read.is_permutation and written.is_permutation:
+                self._assign(value, tuple(list(read.results).index(e) for e in written.results))
 
     def _produce_where_needed(self) -> None:
         """Row-major order for what a generic makes for those alone who need that; not where it may become the end of a convolution's kernel,

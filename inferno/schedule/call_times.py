@@ -2,10 +2,9 @@
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee
-from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.product_times import product_time
+from inferno.schedule.product_times import contraction_time
 from inferno.symbolic import Undecided
 from inferno.target import Target
 
@@ -48,7 +47,7 @@ class CallTimes:
         return (found := self.find(call)) is not None and not found[0]
 
     def _estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
-        if parse_contraction(kernel) is not None:
-            time = product_time(kernel, self._target)
-            return None if time is None else (True, time)
-        return (False, elementwise_time(kernel)) if parse_pointwise(kernel) is not None else None
+        if parse_pointwise(kernel) is not None:
+            return False, elementwise_time(kernel)
+        time = contraction_time(kernel, self._target)
+        return None if time is None else (True, time)

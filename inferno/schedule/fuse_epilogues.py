@@ -1,5 +1,5 @@
-"""Elementwise kernels that read a contraction's result become its epilogue, which then has several results: of a linear layer that is trained the
-activation and what its gradient needs of the sums, which are written from registers and never read.
+"""Elementwise kernels that read a contraction's result become its epilogue, which then has several results: of a linear layer or a convolution that is
+trained the activation and what its gradient needs of the sums, which are written from registers and never read.
 
 ``fuse-contractions`` makes an epilogue of one reader alone, with one result.  Here a contraction and all that read it point by point become one
 kernel, if that takes less time by the estimates.  Before the choice of schedules, as ``fuse-duals``, and in its form: the contraction into a tensor
@@ -9,17 +9,22 @@ that is dead outside, and one elementwise operation that makes every result.  Be
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.call_times import CallTimes
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.contraction import Contraction
 from inferno.schedule.join_epilogues import join_epilogues
 from inferno.schedule.merge_calls import (
     Edges, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, reads_reshaped,
     replace_calls, waits,
 )
-from inferno.schedule.product_times import product_time
+from inferno.schedule.im2col import parse_unfolded
+from inferno.schedule.product_times import contraction_time
 from inferno.schedule.recompute_maps import is_map, recompute_map
+from inferno.schedule.tile_ends import whole_tensors
 from inferno.target import Target, find_target
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
+# Of the estimates of what a convolution and its readers take apart, what one kernel may take (an H200, bf16, GELU and its input: 80 channels of 8x3000 to 512,
+# windows of 3, 44.3 us, 36.5 apart, where 26.9 and 27.8 are estimated; others gain more, see docs/convolution.md).
+_SHARE = 0.95
 
 
 def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
@@ -41,8 +46,8 @@ class _Fuse:
         """Whether anything was fused."""
         changed = self.recompute()
         for call in reversed([o for o in operations_in(self.main) if o.name == "func.call"]):  # what is fused with one comes behind it
-            while call is not None and (group := self.group(call)) is not None:
-                call = self.fuse(edges_of(group, views=False))
+            while call is not None and (groups := self.groups(call)):
+                call = next((new for group in groups if (new := self.fuse(edges_of(group, views=False))) is not None), None)
                 changed |= call is not None
         return changed
 
@@ -66,13 +71,23 @@ class _Fuse:
     def is_elementwise(self, op: ir.Operation) -> bool:
         return op.name == "func.call" and may_change(self.kernels.get(callee(op))) and self.times.is_elementwise(op)
 
-    def group(self, call: ir.Operation) -> list[ir.Operation] | None:
-        """A contraction's call and those of elementwise kernels that read its results as they are, by their order."""
-        if not may_change(self.kernels.get(callee(call))) or not self.times.is_contraction(call):
-            return None
-        found = {u for r in call.results for u in readers(r) if self.is_elementwise(u) and set(u.operands) & set(call.results)}
-        found = {u for u in found if not waits(u, {call, *found}, self.places)}
-        return in_order([call, *found]) if found and sum(len(c.results) for c in found) <= _MOST else None
+    def groups(self, call: ir.Operation) -> list[list[ir.Operation]]:
+        """A contraction's call with those of elementwise kernels that read its results as they are, and those that read theirs; or with the first
+        alone; or with one of them: what is left reads results in another order, say."""
+        first = self.reading(call) if may_change(self.kernels.get(callee(call))) else set()
+        if not first or not self.times.is_contraction(call):
+            return []
+        found, pending = set(first), list(first)
+        while pending:
+            new = self.reading(pending.pop()) - found
+            found |= new
+            pending += new
+        tried = [{u for u in each if not waits(u, {call, *each}, self.places)} for each in (found, first, *({one} for one in in_order(first)))]
+        return [in_order([call, *each]) for i, each in enumerate(tried) if each and each not in tried[:i]]
+
+    def reading(self, call: ir.Operation) -> set[ir.Operation]:
+        """The calls of elementwise kernels that read a call's results as they are."""
+        return {u for r in call.results for u in readers(r) if self.is_elementwise(u) and set(u.operands) & set(call.results)}
 
     def fuse(self, edges: Edges) -> ir.Operation | None:
         """The new call in place of these, if one kernel may and should do what they do."""
@@ -97,9 +112,15 @@ class _Fuse:
         if kernel is None:
             merged.operation.erase()
             return None
-        time = product_time(kernel, self.target) if parse_contraction(kernel) is not None else None
-        if time is not None and (self.always or time < sum(self.times.of(c) for c in edges.calls)):
+        c = parse_unfolded(kernel, self.target)
+        time = contraction_time(kernel, self.target) if c is None or _lie_alike(c) else None
+        if time is not None and (self.always or time < (1 if c is None else _SHARE) * sum(self.times.of(c) for c in edges.calls)):
             self.kernels[kernel.name.value] = kernel
             return kernel
         kernel.operation.erase()
         return None
+
+
+def _lie_alike(c: Contraction) -> bool:
+    """Whether all results, and what is read of their size, have one order in memory: one in another would be strewn."""
+    return len({a.strides for a in (*(d.access for d in c.destinations), *whole_tensors(c))}) == 1

@@ -1,10 +1,18 @@
 """What a product is estimated to take, by the generators that passes ask before schedules are chosen."""
 
 from inferno.mlir import func
-from inferno.schedule import bf16x6, direct_bf16x6, mma, presplit, simt, vectors, wgmma
+from inferno.schedule import assign, bf16x6, direct_bf16x6, im2col, mma, presplit, simt, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target
+
+
+def contraction_time(kernel: func.FuncOp, target: Target) -> float | None:
+    """As ``product_time``, and of a convolution where tensor cores compute it window by window."""
+    c = im2col.parse_unfolded(kernel, target)
+    if c is None:
+        return product_time(kernel, target)
+    return im2col.least(kernel, c, target)[0] if isinstance(assign.choose(kernel, target), im2col.Im2col) else None
 
 
 def product_time(kernel: func.FuncOp, target: Target) -> float | None:

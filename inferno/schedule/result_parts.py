@@ -15,6 +15,7 @@ from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product, reach
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
 _FLOATS = ("bf16", "f16", "f32")
+_STAGED = (*_FLOATS, "i1")
 _BEYOND = 64  # columns that a tile may have beyond those of whole lines: a part of them is computed for nothing
 _NEAR = 2**18  # elements from a line to the next: 15 of them are reached by an instruction's constant
 
@@ -37,7 +38,7 @@ def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMa
     if schedule.swapped:
         return found if columns_together(c, tiling, schedule) % 16 == 0 else {}
     sizes = {i: _bytes(c.destinations[i].access) for i in found}
-    widest = max(sizes.values(), default=2)
+    widest = max([2, *sizes.values()])
     together = _together(c, schedule, widest)
     fits = together == schedule.tile_n or together * widest >= 64  # shorter parts would be too many
     return {i: m for i, m in found.items() if fits and together * sizes[i] in (32, 64, 128)}
@@ -47,7 +48,7 @@ def _store_map(destination: Destination, tiling: Axes, swapped: bool) -> StoreMa
     """How the copy engine writes a destination, whose lines are a tile's columns if ``swapped``; None if it cannot."""
     access, (inner, outer) = destination.access, (tiling.m, tiling.n) if swapped else (tiling.n, tiling.m)
     size = _bytes(access)
-    if str(access.element) not in (_FLOATS[:2] if swapped else _FLOATS):
+    if str(access.element) not in (_FLOATS[:2] if swapped else _STAGED):
         return None  # (stmatrix turns 16 bits; threads with neighbouring rows write whole sectors of float32 as they are)
     if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1):
         return None
@@ -65,7 +66,7 @@ def columns_together(c: Contraction, tiling: Axes, schedule: Any) -> int:
     if schedule.swapped:
         return min(schedule.tile_n, 64) if bounds(tiling.n.size)[1] <= schedule.tile_n else gcd(schedule.tile_n, 64)
     staged = [_bytes(c.destinations[i].access) for i in store_maps(c, tiling, schedule)]
-    return _together(c, schedule, max(staged)) if staged else min(schedule.tile_n, ROW // 2)
+    return _together(c, schedule, max(2, *staged)) if staged else min(schedule.tile_n, ROW // 2)
 
 
 def _together(c: Contraction, schedule: Any, widest: int) -> int:

@@ -27,17 +27,17 @@ def are_long(c: Contraction) -> bool:
     """Whether the ends of tiles read tensors of the result's size, or compute functions.  What others take, such as a bias and ReLU, is in the estimates
     of products, which were fitted with them."""
     ops = [] if c.epilogue is None else [o.operation.name for o in c.epilogue.block.operations]
-    return bool(_whole(c)) or any(name in _WORK and name != "arith.divf" for name in ops)
+    return bool(whole_tensors(c)) or any(name in _WORK and name != "arith.divf" for name in ops)
 
 
-def _whole(c: Contraction) -> list[Access]:
+def whole_tensors(c: Contraction) -> list[Access]:
     """The tensors that have an element for each of the result's."""
     return [a for a in c.extras if all(any(a.strides[d] for d in g.dims) for g in (c.m, c.n))]
 
 
 def read_clocks(c: Contraction, tile_m: int, tile_n: int, brought: Sequence[Access] = ()) -> float:
     """Clocks of reading the tensors that have an element for each of the tile's, but for those that are brought."""
-    return tile_m * tile_n * sum(bit_width(a.element) // 8 for a in _whole(c) if a not in brought) / _READ_RATE
+    return tile_m * tile_n * sum(bit_width(a.element) // 8 for a in whole_tensors(c) if a not in brought) / _READ_RATE
 
 
 def work_clocks(c: Contraction, tile_m: int, tile_n: int, consumers: int, short: bool = False) -> float:

@@ -34,6 +34,11 @@ RELU = {
 """Bias, residual and ReLU."""
 BOTH = {"results": ("bf16", "f32"), "body": "%y0 = arith.truncf %s : f32 to bf16\n%y1 = arith.mulf %s, %s : f32"}
 """Two results."""
+SIGN = {"results": ("bf16", "i1", "f32"), "body": """%least = arith.constant 0.0 : f32
+      %y1 = arith.cmpf ogt, %s, %least : f32
+      %y2 = arith.maximumf %s, %least : f32
+      %y0 = arith.truncf %y2 : f32 to bf16"""}
+"""ReLU, and where it is the sum."""
 SCALED = {"extras": (("qf", "f32"),), "results": ("f32",), "body": "%y0 = arith.mulf %s, %e0 : f32"}
 """By what is the same for all rows of all images, which so are no one dimension."""
 SAME = {"low": (1, 1), "high": (1, 1)}
@@ -83,6 +88,12 @@ CASES = {
         Form((1, 5, 9, 9, 24), 64, (2, 3, 3), (), (), (0, 1, 1), (1, 1, 1), **PLAIN), Im2col(64, 64, 2, 2, patch=80, span=1, kept=18, pingpong=True)),
     "halo, 64 bytes": (Form((1, 9, 20, 24), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, row=64, patch=112, span=3, weights=3)),
     "halo, 32 bytes": (Form((1, 9, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 2, 2, row=32, patch=192, span=3, kept=27)),
+    # Signs beside sums: bytes that the copy engine writes, or threads do where lines are no multiple of 16 bytes.
+    "signs": (Form((2, 7, 9, 24), 48, (3, 3), **SAME, **SIGN), Im2col(64, 64, 3, 1)),
+    "signs, by elements": (Form((2, 7, 9, 24), 40, (3, 3), **SAME, **SIGN), Im2col(64, 64, 3, 1)),
+    "halo, signs": (Form((2, 9, 11, 72), 48, (3, 3), **SAME, **SIGN), Im2col(64, 64, 2, 1, patch=104, span=3, weights=3)),
+    "halo, signs, in turns": (
+        Form((1, 20, 18, 72), 64, (3, 3), **SAME, **SIGN), Im2col(64, 64, 2, 2, patch=80, span=1, kept=18, pingpong=True)),
     "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
 }
 
@@ -99,6 +110,8 @@ def expected(form: Form, x: torch.Tensor, w: torch.Tensor, extras: list[torch.Te
         return [torch.relu(sums + extras[0].double() + extras[1].double())]
     if len(form.results) == 2:
         return [sums, sums * sums]
+    if len(form.results) == 3:
+        return [torch.relu(sums), sums > 0, torch.relu(sums)]
     return [sums * 0.5 if form.body == PLAIN["body"] else sums]
 
 

@@ -23,7 +23,7 @@ def assert_right(program: Callable, tensors: tuple[Tensor, ...]) -> str:
             made = program(*tensors)
             return made[number] if isinstance(made, tuple) else made
 
-        assert_close_to_float64(result, one, tensors)
+        assert_close_to_float64(found.signature.results[number].as_eager(result), one, tensors)
     return text
 
 

@@ -39,6 +39,44 @@ def test_several_results(name, shape, dtype):
         assert len(made.explain().rows) == 1
 
 
+CONVOLUTIONS = {
+    "activation and its input": lambda y, r: (F.silu(y), y), "activation and its sign": lambda y, r: (torch.relu(y), y > 0),
+    "residual": lambda y, r: (y + r, y), "three": lambda y, r: (torch.relu(y + r), y + r, y),
+}
+# Images with the features of their results: with halo and without, and places that are lines of 16 bytes or begin anywhere.
+IMAGES = {"56": ((4, 64, 56, 56), 64), "odd": ((3, 72, 21, 19), 48), "one": ((1, 512, 7, 7), 512), "large": ((8, 128, 64, 64), 128)}
+
+
+@pytest.mark.parametrize("order", [torch.channels_last, torch.contiguous_format], ids=["channels last", "row-major"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_several_results_of_convolutions(name, image, dtype, order):
+    torch.manual_seed(0)
+    (images, channels, *places), features = IMAGES[image]
+    shapes = (images, channels, *places), (features, channels, 3, 3), (features,), (images, features, *places)
+    x, w, b, r = (torch.randn(s, device="cuda") for s in shapes)
+    args = tuple(t.to(dtype).to(memory_format=order) if t.dim() == 4 else t.to(dtype) for t in (x, w / (9 * channels) ** 0.5, b, r))
+
+    def function(x, w, b, r):
+        return CONVOLUTIONS[name](F.conv2d(x, w, b, 1, 1), r)
+
+    made = inferno.compile(function, args)
+    poison_memory()
+    signs = [i for i, r in enumerate(made(*args)) if r.dtype is torch.bool]
+    unit = 2**-10 if dtype is torch.float32 else None
+    found = check(
+        lambda *a: [r for i, r in enumerate(made(*a)) if i not in signs], lambda *a: [r for i, r in enumerate(function(*a)) if i not in signs], args, unit=unit)
+    assert found.right, str(found)
+    ours, eager, exact = made(*args), function(*args), function(*(a.double() for a in args))
+    assert [t.stride() for t in ours] == [t.stride() for t in eager]
+    sums = F.conv2d(*(a.double() for a in args[:3]), 1, 1)
+    for i in signs:  # of sums that are 0 but for their rounding, of factors in TF32 too, either is right
+        assert (ours[i] == exact[i])[sums.abs() > (0.01 if dtype is torch.float32 else 1e-4)].all()
+    if order is torch.channels_last:
+        assert [row.generator for row in made.explain().rows] == ["im2col"]
+
+
 @pytest.mark.usefixtures("tf32")
 def test_tf32():
     x, w, b = torch.randn(300, 512, device="cuda"), torch.randn(1032, 512, device="cuda"), torch.randn(1032, device="cuda")

@@ -13,6 +13,7 @@ from inferno.capture import capture
 from inferno.runtime.build import build_from
 from inferno.target import find_target
 
+F = nn.functional
 # name: (size and batch of the image, kernels, transposed): how many kernels fusion leaves, but for those that lay out weights and invert variances, and
 # the shapes that tensors other than weights are transposed to.
 CASES = {
@@ -26,8 +27,8 @@ CASES = {
 }
 
 
-def compile_to(stage, model, x):
-    found = capture(model, (x,))
+def compile_to(stage, model, args):
+    found = capture(model, args)
     return found, build_from("torch", found.text, find_target("sm_90a"), last=stage, signature=found.signature).stages
 
 
@@ -37,7 +38,7 @@ def test_layouts_are_right(name):
     size, kernels, transposed = CASES[name]
     torch.manual_seed(0)
     model, x = MODELS[name]().eval(), image(name, *size)
-    found, stages = compile_to("scheduled", model, x)
+    found, stages = compile_to("scheduled", model, (x,))
     for stage in ("fused", "scheduled"):
         (result,) = run_module(stages[stage], [t.contiguous() for t in found.signature.arguments_of((x,), {})])
         assert_close_to_float64(found.signature.results[0].as_eager(result), model, (x,))
@@ -49,11 +50,30 @@ def test_layouts_are_right(name):
     assert len(rest) == kernels
 
 
+@pytest.mark.parametrize("order, kernels", [
+    (torch.channels_last, ["conv", "transpose"]), (torch.contiguous_format, ["transpose", "transpose", "conv", "transpose"]),
+], ids=["channels last", "row-major"])
+def test_pixel_shuffles_that_are_given_back_are_one_transposition(order, kernels):
+    """Of what is reshaped for the program's result; it lies as eager's does."""
+    torch.manual_seed(0)
+    x, w = (torch.randn(s).to(memory_format=order) for s in ((2, 16, 6, 7), (16, 16, 3, 3)))
+
+    def program(x, w):
+        return F.pixel_shuffle(F.conv2d(x, w, padding=1), 2)
+
+    found, stages = compile_to("fused", program, (x, w))
+    (made,) = run_module(stages["fused"], [t.contiguous() for t in found.signature.arguments_of((x, w), {})])
+    result = found.signature.results[0].as_eager(made)
+    assert_close_to_float64(result, program, (x, w))
+    assert result.stride() == program(x, w).stride()
+    assert [re.sub(r"_\d+$", "", n) for n in re.findall(r"call @(\w+)\(", stages["fused"])] == kernels
+
+
 def test_convolutions_have_a_flag_of_their_own_for_tf32():
     model = nn.Sequential(nn.Conv2d(20, 24, 1), nn.Conv2d(24, 8, 3), nn.Flatten(), nn.Linear(8, 4))
     for allowed in (True, False):
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=allowed):
-            text = compile_to("scheduled", model, torch.randn(2, 20, 3, 3))[1]["scheduled"]
+            text = compile_to("scheduled", model, (torch.randn(2, 20, 3, 3),))[1]["scheduled"]
         functions = re.findall(r"private @(\w+)\(.*attributes \{(.*)", text)
         assert {n.removesuffix("_ordered") for n, attributes in functions if "tf32" in attributes} == ({"matmul_addf", "matmul_addf_1"} if allowed else set())
         assert len([n for n, _ in functions if n.startswith(("matmul", "conv"))]) == 3

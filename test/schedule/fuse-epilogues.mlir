@@ -123,3 +123,83 @@ func.func private @both(%y: tensor<64x64xf32>, %out: tensor<64x64xf32>) -> tenso
   } -> tensor<64x64xf32>
   return %0 : tensor<64x64xf32>
 }
+
+// -----
+
+// A convolution that is trained: its activation, and where that is not positive, with the padding in the kernel.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @conv_1(
+// CHECK-NEXT: return %[[R]]#0, %[[R]]#1 : tensor<2x8x8x64xbf16>, tensor<2x8x8x64xi1>
+// CHECK: func.func private @conv_1(
+// CHECK: tensor.pad
+// CHECK: %[[S:.*]] = linalg.generic {{.*}}"reduction"]}
+// CHECK: linalg.generic {{.*}}["parallel", "parallel", "parallel", "parallel"]} ins(%[[S]] : tensor<2x8x8x64xf32>)
+// CHECK: linalg.yield %{{.*}}, %{{.*}} : bf16, i1
+// NONE-LABEL: func.func @main
+// NONE-COUNT-3: call @
+#image = affine_map<(n, p, q, f, r, s, c) -> (n, p + r, q + s, c)>
+#window = affine_map<(n, p, q, f, r, s, c) -> (f, r, s, c)>
+#sums = affine_map<(n, p, q, f, r, s, c) -> (n, p, q, f)>
+#places = affine_map<(n, p, q, f) -> (n, p, q, f)>
+func.func @main(%x: tensor<2x8x8x64xbf16>, %w: tensor<64x3x3x64xbf16>) -> (tensor<2x8x8x64xbf16>, tensor<2x8x8x64xi1>) {
+  %0 = tensor.empty() : tensor<2x8x8x64xbf16>
+  %1 = func.call @conv(%x, %w, %0) : (tensor<2x8x8x64xbf16>, tensor<64x3x3x64xbf16>, tensor<2x8x8x64xbf16>) -> tensor<2x8x8x64xbf16>
+  %2 = tensor.empty() : tensor<2x8x8x64xbf16>
+  %3 = func.call @relu(%1, %2) : (tensor<2x8x8x64xbf16>, tensor<2x8x8x64xbf16>) -> tensor<2x8x8x64xbf16>
+  %4 = tensor.empty() : tensor<2x8x8x64xi1>
+  %5 = func.call @below(%1, %4) : (tensor<2x8x8x64xbf16>, tensor<2x8x8x64xi1>) -> tensor<2x8x8x64xi1>
+  return %3, %5 : tensor<2x8x8x64xbf16>, tensor<2x8x8x64xi1>
+}
+func.func private @conv(%x: tensor<2x8x8x64xbf16>, %w: tensor<64x3x3x64xbf16>, %out: tensor<2x8x8x64xbf16>) -> tensor<2x8x8x64xbf16> {
+  %none = arith.constant 0.0 : bf16
+  %zero = arith.constant 0.0 : f32
+  %two = arith.constant 2 : index
+  %last = arith.constant 63 : index
+  %padded = tensor.pad %x low[0, 1, 1, 0] high[0, 1, 1, 0] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %none : bf16
+  } : tensor<2x8x8x64xbf16> to tensor<2x10x10x64xbf16>
+  %0 = tensor.empty() : tensor<2x8x8x64xf32>
+  %1 = linalg.fill ins(%zero : f32) outs(%0 : tensor<2x8x8x64xf32>) -> tensor<2x8x8x64xf32>
+  %2:2 = linalg.generic {indexing_maps = [#image, #window, #sums, #sums],
+    iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%padded, %w : tensor<2x10x10x64xbf16>, tensor<64x3x3x64xbf16>) outs(%1, %out : tensor<2x8x8x64xf32>, tensor<2x8x8x64xbf16>) {
+  ^bb0(%a: bf16, %c: bf16, %s: f32, %o: bf16):
+    %3 = arith.extf %a : bf16 to f32
+    %4 = arith.extf %c : bf16 to f32
+    %5 = arith.mulf %3, %4 {inferno.convolution} : f32
+    %6 = arith.addf %s, %5 : f32
+    %r = linalg.index 4 : index
+    %s1 = linalg.index 5 : index
+    %k1 = linalg.index 6 : index
+    %7 = arith.cmpi eq, %r, %two : index
+    %8 = arith.cmpi eq, %s1, %two : index
+    %9 = arith.cmpi eq, %k1, %last : index
+    %10 = arith.andi %7, %8 : i1
+    %11 = arith.andi %10, %9 : i1
+    %12 = arith.truncf %6 : f32 to bf16
+    %13 = arith.select %11, %12, %o : bf16
+    linalg.yield %6, %13 : f32, bf16
+  } -> (tensor<2x8x8x64xf32>, tensor<2x8x8x64xbf16>)
+  return %2#1 : tensor<2x8x8x64xbf16>
+}
+func.func private @relu(%y: tensor<2x8x8x64xbf16>, %out: tensor<2x8x8x64xbf16>) -> tensor<2x8x8x64xbf16> {
+  %zero = arith.constant 0.0 : bf16
+  %0 = linalg.generic {indexing_maps = [#places, #places], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%y : tensor<2x8x8x64xbf16>) outs(%out : tensor<2x8x8x64xbf16>) {
+  ^bb0(%a: bf16, %o: bf16):
+    %1 = arith.maximumf %a, %zero : bf16
+    linalg.yield %1 : bf16
+  } -> tensor<2x8x8x64xbf16>
+  return %0 : tensor<2x8x8x64xbf16>
+}
+func.func private @below(%y: tensor<2x8x8x64xbf16>, %out: tensor<2x8x8x64xi1>) -> tensor<2x8x8x64xi1> {
+  %zero = arith.constant 0.0 : bf16
+  %0 = linalg.generic {indexing_maps = [#places, #places], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%y : tensor<2x8x8x64xbf16>) outs(%out : tensor<2x8x8x64xi1>) {
+  ^bb0(%a: bf16, %o: i1):
+    %1 = arith.cmpf ole, %a, %zero : bf16
+    linalg.yield %1 : i1
+  } -> tensor<2x8x8x64xi1>
+  return %0 : tensor<2x8x8x64xi1>
+}
