@@ -8,14 +8,17 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
+    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
 )
-from inferno.passes.fuse_elementwise import is_made_of_less
+from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
+from inferno.passes.places import place_of
+from inferno.passes.reversals import reverse_producer, straighten_sums
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
 
+_SMALLER = 8  # times, of what caches keep wherever it is read, beside what is made of it
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
 
 
@@ -28,6 +31,7 @@ def fuse_gathers(module: ir.Module) -> None:
             _read_whole(pick)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _drop_unread(op)
+    straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if REDUCTION in kinds(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
         if not is_elementwise(producer) or len(producer.results) != 1 or not knows_sizes(producer) or product_of(producer) is not None:
             continue
@@ -39,11 +43,15 @@ def fuse_gathers(module: ir.Module) -> None:
                 pick.erase()
         if picked:
             producer.erase()
+        else:
+            reverse_producer(producer)
     with ir.Location.unknown(module.context):
         for pick in walk(module.operation, "tensor.extract"):
             _read_whole(pick)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _read_in_order(op)
+    if straight:
+        fuse_elementwise(module)
 
 
 def _read_whole(pick: ir.Operation) -> None:
@@ -77,7 +85,7 @@ def _drop_unread(op: ir.Operation) -> None:
 def _read_in_order(op: ir.Operation) -> None:
     """With operands in the place of elements that are picked at the numbers of loops, as by a flip of a flip, where all others are flipped."""
     every = walk(op, "tensor.extract")
-    if any(p.parent != op or None in map(_place, list(p.operands)[1:]) for p in every):
+    if any(p.parent != op or None in map(place_of, list(p.operands)[1:]) for p in every):
         return
     picks = [(p, map_) for p in every if (map_ := _map_of(p, op)) is not None]
     if not picks:
@@ -126,11 +134,13 @@ def _is_picked(producer: ir.Operation) -> bool:
         if any(s is None for s in sizes):
             return False
         number += product(hint(s) for s in sizes)
-    read = sum(any(True for _ in a.uses) for a in list(body(producer).arguments)[: len(inputs(producer))])
+    own = product(hint(s) for s in shape(producer.results[0]))
+    used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
+    read = sum(_SMALLER * product(hint(s) for s in shape(v)) > own for v in used if isinstance(v.type, ir.RankedTensorType))
     neighbours = len(picks) == 1 and _in_order(picks[0]) and _reads_in_order(producer)
-    if REDUCTION in kinds(_generic_around(picks[0])) and any(_reduces(owner(v)) for v in inputs(producer)):
+    if any(map(_reduces_rows, picks)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it
-    if number * (1 if neighbours else max(1, read)) > product(hint(s) for s in shape(producer.results[0])):
+    if number * (1 if neighbours else max(1, read)) > own:
         return False
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
@@ -152,34 +162,12 @@ def _is_made_again(producer: ir.Operation) -> bool:
     return simple and number <= 2 * own and is_made_of_less(producer, picks[0], columns=True)
 
 
-Place = tuple[int | None, int, int]
-"""A loop, or none, what its number is multiplied by, and what is added."""
-
-
-def _place(number: ir.Value) -> Place | None:
-    """What an index of a body is, where that is one loop's number, or its distance from a number."""
-    op = owner(number)
-    if op is None:
-        return None
-    if op.name == "arith.constant":
-        return None, 0, ir.IntegerAttr(op.attributes["value"]).value
-    if op.name == "linalg.index":
-        return ir.IntegerAttr(op.attributes["dim"]).value, 1, 0
-    if op.name not in ("arith.addi", "arith.subi"):
-        return None
-    a, b = (_place(v) for v in op.operands)
-    if a is None or b is None or (a[0] is not None and b[0] is not None):
-        return None
-    sign = 1 if op.name == "arith.addi" else -1
-    return (a[0], a[1], a[2] + sign * b[2]) if a[0] is not None else (b[0], sign * b[1], a[2] + sign * b[2])
-
-
 def _in_order(pick: ir.Operation) -> bool:
     """Whether elements that are picked one behind the other are neighbours, of whole rows or of flipped ones: as fast to read as in order."""
     generic, type_ = _generic_around(pick), pick.operands[0].type
     if generic is None or type_.rank == 0:
         return False
-    last, order = _place(pick.operands[len(pick.operands) - 1]), maps(generic)[-1].results
+    last, order = place_of(pick.operands[len(pick.operands) - 1]), maps(generic)[-1].results
     if REDUCTION in kinds(generic):
         inner = len(kinds(generic)) - 1  # of terms, as reductions are imported
     elif is_elementwise(generic):
@@ -189,7 +177,19 @@ def _in_order(pick: ir.Operation) -> bool:
     if last is None or last[0] is None or last[0] != inner:
         return False
     width = hint(shape(pick.operands[0])[-1]) * getattr(type_.element_type, "width", 64) // 8
-    return width >= _LINE or all(p is not None and p[0] is not None for p in (_place(v) for v in list(pick.operands)[1:]))
+    return width >= _LINE or all(p is not None and p[0] is not None for p in (place_of(v) for v in list(pick.operands)[1:]))
+
+
+def _reduces_rows(pick: ir.Operation) -> bool:
+    """Whether a reduction's terms are picked along rows, as far as is known."""
+    around, last = kinds(_generic_around(pick)), place_of(pick.operands[len(pick.operands) - 1])
+    return REDUCTION in around and (last is None or last[0] is None or around[last[0]] == REDUCTION)
+
+
+def _reads_totals(producer: ir.Operation) -> bool:
+    """Whether an operation reads what others reduce, an element for all neighbours."""
+    last = dims(maps(producer)[-1])[-1:]
+    return any(_reduces(owner(v)) and not set(last) & set().union(*map(loops_of, m.results)) for v, m in zip(inputs(producer), maps(producer)))
 
 
 def _reduces(op: ir.Operation | None) -> bool:
@@ -206,7 +206,7 @@ def _reads_in_order(producer: ir.Operation) -> bool:
 
 def _map_of(pick: ir.Operation, op: ir.Operation) -> ir.AffineMap | None:
     """The map by which an element is read, where it is picked by the numbers of different loops of ``op``, which go over all of the tensor."""
-    found, sizes = [_place(v) for v in list(pick.operands)[1:]], loop_sizes(op)
+    found, sizes = [place_of(v) for v in list(pick.operands)[1:]], loop_sizes(op)
     if any(p is None or p[1:] != (1, 0) for p in found) or len({p[0] for p in found}) != len(found):
         return None
     if any(size is None or size != sizes[p[0]] for p, size in zip(found, shape(pick.operands[0]))):
