@@ -189,14 +189,16 @@ def _turns(consumer: ir.Operation, number: int) -> bool:
     return is_elementwise(consumer) and read.is_permutation and read != written
 
 
-def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool = False) -> bool:
+def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool = False, picked: bool = False) -> bool:
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
-    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order.  All that reads it but ``reader`` are such totals, beside
-    which it need not be in memory."""
+    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order; with ``picked`` of what is picked of arguments, too.  All that
+    reads it but ``reader`` are such totals, beside which it need not be in memory."""
     if any(user != reader and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
     made = _bytes(producer.results[0])
-    found = _sources(producer, made, columns)
+    found = _sources(producer, made, columns, picked)
+    if found == {producer.results[0]}:
+        return True
     totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * _bytes(v) <= made]
     return found is not None and bool(totals) and sum(map(_bytes, found)) <= made
 
@@ -209,11 +211,12 @@ def _is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
     return bool(read) and all(d and any(kinds(user)[x] == REDUCTION for x in (d if columns else d[-1:])) for d in read)
 
 
-def _sources(producer: ir.Operation, made: int, columns: bool) -> set[ir.Value] | None:
-    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes; None where it reads
-    anything else that was computed of points, or without ``columns`` for these."""
-    if walk(producer, "tensor.extract"):
-        return None
+def _sources(producer: ir.Operation, made: int, columns: bool, picked: bool) -> set[ir.Value] | None:
+    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes, and with ``picked`` what
+    maps pick of arguments; None where it reads anything else that was computed of points, or without ``columns`` for these."""
+    if picks := walk(producer, "tensor.extract"):
+        of_argument = len(picks) == 1 and picks[0].parent == producer and owner(picks[0].operands[0]) is None
+        return {producer.results[0]} if picked and of_argument and not any(_SMALLER * _bytes(v) > made for v in inputs(producer)) else None
     found: set[ir.Value] = set()
     last = list(maps(producer)[-1].results)[-1:]
     for value, map_ in zip(inputs(producer), maps(producer)):
@@ -222,7 +225,7 @@ def _sources(producer: ir.Operation, made: int, columns: bool) -> set[ir.Value] 
             if not columns and is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
                 return None
             continue
-        read = {value} if maker is None else _sources(maker, made, columns) if is_elementwise(maker) and len(maker.results) == 1 else None
+        read = {value} if maker is None else _sources(maker, made, columns, picked) if is_elementwise(maker) and len(maker.results) == 1 else None
         if read is None:
             return None
         found |= read

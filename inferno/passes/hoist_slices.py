@@ -90,7 +90,9 @@ def _part_made_again(producer: ir.Operation) -> list[tuple[ir.Operation, list[_P
     more bytes, and of what rows have in common: one kernel has the totals of rows then, and one makes the part of what it reads again."""
     made = list(users(producer.results[0]))
     slices = [u for u in made if _taken(u) is not None]
-    if len(slices) != 1 or product_of(producer) is not None or not is_made_of_less(producer, slices[0]) or any(map(_ends_product, inputs(producer))):
+    if len(slices) != 1 or product_of(producer) is not None or any(map(_ends_product, inputs(producer))):
+        return []
+    if not is_made_of_less(producer, slices[0], picked=True):
         return []
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):

@@ -20,9 +20,8 @@ def slice_scan(scan: ir.Operation) -> bool:
     with ir.InsertionPoint(scan), scan.location:
         part = tensor.ExtractSliceOp(_sized(scan.operands[0], sizes), scan.operands[0], [], [], [], begins, sizes, steps).result
         running, last = _start(starts[0], sizes), _start(starts[1], [n for d, n in enumerate(sizes) if d != along])
-        new = ir.Operation.create(
-            scan.name, results=[running.type, last.type], operands=[part, running, last], regions=1, attributes={n: scan.attributes[n] for n in scan.attributes},
-        )
+        attributes = {name: scan.attributes[name] for name in scan.attributes}
+        new = ir.Operation.create(scan.name, results=[running.type, last.type], operands=[part, running, last], regions=1, attributes=attributes)
         old = scan.regions[0].blocks[0]
         block = new.regions[0].blocks.append(*(a.type for a in old.arguments), arg_locs=[scan.location] * len(old.arguments))
         known = dict(zip(old.arguments, block.arguments))

@@ -443,7 +443,8 @@ def most_lanes(c: RowKernel) -> int:
 def _narrowest(c: RowKernel) -> int:
     """Bytes of the narrowest element that a point has of its own."""
     places = [d.access for d in c.destinations] + [a for s in c.steps if not s.per_row for a in s.extras]
-    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=16)
+    picked = [op.results[0].type for s in c.steps if not s.per_row for op in walk(s.generic, "tensor.extract")]
+    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=min((bit_width(t) // 8 for t in picked), default=16))
 
 
 def can_be_ragged(c: RowKernel, vector: int) -> bool:
