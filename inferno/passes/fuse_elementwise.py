@@ -282,9 +282,9 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) 
     outs = maps(consumer)[len(inputs(consumer)) :]
     if not covers_loops([*indexing, *outs], count):
         empty = outputs(producer)[result]
-        if REDUCTION not in kinds(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
+        if not walk(producer, "tensor.extract") or REDUCTION not in kinds(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
             return None
-        operand(empty, read)  # which is not read, but tells how many terms there are
+        operand(empty, read)  # which is not read, but tells how many elements are picked and reduced
         if not covers_loops([*indexing, *outs], count):
             return None
     same = [ir.AffineDimExpr.get(i) for i in range(count)]

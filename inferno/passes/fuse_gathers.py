@@ -128,13 +128,18 @@ def _is_picked(producer: ir.Operation) -> bool:
     picks, number = list(users(producer.results[0])), 0
     if not picks or any(p.name != "tensor.extract" for p in picks):
         return False
+    own, known = product(hint(s) for s in shape(producer.results[0])), set()
     for pick in picks:
         place = _generic_around(pick)
         sizes = loop_sizes(place) if place is not None else [None]
         if any(s is None for s in sizes):
             return False
-        number += product(hint(s) for s in sizes)
-    own = product(hint(s) for s in shape(producer.results[0]))
+        places = [place_of(v) for v in list(pick.operands)[1:]]
+        points = product(hint(s) for s in sizes)
+        if None not in places and len({p[0] for p in places}) == len(places) == len(sizes):  # each element once, whatever branches leave out
+            points = min(points, own) if (place, tuple(places)) not in known else 0
+            known.add((place, tuple(places)))
+        number += points
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
     read = sum(_SMALLER * product(hint(s) for s in shape(v)) > own for v in used if isinstance(v.type, ir.RankedTensorType))
     neighbours = len(picks) == 1 and _in_order(picks[0]) and _reads_in_order(producer)

@@ -8,7 +8,9 @@ from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.fuse_elementwise import fuse_elementwise
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs, substitute
+from inferno.passes.generics import (
+    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs, substitute,
+)
 
 _FEW = 4  # rows
 _SMALL = 1 << 14  # points of them
