@@ -91,10 +91,11 @@ def _read_in_order(op: ir.Operation) -> None:
     if not picks:
         return
     count = len(inputs(op))
-    operands = [*zip(inputs(op), maps(op)), *((p.operands[0], map_) for p, map_ in picks)]
-    new = _rebuild(op, operands, {i: i for i in range(count)})
-    if new is None:
+    if not covers_loops([*maps(op), *(map_ for _, map_ in picks)], len(kinds(op))):
         return
+    with ir.InsertionPoint(op), op.location:
+        operands = [*zip(inputs(op), maps(op)), *((_part_of(p, op), map_) for p, map_ in picks)]
+    new = _rebuild(op, operands, {i: i for i in range(count)})
     again = [p for p in walk(new, "tensor.extract") if _map_of(p, new) is not None]
     for number, pick in enumerate(again):
         pick.results[0].replace_all_uses_with(body(new).arguments[count + number])
@@ -210,13 +211,32 @@ def _reads_in_order(producer: ir.Operation) -> bool:
 
 
 def _map_of(pick: ir.Operation, op: ir.Operation) -> ir.AffineMap | None:
-    """The map by which an element is read, where it is picked by the numbers of different loops of ``op``, which go over all of the tensor."""
-    found, sizes = [place_of(v) for v in list(pick.operands)[1:]], loop_sizes(op)
-    if any(p is None or p[1:] != (1, 0) for p in found) or len({p[0] for p in found}) != len(found):
-        return None
-    if any(size is None or size != sizes[p[0]] for p, size in zip(found, shape(pick.operands[0]))):
-        return None
-    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(p[0], pick.context) for p in found], pick.context)
+    """The map by which an element is read, where it is picked by the numbers of different loops of ``op``, which go over all of the tensor or a part of it
+    (see ``_part_of``), or at a number."""
+    found, sizes, loops = [place_of(v) for v in list(pick.operands)[1:]], loop_sizes(op), []
+    for place, size in zip(found, shape(pick.operands[0])):
+        if place is None:
+            return None
+        loop, times, begin = place
+        if loop is None:
+            if not isinstance(size, int) or not 0 <= begin < size:
+                return None
+            continue
+        whole = begin == 0 and size == sizes[loop]
+        if times != 1 or loop in loops or not (whole or (isinstance(size, int) and isinstance(sizes[loop], int) and 0 <= begin <= size - sizes[loop])):
+            return None
+        loops.append(loop)
+    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d, pick.context) for d in loops], pick.context)
+
+
+def _part_of(pick: ir.Operation, op: ir.Operation) -> ir.Value:
+    """What an element is picked of by such a map, at the insertion point: the tensor, or the part of it that loops go over, without dimensions of one place."""
+    value, found, sizes = pick.operands[0], [place_of(v) for v in list(pick.operands)[1:]], loop_sizes(op)
+    if all(p[0] is not None and sizes[p[0]] == n for p, n in zip(found, shape(value))):
+        return value
+    taken = [1 if p[0] is None else sizes[p[0]] for p in found]
+    type_ = ir.RankedTensorType.get([n for n, p in zip(taken, found) if p[0] is not None], value.type.element_type)
+    return tensor.ExtractSliceOp(type_, value, [], [], [], [p[2] for p in found], taken, [1] * len(found)).result
 
 
 def _generic_around(op: ir.Operation) -> ir.Operation | None:

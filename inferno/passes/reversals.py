@@ -31,21 +31,21 @@ def straighten_sums(op: ir.Operation) -> bool:
 
 
 def reverse_producer(producer: ir.Operation) -> ir.Operation | None:
-    """Make what an elementwise operation makes in the order in which its only flip reads it, where all other readers reduce the loops that are flipped: the
-    new operation; None, and nothing changed, where that is not so."""
+    """Make what an elementwise operation makes in the order in which its only flip reads it, of rows, where all other readers reduce these: the new operation;
+    None, and nothing changed, where that is not so."""
     result = producer.results[0]
     made = list(users(result))
     picks = [u for u in made if u.name == "tensor.extract"]
     if len(picks) != 1 or product_of(producer) is not None or not result.type.has_static_shape:
         return None
-    pick = picks[0]
+    pick, shape = picks[0], result.type.shape
     around = pick.parent.operation
     sizes = loop_sizes(around) if is_generic(around) else []
     flipped = _flipped_dimensions(pick, sizes)
     others = [u for u in made if u != pick and u != around]
-    if not flipped or not others or result in inputs(around) or not all(_reduces_all(u, result, flipped) for u in others):
+    if flipped != {len(shape) - 1} or not others or result in inputs(around) or not all(_reduces_all(u, result, flipped) for u in others):
         return None
-    order, shape = dims(maps(producer)[-1]), result.type.shape
+    order = dims(maps(producer)[-1])
     # The first reader is behind all that the body reads.
     with ir.InsertionPoint(producer), producer.location:
         empty = tensor.EmptyOp(list(shape), result.type.element_type).result
