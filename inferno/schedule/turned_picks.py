@@ -44,9 +44,10 @@ def turned_picks(point: Pointwise) -> TurnedPicks | None:
     every = [_access(point, op, arguments[op.operands[0]]) for op in extracts]
     if None in every:
         return None
-    found = [Pick(op, a) for op, a in zip(extracts, every) if not -1 <= point.run_strides(a)[last] <= 1]
-    along = {r for p in found for r in range(last) if abs(point.run_strides(p.access)[r]) == 1}
-    if len(along) != 1 or any(abs(point.run_strides(p.access)[min(along)]) != 1 for p in found):
+    beside = [{r for r in range(last) if abs(point.run_strides(a)[r]) == 1} if abs(point.run_strides(a)[last]) > 1 else set() for a in every]
+    found = [Pick(op, a) for op, a, runs in zip(extracts, every, beside) if runs]
+    along = set().union(*beside)
+    if len(along) != 1:
         return None
     across = min(along)
     numbers = tuple(

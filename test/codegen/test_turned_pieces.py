@@ -18,7 +18,7 @@ def computed(x, y, z):
 def from_both_orders(x, y, z):
     """Of pieces that lie as the result does, and that do not."""
     w = torch.tanh(torch.cat((x.t() * y.reshape(x.t().shape), z.t()), -1)).t()
-    return torch.where(w > 0, w, torch.cat((y, x), 0))
+    return torch.where(w > 0, w, torch.cat((y, x), 0)).contiguous()
 
 
 def three(x, y, z):
