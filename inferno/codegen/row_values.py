@@ -42,8 +42,8 @@ class RowValues:
         return inline_body(step.block, arguments, self.indices(step, chunk), lanes, custom={"tensor.extract": self.extract})
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """``tensor.extract`` from an argument of the kernel: of neighbours, as of rows that are taken or flipped, by vectors, otherwise for each lane by itself;
-        within it, for a vector's lanes may be beyond the row's ends, and what is computed of their numbers is anywhere."""
+        """``tensor.extract`` from an argument of the kernel: of neighbours, as of rows that are taken or flipped, by vectors, otherwise for each lane by
+        itself; within it, for a vector's lanes may be beyond the row's ends, and what is computed of their numbers is anywhere."""
         ints, table = self.ints, ir.RankedTensorType(op.operands[0].type)
         buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
         lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)

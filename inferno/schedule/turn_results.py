@@ -3,8 +3,8 @@
 A softmax along the first dimension that is given back transposed reads rows side by side and writes them one behind the other: with the loops of all its
 operations as the result has them, what they exchange lies in one order, and only what is read is in another, as ``columns`` takes it.
 
-Short rows that lie as arguments do are gone over as they lie, by ``rows``, which writes them apart: there what operations exchange lies as the arguments do, be it
-imported as the result lies, as a softmax of ``x.t()`` along its first dimension is.
+Short rows that lie as arguments do are gone over as they lie, by ``rows``, which writes them apart: there what operations exchange lies as the arguments
+do, be it imported as the result lies, as a softmax of ``x.t()`` along its first dimension is.
 """
 
 from collections.abc import Collection
