@@ -35,7 +35,7 @@ def turn_results(kernel: func.FuncOp) -> None:
 
 def _turn_exchanged(kernel: func.FuncOp, returned: list[ir.Value]) -> None:
     """Let what operations exchange lie as the first rows that are reduced."""
-    first = next((found for o in kernel.entry_block.operations if (found := _rows_of_argument(o.operation)) is not None), None)
+    first = next((found for o in kernel.entry_block.operations if (found := _rows_of(o.operation)) is not None), None)
     if first is None:
         return
     given = set(returned)
@@ -50,11 +50,11 @@ def _turn_exchanged(kernel: func.FuncOp, returned: list[ir.Value]) -> None:
     reorder([o.operation for o in kernel.entry_block.operations], plan)
 
 
-def _rows_of_argument(op: ir.Operation) -> tuple[ir.Operation, list[int]] | None:
-    """A reduction, and its loops as an argument lies that it reads; None for anything else."""
+def _rows_of(op: ir.Operation) -> tuple[ir.Operation, list[int]] | None:
+    """A reduction, and its loops as what it reads of each point lies; None for anything else."""
     if not is_generic(op) or is_elementwise(op):
         return None
-    read = [dims(m) for v, m in zip(inputs(op), maps(op)) if m.is_permutation and owner(v) is None]
+    read = [dims(m) for m in maps(op)[: len(inputs(op))] if m.is_permutation]
     return (op, read[0]) if read else None
 
 
@@ -73,7 +73,7 @@ def _copy_for_caller(value: ir.Value) -> None:
 
 
 def _reads_along(operations: list[ir.Operation]) -> bool:
-    """Whether what reduces arguments, or else what reduces anything, goes over rows, which are not long, whose neighbours in memory are theirs."""
+    """Whether what reduces arguments, or else what reduces anything first, goes over rows, which are not long, whose neighbours in memory are theirs."""
     found: dict[bool, list[bool]] = {True: [], False: []}
     for op in (o for o in operations if is_generic(o) and any(k != PARALLEL for k in kinds(o))):
         sizes = loop_sizes(op)
@@ -82,8 +82,7 @@ def _reads_along(operations: list[ir.Operation]) -> bool:
         for value, map_ in zip(inputs(op), maps(op)):
             if map_.is_permutation:
                 found[owner(value) is None].append(kinds(op)[dims(map_)[-1]] != PARALLEL)
-    every = found[True] or found[False]
-    return bool(every) and all(every)
+    return all(found[True]) if found[True] else bool(found[False]) and found[False][0]
 
 
 def _plan(first: ir.Operation, along: list[int], returned: list[ir.Value], left: Collection[ir.Value] = ()) -> Reordering | None:
