@@ -215,8 +215,10 @@ def _sources(producer: ir.Operation, made: int, columns: bool, picked: bool) -> 
     """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes, and with ``picked`` what
     maps pick of arguments; None where it reads anything else that was computed of points, or without ``columns`` for these."""
     if picks := walk(producer, "tensor.extract"):
-        of_argument = len(picks) == 1 and picks[0].parent == producer and owner(picks[0].operands[0]) is None
-        return {producer.results[0]} if picked and of_argument and not any(_SMALLER * _bytes(v) > made for v in inputs(producer)) else None
+        of_arguments = picked and all(p.parent == producer and _is_argument(p.operands[0]) for p in picks)
+        large = [p for p in picks if _SMALLER * _bytes(p.operands[0]) > made and not _is_number(p.operands[len(p.operands) - 1])]
+        small = of_arguments and len(large) == 1 and not any(_SMALLER * _bytes(v) > made for v in inputs(producer))
+        return {producer.results[0]} if small else None
     found: set[ir.Value] = set()
     last = list(maps(producer)[-1].results)[-1:]
     for value, map_ in zip(inputs(producer), maps(producer)):
@@ -230,6 +232,17 @@ def _sources(producer: ir.Operation, made: int, columns: bool, picked: bool) -> 
             return None
         found |= read
     return found
+
+
+def _is_argument(value: ir.Value) -> bool:
+    """Whether it is given to the program, or a part of what is."""
+    made = owner(value)
+    return made is None or (made.name == "tensor.extract_slice" and _is_argument(made.operands[0]))
+
+
+def _is_number(place: ir.Value) -> bool:
+    made = owner(place)
+    return made is not None and made.name == "arith.constant"
 
 
 def is_cheap(producer: ir.Operation) -> bool:

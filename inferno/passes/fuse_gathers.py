@@ -33,18 +33,14 @@ def fuse_gathers(module: ir.Module) -> None:
             _drop_unread(op)
     straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if REDUCTION in kinds(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
-        if not is_elementwise(producer) or len(producer.results) != 1 or not knows_sizes(producer) or product_of(producer) is not None:
-            continue
-        picked = _is_picked(producer)
-        if picked or _is_made_again(producer):
-            for pick in [u for u in users(producer.results[0]) if u.name == "tensor.extract"]:
-                with ir.InsertionPoint(pick), pick.location:
-                    pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
-                pick.erase()
-        if picked:
-            producer.erase()
-        else:
-            reverse_producer(producer)
+        if _may_move(producer):
+            if _is_picked(producer):
+                _pick_anew(producer)
+                producer.erase()
+            elif _is_made_again(producer):
+                _pick_anew(producer)
+            else:
+                reverse_producer(producer)
     with ir.Location.unknown(module.context):
         for pick in walk(module.operation, "tensor.extract"):
             _read_whole(pick)
@@ -52,6 +48,18 @@ def fuse_gathers(module: ir.Module) -> None:
             _read_in_order(op)
     if straight:
         fuse_elementwise(module)
+
+
+def _may_move(producer: ir.Operation) -> bool:
+    return is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and product_of(producer) is None
+
+
+def _pick_anew(producer: ir.Operation) -> None:
+    """Compute what is picked where it is."""
+    for pick in [u for u in users(producer.results[0]) if u.name == "tensor.extract"]:
+        with ir.InsertionPoint(pick), pick.location:
+            pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
+        pick.erase()
 
 
 def _read_whole(pick: ir.Operation) -> None:
