@@ -25,7 +25,7 @@ from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
-from inferno.schedule.turned_picks import turned_picks
+from inferno.schedule.turned_picks import brought_together, turned_picks
 from inferno.symbolic import Int, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
 
@@ -59,8 +59,8 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
 
 
 def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer | None]) -> None:
-    found, picks = transposed(point), ()
-    if found is None and (turned := turned_picks(point)) is not None:
+    found, picks, turned = transposed(point), (), turned_picks(point)
+    if found is None and turned is not None:
         found, picks = (turned.across, turned.numbers), turned.picks
     if found is None:
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
@@ -69,7 +69,7 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
     make, arrays = Transposing, shared_arrays([point.sources[n].element for n in numbers] + [p.access.element for p in picks], schedule.tile)
     if picks:
         make = partial(PickTransposing, picks=picks)
-    if schedule.vector > 1:
+    if schedule.vector > 1 and not (picks and schedule.vector <= brought_together(point, turned)):
         if picks or not transposes_by_vectors(point, schedule, across, numbers):
             raise CompileError(f"@{kernel.name.value} does not transpose by vectors so; its schedule must have vector = 1")
         make, arrays = VectorTransposing, shared_words(point, numbers, schedule)

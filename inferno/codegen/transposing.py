@@ -4,7 +4,6 @@ A block takes a tile of two runs of loops: ``across``, in which the transposed i
 which the destination is.  Inputs that are not transposed are read directly.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from inferno.codegen.elements import load, store
@@ -64,26 +63,17 @@ class Transposing:
             return found
 
         places = [(ints.add(row, a), ints.add(lane, b)) for a in range(0, tile, threads // 32) for b in range(0, tile, 32)]
-        for source, read, array in self.tiles():
-            values = [read(at(i, j)) for j, i in places]
+        for number, array in zip(self.transposed, self.shared):
+            source = self.point.sources[number]
+            values = [self.read(source, at(i, j)) for j, i in places]
             for (j, i), value in zip(places, values):
                 store(ints, value, array, ints.add(ints.mul(j, pitch(tile, source.element)), i))
         gpu.barrier()
         loaded = [[self.operand(n, s, i, j, at(i, j)) for n, s in enumerate(self.point.sources)] for i, j in places]
         for (i, j), values in zip(places, loaded):
             where = at(i, j)
-            results = self.compute(values, where, i, j)
+            results = inline_body(self.point.block, values, loop_indices(self.point, self.ints, where), outside=self.point.outside(self.buffers))
             self.write(results, where, ints.add(first[self.across], i), ints.add(first[last], j))
-
-    def tiles(self) -> Iterator[tuple[Access, Callable[[list[Integer]], ir.Value], ir.Value]]:
-        """What goes through shared memory, how a point of it is read, and its array."""
-        for number, array in zip(self.transposed, self.shared):
-            source = self.point.sources[number]
-            yield source, lambda where, source=source: self.read(source, where), array
-
-    def compute(self, values: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> list[ir.Value]:
-        """A point's results, of the values that its body reads."""
-        return inline_body(self.point.block, values, loop_indices(self.point, self.ints, where), outside=self.point.outside(self.buffers))
 
     def read(self, source: Access, where: list[Integer]) -> ir.Value:
         offset = self.ints.dot(where, self.point.run_strides(source), source.offset)

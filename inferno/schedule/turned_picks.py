@@ -7,13 +7,15 @@ memory.
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import arith, ir, owner, walk
 from inferno.schedule.accesses import Access, row_major
+from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise
 from inferno.schedule.strewn_extracts import linear
 
 _LEAST = 16  # points along both loops that a tile is worth it for
 _MOST = 4  # tiles of a block
+_BELOW = (arith.CmpIPredicate.ult, arith.CmpIPredicate.slt, arith.CmpIPredicate.uge, arith.CmpIPredicate.sge)
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,29 @@ def _counts(value: ir.Value) -> bool:
     if op is None or not (op.name in ("linalg.index", "arith.constant") or (op.name.startswith("arith.") and not len(op.regions))):
         return False
     return all(map(_counts, op.operands))
+
+
+def brought_together(point: Pointwise, turned: TurnedPicks) -> int:
+    """Neighbours that can be brought to a tile at once: 2 of 16 bits that lie in one word, in one branch, and 1 otherwise."""
+    run, every = turned.across, [*(point.sources[n] for n in turned.numbers), *(p.access for p in turned.picks)]
+    if len(point.runs[run]) > 1 or point.sizes[point.runs[run][0]] % 2 or any(bit_width(a.element) != 16 for a in every):
+        return 1
+    for a in every:
+        strides = point.run_strides(a)
+        if strides[run] != 1 or a.offset % 2 or any(s % 2 for r, s in enumerate(strides) if r != run):
+            return 1
+    conditions = [taken_branches(p.op, point.generic) for p in turned.picks]
+    alike = all(taken is not None and all(_is_of_pairs(c, point, point.runs[run][0]) for c, _ in taken) for taken in conditions)
+    return 2 if alike else 1
+
+
+def _is_of_pairs(condition: ir.Value, point: Pointwise, loop: int) -> bool:
+    """Whether a condition is the same for both of a pair along a loop."""
+    op = owner(condition)
+    if op.name != "arith.cmpi" or ir.IntegerAttr(op.attributes["predicate"]).value not in _BELOW:
+        return False
+    number, bound = (linear(v, len(point.sizes)) for v in op.operands)
+    if number is None or bound is None or any(bound[0]):
+        return False
+    others = [c for d, c in enumerate(number[0]) if d != loop]
+    return number[0][loop] == 0 or (number[0][loop] == 1 and not any(c % 2 for c in others) and (bound[1] - number[1]) % 2 == 0)

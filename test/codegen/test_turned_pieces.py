@@ -1,9 +1,19 @@
 """Concatenations that are turned: pieces that lie along another loop than the result are picked from tiles, in their branches alone."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from checks import check
 from scheduled_program import assert_right
+from universal_program import SimulatedModel
 
+from inferno.schedule import elementwise
+from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.turned_picks import brought_together, turned_picks
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
 F = torch.nn.functional
 
 
@@ -44,3 +54,23 @@ def test_results_are_right(program, shape, dtype):
     text = assert_right(program, tensors)
     kernels = text[text.index("func.func private"):]
     assert "tile = 64" in kernels or "tile = 32" in kernels, text[:3000]
+
+
+@pytest.mark.covering(most=4)
+@pytest.mark.parametrize("program", [turned, three, of_images])
+@pytest.mark.parametrize("shape, together", [((134, 20), 2), ((128, 34), 2), ((40, 70), 2), ((70, 33), 1)])
+def test_words_of_16_bits(program, shape, together):
+    """Tiles of 64 points a side, of which a thread brings neighbours."""
+    chosen = []
+
+    def choose(kernel):
+        own, point = elementwise.choose(kernel, TARGET), parse_pointwise(kernel)
+        if not own or (picks := turned_picks(point)) is None:
+            return own
+        chosen.append(brought_together(point, picks))
+        return replace(own, tile=64, vector=chosen[-1])
+
+    args = tuple(torch.randn(shape).bfloat16() for _ in range(3))
+    found = check(SimulatedModel(program, args, choose=choose, expand=True), program, args)
+    assert found.right, str(found)
+    assert chosen == [together]
