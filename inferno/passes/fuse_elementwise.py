@@ -180,7 +180,20 @@ def _is_of_arguments(op: ir.Operation) -> bool:
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:
     if len(producer.results) == 1 and only_user(value) is not None:
         return True
-    return len(producer.results) == 1 and is_cheap(producer)
+    return len(producer.results) == 1 and is_cheap(producer) and not _is_given_back(producer)
+
+
+def _is_given_back(producer: ir.Operation) -> bool:
+    """Whether what it makes is in memory in any case, for the program returns it, and something that it is made of would not have to be: who reads what is made
+    needs not compute it again."""
+    if all(user.name != "func.return" for user in users(producer.results[0])):
+        return False
+    return any(is_elementwise(owner(v)) and _is_made_for(v, producer) for v in inputs(producer))
+
+
+def _is_made_for(value: ir.Value, reader: ir.Operation, depth: int = 4) -> bool:
+    """Whether nothing reads a value but an operation, or what is made for it."""
+    return all(u == reader or (depth > 0 and is_elementwise(u) and all(_is_made_for(r, reader, depth - 1) for r in u.results)) for u in users(value))
 
 
 def _turns(consumer: ir.Operation, number: int) -> bool:
