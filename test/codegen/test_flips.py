@@ -17,13 +17,14 @@ PROGRAMS = {
     "returned, too": (lambda x, y: ((z := x + y), F.normalize(z, dim=-1).flip(-1)), 2),
     "flipped twice, turned": (lambda x, y: torch.where((z := (x.flip(-1) * y[:, :1]).flip(-1).t()) > 0, z, y.t()).logsumexp(-1), 1),
     "summed along columns": (lambda x, y: (F.rms_norm(x, x.shape[1:], y[0]).flip(-1) * y * x).sum(0), 3),
+    "running sums of a flip": (lambda x, y: (z := x.clamp(-2, 2).flip(-1).cumsum(-1) / 64) - z.amax(-1, keepdim=True), 1),
     "columns from the end": (lambda x, y: torch.softmax(x * y, 0).flip(0), 2),
 }
 
 
 @pytest.mark.covering(most=10)
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("shape", [(4, 48), (34, 49), (130, 24), (3, 520)])
+@pytest.mark.parametrize("shape", [(4, 48), (34, 49), (130, 24), (3, 520), (3, 521)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(name, shape, dtype):
     torch.manual_seed(0)
