@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import gcd
 
 from inferno.codegen.clamped_places import ClampedPlaces
@@ -16,6 +17,7 @@ from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.narrow_index import Offsets
 from inferno.codegen.narrow_lanes import NarrowLanes
 from inferno.codegen.transposing import Transposing, shared_arrays
+from inferno.codegen.transposing_picks import PickTransposing
 from inferno.codegen.transposing_vectors import VectorTransposing, shared_words
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, owner, scf, vector, walk
@@ -23,6 +25,7 @@ from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.turned_picks import brought_together, turned_picks
 from inferno.symbolic import Int, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
 
@@ -56,14 +59,18 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
 
 
 def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer | None]) -> None:
-    found = transposed(point)
+    found, picks, turned = transposed(point), (), turned_picks(point)
+    if found is None and turned is not None:
+        found, picks = (turned.across, turned.numbers), turned.picks
     if found is None:
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
     across, numbers = found
     width, name = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64, kernel.name.value
-    make, arrays = Transposing, shared_arrays(point, numbers, schedule.tile)
-    if schedule.vector > 1:
-        if not transposes_by_vectors(point, schedule, across, numbers):
+    make, arrays = Transposing, shared_arrays([point.sources[n].element for n in numbers] + [p.access.element for p in picks], schedule.tile)
+    if picks:
+        make = partial(PickTransposing, picks=picks)
+    if schedule.vector > 1 and not (picks and schedule.vector <= brought_together(point, turned)):
+        if picks or not transposes_by_vectors(point, schedule, across, numbers):
             raise CompileError(f"@{kernel.name.value} does not transpose by vectors so; its schedule must have vector = 1")
         make, arrays = VectorTransposing, shared_words(point, numbers, schedule)
     with gpu_function(kernel, buffers, schedule.threads, arrays) as function:

@@ -16,6 +16,7 @@ from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.lane_patterns import Patterns
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.kept_vectors import KeptVectors
@@ -102,7 +103,7 @@ def _exchanged(c: RowKernel, s: Rows) -> tuple[dict[int, int], list[tuple[int, i
 
 @dataclass
 class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowTotals, RowScans):
-    """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows."""
+    """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows, ``numbers`` what lanes are that count points."""
 
     c: RowKernel
     s: Rows
@@ -119,6 +120,7 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
     _rows: dict[int | Access, ir.Value] = field(default_factory=dict)
     _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
     _fronts: dict[tuple[int, object], ir.Value | None] = field(default_factory=dict)
+    numbers: Patterns = field(default_factory=lambda: Patterns({}))
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s

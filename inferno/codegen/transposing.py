@@ -117,7 +117,6 @@ def loop_indices(point: Pointwise, ints: Integers, where: list[Integer]) -> list
     return [ints.index(x) for x in found]
 
 
-def shared_arrays(point: Pointwise, transposed: tuple[int, ...], tile: int) -> list[tuple[int, ir.Type]]:
+def shared_arrays(elements: list[ir.Type], tile: int) -> list[tuple[int, ir.Type]]:
     """Count and type of the array that each transposed input needs."""
-    elements = [point.sources[n].element for n in transposed]
     return [(tile * pitch(tile, e), stored_type(e)) for e in elements]

@@ -6,7 +6,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 
 from inferno.mlir import ir, owner, rewrite, users, walk
 from inferno.passes.contraction import (
-    CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused,
+    CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_convolution, is_factor, is_sum_of_products, parse_fused,
 )
 from inferno.passes.generics import (
     REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_widening,
@@ -51,7 +51,7 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
     consumer = op.operation
-    reads = None  # whether the consumer takes any producer, which is asked where there is one
+    reads, once = None, False  # whether the consumer takes any producer, which is asked where there is one
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
         if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
@@ -59,7 +59,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         if not _pays(producer, value) and not (_turns(consumer, number) and is_made_of_less(producer, consumer)):
             continue
         if reads is None:
-            reads = knows_sizes(consumer) and not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer))
+            once = _reads_once(consumer)
+            reads = knows_sizes(consumer) and (once or not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer)))
         if not reads:
             return True
         if _chooses(producer) and REDUCTION in kinds(consumer) and not _reduces_little(consumer, value):
@@ -68,7 +69,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue
         if not stays_pick(producer, consumer, number):
             continue
-        if walk(producer, "tensor.extract") and ended_contraction(consumer, reshaped=_looks_up(producer)) is not None:
+        if not once and walk(producer, "tensor.extract") and ended_contraction(consumer, reshaped=_looks_up(producer)) is not None:
             continue  # the end of a contraction reads each of its tensors at one place for each point, and scores a bias that a table has for pairs of places
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
@@ -115,6 +116,20 @@ def _multiplies_two(consumer: ir.Operation) -> bool:
     """Whether it is a contraction with something fused into it; a sum of squares is a reduction like any other."""
     found = parse_fused(consumer)
     return found is not None and (found.value is not None or found.lhs != found.rhs)
+
+
+def _reads_once(consumer: ir.Operation) -> bool:
+    """Whether it sums products of neighbours, ``(x * y).sum(0)``: of each element there is one product, so it is a reduction like any other, for which terms
+    are computed once.  (Of 49359x483 in bf16 what made a factor of each term wrote and read 48 MB.)"""
+    if is_convolution(consumer) or (found := parse_fused(consumer)) is None or found.value is not None or found.lhs == found.rhs:
+        return False
+    whole = [a for a, m in zip(body(consumer).arguments, maps(consumer)[: len(inputs(consumer))]) if m.is_permutation]
+    return all(_depends(factor, whole) for factor in (found.lhs, found.rhs))
+
+
+def _depends(value: ir.Value, arguments: list[ir.Value]) -> bool:
+    made = owner(value)
+    return value in arguments if made is None else any(_depends(v, arguments) for v in made.operands)
 
 
 def _extends_factor(consumer: ir.Operation) -> bool:
@@ -165,7 +180,20 @@ def _is_of_arguments(op: ir.Operation) -> bool:
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:
     if len(producer.results) == 1 and only_user(value) is not None:
         return True
-    return len(producer.results) == 1 and is_cheap(producer)
+    return len(producer.results) == 1 and is_cheap(producer) and not _is_given_back(producer)
+
+
+def _is_given_back(producer: ir.Operation) -> bool:
+    """Whether what it makes is in memory in any case, for the program returns it, and something that it is made of would not have to be: who reads what is made
+    needs not compute it again."""
+    if all(user.name != "func.return" for user in users(producer.results[0])):
+        return False
+    return any(is_elementwise(owner(v)) and _is_made_for(v, producer) for v in inputs(producer))
+
+
+def _is_made_for(value: ir.Value, reader: ir.Operation, depth: int = 4) -> bool:
+    """Whether nothing reads a value but an operation, or what is made for it."""
+    return all(u == reader or (depth > 0 and is_elementwise(u) and all(_is_made_for(r, reader, depth - 1) for r in u.results)) for u in users(value))
 
 
 def _turns(consumer: ir.Operation, number: int) -> bool:
@@ -174,14 +202,16 @@ def _turns(consumer: ir.Operation, number: int) -> bool:
     return is_elementwise(consumer) and read.is_permutation and read != written
 
 
-def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool = False) -> bool:
+def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool = False, picked: bool = False) -> bool:
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
-    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order.  All that reads it but ``reader`` are such totals, beside
-    which it need not be in memory."""
+    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order; with ``picked`` of what is picked of arguments, too.  All that
+    reads it but ``reader`` are such totals, beside which it need not be in memory."""
     if any(user != reader and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
     made = _bytes(producer.results[0])
-    found = _sources(producer, made, columns)
+    found = _sources(producer, made, columns, picked)
+    if found == {producer.results[0]}:
+        return True
     totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * _bytes(v) <= made]
     return found is not None and bool(totals) and sum(map(_bytes, found)) <= made
 
@@ -194,11 +224,14 @@ def _is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
     return bool(read) and all(d and any(kinds(user)[x] == REDUCTION for x in (d if columns else d[-1:])) for d in read)
 
 
-def _sources(producer: ir.Operation, made: int, columns: bool) -> set[ir.Value] | None:
-    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes; None where it reads
-    anything else that was computed of points, or without ``columns`` for these."""
-    if walk(producer, "tensor.extract"):
-        return None
+def _sources(producer: ir.Operation, made: int, columns: bool, picked: bool) -> set[ir.Value] | None:
+    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes, and with ``picked`` what
+    maps pick of arguments; None where it reads anything else that was computed of points, or without ``columns`` for these."""
+    if picks := walk(producer, "tensor.extract"):
+        of_arguments = picked and all(p.parent == producer and _is_argument(p.operands[0]) for p in picks)
+        large = [p for p in picks if _SMALLER * _bytes(p.operands[0]) > made and not _is_number(p.operands[len(p.operands) - 1])]
+        small = of_arguments and len(large) == 1 and not any(_SMALLER * _bytes(v) > made for v in inputs(producer))
+        return {producer.results[0]} if small else None
     found: set[ir.Value] = set()
     last = list(maps(producer)[-1].results)[-1:]
     for value, map_ in zip(inputs(producer), maps(producer)):
@@ -207,11 +240,22 @@ def _sources(producer: ir.Operation, made: int, columns: bool) -> set[ir.Value] 
             if not columns and is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
                 return None
             continue
-        read = {value} if maker is None else _sources(maker, made, columns) if is_elementwise(maker) and len(maker.results) == 1 else None
+        read = {value} if maker is None else _sources(maker, made, columns, picked) if is_elementwise(maker) and len(maker.results) == 1 else None
         if read is None:
             return None
         found |= read
     return found
+
+
+def _is_argument(value: ir.Value) -> bool:
+    """Whether it is given to the program, or a part of what is."""
+    made = owner(value)
+    return made is None or (made.name == "tensor.extract_slice" and _is_argument(made.operands[0]))
+
+
+def _is_number(place: ir.Value) -> bool:
+    made = owner(place)
+    return made is not None and made.name == "arith.constant"
 
 
 def is_cheap(producer: ir.Operation) -> bool:
@@ -263,7 +307,12 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) 
         return None
     outs = maps(consumer)[len(inputs(consumer)) :]
     if not covers_loops([*indexing, *outs], count):
-        return None
+        empty = outputs(producer)[result]
+        if not walk(producer, "tensor.extract") or REDUCTION not in kinds(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
+            return None
+        operand(empty, read)  # which is not read, but tells how many elements are picked and reduced
+        if not covers_loops([*indexing, *outs], count):
+            return None
     same = [ir.AffineDimExpr.get(i) for i in range(count)]
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:

@@ -8,14 +8,17 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
+    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
 )
-from inferno.passes.fuse_elementwise import is_made_of_less
+from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
+from inferno.passes.places import place_of
+from inferno.passes.reversals import reverse_producer, straighten_sums
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
 
+_SMALLER = 8  # times, of what caches keep wherever it is read, beside what is made of it
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
 
 
@@ -28,22 +31,35 @@ def fuse_gathers(module: ir.Module) -> None:
             _read_whole(pick)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _drop_unread(op)
+    straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if REDUCTION in kinds(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
-        if not is_elementwise(producer) or len(producer.results) != 1 or not knows_sizes(producer) or product_of(producer) is not None:
-            continue
-        picked = _is_picked(producer)
-        if picked or _is_made_again(producer):
-            for pick in [u for u in users(producer.results[0]) if u.name == "tensor.extract"]:
-                with ir.InsertionPoint(pick), pick.location:
-                    pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
-                pick.erase()
-        if picked:
-            producer.erase()
+        if _may_move(producer):
+            if _is_picked(producer):
+                _pick_anew(producer)
+                producer.erase()
+            elif _is_made_again(producer):
+                _pick_anew(producer)
+            else:
+                reverse_producer(producer)
     with ir.Location.unknown(module.context):
         for pick in walk(module.operation, "tensor.extract"):
             _read_whole(pick)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _read_in_order(op)
+    if straight:
+        fuse_elementwise(module)
+
+
+def _may_move(producer: ir.Operation) -> bool:
+    return is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and product_of(producer) is None
+
+
+def _pick_anew(producer: ir.Operation) -> None:
+    """Compute what is picked where it is."""
+    for pick in [u for u in users(producer.results[0]) if u.name == "tensor.extract"]:
+        with ir.InsertionPoint(pick), pick.location:
+            pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
+        pick.erase()
 
 
 def _read_whole(pick: ir.Operation) -> None:
@@ -77,16 +93,17 @@ def _drop_unread(op: ir.Operation) -> None:
 def _read_in_order(op: ir.Operation) -> None:
     """With operands in the place of elements that are picked at the numbers of loops, as by a flip of a flip, where all others are flipped."""
     every = walk(op, "tensor.extract")
-    if any(p.parent != op or None in map(_place, list(p.operands)[1:]) for p in every):
+    if any(p.parent != op or None in map(place_of, list(p.operands)[1:]) for p in every):
         return
     picks = [(p, map_) for p in every if (map_ := _map_of(p, op)) is not None]
     if not picks:
         return
     count = len(inputs(op))
-    operands = [*zip(inputs(op), maps(op)), *((p.operands[0], map_) for p, map_ in picks)]
-    new = _rebuild(op, operands, {i: i for i in range(count)})
-    if new is None:
+    if not covers_loops([*maps(op), *(map_ for _, map_ in picks)], len(kinds(op))):
         return
+    with ir.InsertionPoint(op), op.location:
+        operands = [*zip(inputs(op), maps(op)), *((_part_of(p, op), map_) for p, map_ in picks)]
+    new = _rebuild(op, operands, {i: i for i in range(count)})
     again = [p for p in walk(new, "tensor.extract") if _map_of(p, new) is not None]
     for number, pick in enumerate(again):
         pick.results[0].replace_all_uses_with(body(new).arguments[count + number])
@@ -120,17 +137,24 @@ def _is_picked(producer: ir.Operation) -> bool:
     picks, number = list(users(producer.results[0])), 0
     if not picks or any(p.name != "tensor.extract" for p in picks):
         return False
+    own, known = product(hint(s) for s in shape(producer.results[0])), set()
     for pick in picks:
         place = _generic_around(pick)
         sizes = loop_sizes(place) if place is not None else [None]
         if any(s is None for s in sizes):
             return False
-        number += product(hint(s) for s in sizes)
-    read = sum(any(True for _ in a.uses) for a in list(body(producer).arguments)[: len(inputs(producer))])
+        places = [place_of(v) for v in list(pick.operands)[1:]]
+        points = product(hint(s) for s in sizes)
+        if None not in places and len({p[0] for p in places}) == len(places) == len(sizes):  # each element once, whatever branches leave out
+            points = min(points, own) if (place, tuple(places)) not in known else 0
+            known.add((place, tuple(places)))
+        number += points
+    used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
+    read = sum(_SMALLER * product(hint(s) for s in shape(v)) > own for v in used if isinstance(v.type, ir.RankedTensorType))
     neighbours = len(picks) == 1 and _in_order(picks[0]) and _reads_in_order(producer)
-    if REDUCTION in kinds(_generic_around(picks[0])) and any(_reduces(owner(v)) for v in inputs(producer)):
+    if any(map(_reduces_rows, picks)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it
-    if number * (1 if neighbours else max(1, read)) > product(hint(s) for s in shape(producer.results[0])):
+    if number * (1 if neighbours else max(1, read)) > own:
         return False
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
@@ -152,34 +176,12 @@ def _is_made_again(producer: ir.Operation) -> bool:
     return simple and number <= 2 * own and is_made_of_less(producer, picks[0], columns=True)
 
 
-Place = tuple[int | None, int, int]
-"""A loop, or none, what its number is multiplied by, and what is added."""
-
-
-def _place(number: ir.Value) -> Place | None:
-    """What an index of a body is, where that is one loop's number, or its distance from a number."""
-    op = owner(number)
-    if op is None:
-        return None
-    if op.name == "arith.constant":
-        return None, 0, ir.IntegerAttr(op.attributes["value"]).value
-    if op.name == "linalg.index":
-        return ir.IntegerAttr(op.attributes["dim"]).value, 1, 0
-    if op.name not in ("arith.addi", "arith.subi"):
-        return None
-    a, b = (_place(v) for v in op.operands)
-    if a is None or b is None or (a[0] is not None and b[0] is not None):
-        return None
-    sign = 1 if op.name == "arith.addi" else -1
-    return (a[0], a[1], a[2] + sign * b[2]) if a[0] is not None else (b[0], sign * b[1], a[2] + sign * b[2])
-
-
 def _in_order(pick: ir.Operation) -> bool:
     """Whether elements that are picked one behind the other are neighbours, of whole rows or of flipped ones: as fast to read as in order."""
     generic, type_ = _generic_around(pick), pick.operands[0].type
     if generic is None or type_.rank == 0:
         return False
-    last, order = _place(pick.operands[len(pick.operands) - 1]), maps(generic)[-1].results
+    last, order = place_of(pick.operands[len(pick.operands) - 1]), maps(generic)[-1].results
     if REDUCTION in kinds(generic):
         inner = len(kinds(generic)) - 1  # of terms, as reductions are imported
     elif is_elementwise(generic):
@@ -189,7 +191,19 @@ def _in_order(pick: ir.Operation) -> bool:
     if last is None or last[0] is None or last[0] != inner:
         return False
     width = hint(shape(pick.operands[0])[-1]) * getattr(type_.element_type, "width", 64) // 8
-    return width >= _LINE or all(p is not None and p[0] is not None for p in (_place(v) for v in list(pick.operands)[1:]))
+    return width >= _LINE or all(p is not None and p[0] is not None for p in (place_of(v) for v in list(pick.operands)[1:]))
+
+
+def _reduces_rows(pick: ir.Operation) -> bool:
+    """Whether a reduction's terms are picked along rows, as far as is known."""
+    around, last = kinds(_generic_around(pick)), place_of(pick.operands[len(pick.operands) - 1])
+    return REDUCTION in around and (last is None or last[0] is None or around[last[0]] == REDUCTION)
+
+
+def _reads_totals(producer: ir.Operation) -> bool:
+    """Whether an operation reads what others reduce, an element for all neighbours."""
+    last = dims(maps(producer)[-1])[-1:]
+    return any(_reduces(owner(v)) and not set(last) & set().union(*map(loops_of, m.results)) for v, m in zip(inputs(producer), maps(producer)))
 
 
 def _reduces(op: ir.Operation | None) -> bool:
@@ -205,13 +219,32 @@ def _reads_in_order(producer: ir.Operation) -> bool:
 
 
 def _map_of(pick: ir.Operation, op: ir.Operation) -> ir.AffineMap | None:
-    """The map by which an element is read, where it is picked by the numbers of different loops of ``op``, which go over all of the tensor."""
-    found, sizes = [_place(v) for v in list(pick.operands)[1:]], loop_sizes(op)
-    if any(p is None or p[1:] != (1, 0) for p in found) or len({p[0] for p in found}) != len(found):
-        return None
-    if any(size is None or size != sizes[p[0]] for p, size in zip(found, shape(pick.operands[0]))):
-        return None
-    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(p[0], pick.context) for p in found], pick.context)
+    """The map by which an element is read, where it is picked by the numbers of different loops of ``op``, which go over all of the tensor or a part of it
+    (see ``_part_of``), or at a number."""
+    found, sizes, loops = [place_of(v) for v in list(pick.operands)[1:]], loop_sizes(op), []
+    for place, size in zip(found, shape(pick.operands[0])):
+        if place is None:
+            return None
+        loop, times, begin = place
+        if loop is None:
+            if not isinstance(size, int) or not 0 <= begin < size:
+                return None
+            continue
+        whole = begin == 0 and size == sizes[loop]
+        if times != 1 or loop in loops or not (whole or (isinstance(size, int) and isinstance(sizes[loop], int) and 0 <= begin <= size - sizes[loop])):
+            return None
+        loops.append(loop)
+    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d, pick.context) for d in loops], pick.context)
+
+
+def _part_of(pick: ir.Operation, op: ir.Operation) -> ir.Value:
+    """What an element is picked of by such a map, at the insertion point: the tensor, or the part of it that loops go over, without dimensions of one place."""
+    value, found, sizes = pick.operands[0], [place_of(v) for v in list(pick.operands)[1:]], loop_sizes(op)
+    if all(p[0] is not None and sizes[p[0]] == n for p, n in zip(found, shape(value))):
+        return value
+    taken = [1 if p[0] is None else sizes[p[0]] for p in found]
+    type_ = ir.RankedTensorType.get([n for n, p in zip(taken, found) if p[0] is not None], value.type.element_type)
+    return tensor.ExtractSliceOp(type_, value, [], [], [], [p[2] for p in found], taken, [1] * len(found)).result
 
 
 def _generic_around(op: ir.Operation) -> ir.Operation | None:

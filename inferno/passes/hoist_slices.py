@@ -12,6 +12,7 @@ from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.programs import root_of
+from inferno.passes.slice_scans import slice_scan
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _PART = 4  # of what is made not more than all but one such part is made again
@@ -20,12 +21,15 @@ _Part = tuple[int, int, int]  # where it begins, how many there are, and how far
 
 
 def hoist_slices(module: ir.Module) -> None:
-    """Rewrite every operation that only slices read, which together have no more elements than it makes.  What ends a contraction stays: there it
-    is computed before its result is in memory."""
+    """Rewrite every operation that only slices read, which together have no more elements than it makes, and every scan of which one reads a beginning.  What
+    ends a contraction stays: there it is computed before its result is in memory."""
     changed = False
-    pending = walk(module.operation, "linalg.generic")
+    pending = walk(module.operation, "linalg.generic", "tm_tensor.scan")
     while pending:  # the last one first: what it reads is sliced by then
         producer = pending.pop()
+        if producer.name == "tm_tensor.scan":
+            changed = slice_scan(producer) or changed
+            continue
         # (Each row of a tensor that is turned would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
         drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
         if not is_elementwise(producer) or len(producer.results) != 1:
@@ -86,7 +90,9 @@ def _part_made_again(producer: ir.Operation) -> list[tuple[ir.Operation, list[_P
     more bytes, and of what rows have in common: one kernel has the totals of rows then, and one makes the part of what it reads again."""
     made = list(users(producer.results[0]))
     slices = [u for u in made if _taken(u) is not None]
-    if len(slices) != 1 or product_of(producer) is not None or not is_made_of_less(producer, slices[0]) or any(map(_ends_product, inputs(producer))):
+    if len(slices) != 1 or product_of(producer) is not None or any(map(_ends_product, inputs(producer))):
+        return []
+    if not is_made_of_less(producer, slices[0], picked=True):
         return []
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):

@@ -66,7 +66,7 @@ def _fills_tiles(point: Pointwise) -> bool:
     found = transposed(point)
     if found is None:
         return False
-    side = tile_side(point, found[1])
+    side = tile_side([point.sources[n].element for n in found[1]])
     return prod(point.run_sizes[r] / (side * ceil(point.run_sizes[r] / side)) for r in (found[0], -1)) > _FULL
 
 

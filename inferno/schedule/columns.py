@@ -260,9 +260,9 @@ def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
     threads need not be few."""
     read = {a for s in c.steps for a in s.extras if c.wide(a)}
     moved = sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6
-    if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not kept_accesses(c):
+    if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not read:
         return None
-    narrow = min(a.element.width // 8 for a in kept_accesses(c))
+    narrow = min(bit_width(a.element) // 8 for a in kept_accesses(c) or read)
     written = min((bit_width(a.element) // 8 for a in apart(c)), default=0)
     return Work(c.count // vector, vector, c.width, moved, instructions(c, True), narrow, written, target.multiprocessors)
 

@@ -9,6 +9,7 @@ from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.turned_picks import brought_together, turned_picks
 from inferno.symbolic import divisor, hint, is_multiple
 from inferno.target import Target
 
@@ -70,7 +71,13 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if (found := transposed(point)) is not None:
         if (by_vectors := _by_vectors(point, *found, target)) is not None:
             return by_vectors
-        return Elementwise(threads=256, vector=1, tile=tile_side(point, found[1]))
+        return Elementwise(threads=256, vector=1, tile=tile_side([point.sources[n].element for n in found[1]]))
+    if (turned := turned_picks(point)) is not None:
+        elements = [point.sources[n].element for n in turned.numbers] + [p.access.element for p in turned.picks]
+        tile, sides = tile_side(elements), (point.run_sizes[turned.across], point.run_sizes[-1])
+        if point.points // math.prod(sides) * math.prod(math.ceil(n / tile) for n in sides) < _ROUNDS * target.multiprocessors:
+            tile = 32
+        return Elementwise(threads=256, vector=brought_together(point, turned) if tile == 64 else 1, tile=tile)
     # One vector of 16 bytes a thread, and no more than that of a result (bf16 to f32 by 32 took 108 us where torch.compile's kernel takes 99),
     # 256 threads: at the rate of a copy for every case measured (H200: f32 and bf16 multiply-add-sigmoid 100 to 104% of a copy, unrolling gained nothing).
     vector = max(1, min(8, 16 // _narrowest(point), 16 // max(bit_width(d.element) // 8 or 1 for d in point.destinations)))
@@ -260,9 +267,9 @@ def transposed(point: Pointwise) -> tuple[int, tuple[int, ...]] | None:
     return None
 
 
-def tile_side(point: Pointwise, numbers: tuple[int, ...]) -> int:
-    """Points along each side of a tile of the inputs ``numbers``: 4 of 4 bytes or 16 narrower ones for each of 256 threads."""
-    return 64 if max(bit_width(point.sources[n].element) for n in numbers) <= 16 else 32
+def tile_side(elements: list[ir.Type]) -> int:
+    """Points along each side of a tile of such inputs: 4 of 4 bytes or 16 narrower ones for each of 256 threads."""
+    return 64 if max(map(bit_width, elements)) <= 16 else 32
 
 
 def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -> int:

@@ -19,7 +19,7 @@ from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs
 from inferno.schedule.cost import tensor_bytes
 from inferno.schedule.merge_calls import may_change, operations_in
-from inferno.schedule.split_pieces import generic_of, split
+from inferno.schedule.split_pieces import generic_of, split, turned_by_tiles
 from inferno.schedule.strewn_arguments import Strewn, read_time, reads_in_order, strewn_arguments
 from inferno.target import find_target
 
@@ -96,7 +96,7 @@ def _transposes(program: func.FuncOp, kernels: dict[str, func.FuncOp]) -> dict[t
 def _plan(kernel: func.FuncOp, always: bool) -> _Plan | None:
     """None where a kernel is best as it is."""
     generic = generic_of(kernel) if may_change(kernel) else None
-    if generic is None or not walk(generic, "tensor.extract"):
+    if generic is None or not walk(generic, "tensor.extract") or turned_by_tiles(kernel):
         return None
     loops, type_ = dims(maps(generic)[-1]), generic.results[0].type
     strewn = strewn_arguments(kernel, generic)

@@ -23,7 +23,7 @@ _ONE = 6e4  # and of a block's, where they are few
 STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 # Sums, where their number varies: a maximum of 65536x1024 in bf16 took 80 us by the schedule for 64 rows, and 31 by that for as many.
 _VARYING = 1 << 14
-_LEAST = 4  # vectors that a thread has before a sum is cut for more blocks
+_LEAST = 4  # vectors that a thread has before a sum is cut for more blocks, if there is little to compute
 # Where what divides a sum leaves vectors of 8 bytes and less: bytes that a thread has of it at least, and threads.  Sums of 250951x258 in float16 took 31.7
 # us by 16 threads of 5 and 9 vectors, 77.5 by 64 of 3, of 250951x129 21.1 by 16, 39.1 by 32 and 76.7 by 64, of 24369x1026 in bf16 12.1 by 32 and 30.8 by 256.
 _OWN, _TOGETHER = 64, 16
@@ -171,7 +171,7 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
         while s.shared_bytes(c) > STATIC:
             s = replace(s, vector=s.vector // 2)
     tiles, wanted = s.tiles(c), _RESIDENT * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
-    chunks = min(wanted // tiles, s.units(c) // (s.along * min(s.unroll, _LEAST)))
+    chunks = min(wanted // tiles, s.units(c) // (s.along * (1 if long else min(s.unroll, _LEAST))))
     if tiles >= target.multiprocessors or chunks < 2:
         return s
     share = Reductions(s.across, s.along, s.vector, s.unroll, chunks).share(c)

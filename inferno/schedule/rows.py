@@ -443,14 +443,16 @@ def most_lanes(c: RowKernel) -> int:
 def _narrowest(c: RowKernel) -> int:
     """Bytes of the narrowest element that a point has of its own."""
     places = [d.access for d in c.destinations] + [a for s in c.steps if not s.per_row for a in s.extras]
-    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=16)
+    picked = [op.results[0].type for s in c.steps if not s.per_row for op in walk(s.generic, "tensor.extract")]
+    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=min((bit_width(t) // 8 for t in picked), default=16))
 
 
 def can_be_ragged(c: RowKernel, vector: int) -> bool:
     """Whether rows can be read in whole vectors that lie as memory does, though rows do not begin with one: where all points of a row are neighbours,
     and so in every tensor."""
     places = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
-    return vector > 1 and len(c.runs) == 1 and not c.joined and _contiguous(c) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
+    together = bool(places) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
+    return vector > 1 and len(c.runs) == 1 and not c.joined and _contiguous(c) and together
 
 
 def _contiguous(c: RowKernel) -> bool:

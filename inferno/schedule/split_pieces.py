@@ -1,8 +1,9 @@
 """What is put together of pieces in another order than theirs is put together in theirs, and then transposed.
 
 The four parts of a transposed convolution have their channels innermost, and the image that is made of them its places: a thread that stores eight
-neighbours reads one element of 16 bits of each of eight sectors.  No tile of shared memory helps, for which piece an element is of follows from its place.
-In the pieces' order vectors are read and written, and a transpose is done by tiles: on an H200 8 M points in bf16 take 20.4 us in the place of 66.4.
+neighbours reads one element of 16 bits of each of eight sectors.  Where places are sums of loops tiles of shared memory help (``turned_picks``), but not where
+they are quotients.  In the pieces' order vectors are read and written, and a transpose is done by tiles: on an H200 8 M points in bf16 take 20.4 us in the
+place of 66.4.
 """
 
 from math import prod
@@ -15,7 +16,9 @@ from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs
 from inferno.schedule.merge_calls import may_change, operations_in
+from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.strewn_extracts import linear
+from inferno.schedule.turned_picks import turned_picks
 from inferno.target import find_target
 
 _SIDE = 16  # elements along both orders that a tile is worth it for
@@ -58,7 +61,7 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
     """The loops of what a kernel makes, in the order of all that it chooses between; None where it does anything else, or that is its own."""
     generic = generic_of(kernel) if may_change(kernel) else None
     extracts = walk(generic, "tensor.extract") if generic is not None else []
-    if not any(op.operation.parent != generic for op in extracts):
+    if not any(op.operation.parent != generic for op in extracts) or turned_by_tiles(kernel):
         return None
     loops = dims(maps(generic)[-1])
     sizes = dict(zip(loops, generic.results[0].type.shape))
@@ -71,6 +74,12 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
         return None
     whole = [v for v in inputs(generic) if isinstance(v.type, ir.RankedTensorType) and prod(v.type.shape) * _SIDE > points]
     return [d for d in loops if d != inner] + [inner] if not whole else None
+
+
+def turned_by_tiles(kernel: func.FuncOp) -> bool:
+    """Whether tiles of shared memory turn all that is picked."""
+    point = parse_pointwise(kernel)
+    return point is not None and turned_picks(point) is not None
 
 
 def _along(extract: ir.Operation, loops: int) -> int | None:

@@ -16,6 +16,8 @@ PROGRAMS = {
     "a part": (lambda x, y: torch.softmax(x, -1)[:, : x.shape[1] // 2 + 1], 2),
     "a part of a norm": (lambda x, y: F.gelu(F.layer_norm(x, x.shape[1:], y[0])[:, 3:20]), 2),
     "a part of a sum": (lambda x, y: torch.softmax(x * y, -1)[:, : x.shape[1] // 2].sum(-1), 2),
+    "a part of taken rows": (lambda x, y: F.layer_norm(x[y[:, 0].abs().mul(100).long() % x.shape[0]], x.shape[1:])[:, : x.shape[1] // 2 + 1], 2),
+    "a part of running sums": (lambda x, y: F.silu((z := x.cumsum(-1)[:, : x.shape[1] // 2 + 1]) - z.amax(-1, keepdim=True)), 1),
     "turned": (lambda x, y: torch.softmax(x, -1).t().contiguous(), 2),
     "turned and read": (lambda x, y: ((e := torch.softmax(x, -1)).t().contiguous(), e.sum(0)), 4),
     "turned columns": (lambda x, y: torch.softmax(x, 0).t().contiguous(), 1),

@@ -26,3 +26,12 @@ def test_results_are_right(name, shape, dtype):
     tensors = tuple(torch.randn(shape).to(dtype) for _ in range(2))
     text = assert_right(program, tensors)
     assert launches(text) <= most, text[:3000]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_rows_of_a_few_points_beside_totals_of_columns(dtype):
+    def program(x, y):
+        return (torch.softmax(x.t(), 0) * y.sum(-1, keepdim=True) / 4).contiguous()
+
+    text = assert_right(program, (torch.randn(4, 320).to(dtype), torch.randn(320, 4).to(dtype)))
+    assert launches(text) == 1, text[:3000]

@@ -223,10 +223,11 @@ func.func @rows(%x: tensor<40x40xf32>, %i: tensor<40xindex>, %e: tensor<40x40xf3
 
 #points = affine_map<(r, c) -> (r, c)>
 
-// What begins at the loops' numbers but goes on behind them is no operand.
+// Of what begins at the loops' numbers but goes on behind them a part is an operand.
 // CHECK-LABEL: @longer
-// CHECK: linalg.generic {{.*}} outs(
-// CHECK: tensor.extract %arg0
+// CHECK: %[[PART:.*]] = tensor.extract_slice %arg0[0, 0] [4, 98] [1, 1]
+// CHECK: linalg.generic {{.*}} ins(%[[PART]] : tensor<4x98xf32>) outs(
+// CHECK-NOT: tensor.extract %
 func.func @longer(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<4x98xf32>) -> tensor<4x98xf32> {
   %d = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<4x100xf32>) outs(%e : tensor<4x100xf32>) {
@@ -242,4 +243,102 @@ func.func @longer(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<4x98x
     linalg.yield %v : f32
   } -> tensor<4x98xf32>
   return %r : tensor<4x98xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// A sum of what is flipped is the sum of what it is.
+// CHECK-LABEL: @sum_of_flip
+// CHECK-COUNT-1: linalg.generic
+// CHECK-SAME: "parallel", "reduction"
+// CHECK-SAME: ins(%arg0 : tensor<4x100xf32>)
+// CHECK: math.exp
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @sum_of_flip(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
+  %end = arith.constant 99 : index
+  %d = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x100xf32>) outs(%e : tensor<4x100xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %m = math.exp %p : f32
+    linalg.yield %m : f32
+  } -> tensor<4x100xf32>
+  %s = linalg.generic {indexing_maps = [#points, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%d : tensor<4x100xf32>) outs(%o : tensor<4xf32>) {
+  ^bb0(%p: f32, %sum: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %end, %j : index
+    %v = tensor.extract %d[%i, %k] : tensor<4x100xf32>
+    %t = arith.addf %v, %sum : f32
+    linalg.yield %t : f32
+  } -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// What rows are reduced to and what is flipped behind it is made from the end: the sum has no order, and the quotient reads what it is of.
+// CHECK-LABEL: @flipped_behind
+// CHECK: %[[Z:.*]] = linalg.generic
+// CHECK: arith.subi
+// CHECK: tensor.extract %arg0
+// CHECK: tensor.extract %arg1
+// CHECK: arith.addf
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[Z]] : tensor<4x100xf32>)
+// CHECK: linalg.generic {{.*}} ins(%[[S]], %[[Z]] :
+// CHECK-NOT: tensor.extract
+// CHECK: arith.divf
+// CHECK: return
+// A sum with numbers that count from the beginning has one.
+// CHECK-LABEL: @weighed
+// CHECK: tensor.extract
+// CHECK: return
+func.func @flipped_behind(%x: tensor<4x100xf32>, %y: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<4xf32>) -> tensor<4x100xf32> {
+  %end = arith.constant 99 : index
+  %empty = tensor.empty() : tensor<4x100xf32>
+  %z = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<4x100xf32>, tensor<4x100xf32>) outs(%empty : tensor<4x100xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %m = arith.addf %p, %q : f32
+    linalg.yield %m : f32
+  } -> tensor<4x100xf32>
+  %s = linalg.generic {indexing_maps = [#points, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%z : tensor<4x100xf32>) outs(%o : tensor<4xf32>) {
+  ^bb0(%p: f32, %sum: f32):
+    %t = arith.addf %p, %sum : f32
+    linalg.yield %t : f32
+  } -> tensor<4xf32>
+  %r = linalg.generic {indexing_maps = [#rows, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<4xf32>) outs(%e : tensor<4x100xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %end, %j : index
+    %v = tensor.extract %z[%i, %k] : tensor<4x100xf32>
+    %t = arith.divf %v, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<4x100xf32>
+  return %r : tensor<4x100xf32>
+}
+func.func @weighed(%x: tensor<4x100xf32>, %w: tensor<100xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
+  %end = arith.constant 99 : index
+  %s = linalg.generic {indexing_maps = [affine_map<(r, c) -> (c)>, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%w : tensor<100xf32>) outs(%o : tensor<4xf32>) {
+  ^bb0(%p: f32, %sum: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %end, %j : index
+    %v = tensor.extract %x[%i, %k] : tensor<4x100xf32>
+    %m = arith.mulf %v, %p : f32
+    %t = arith.addf %m, %sum : f32
+    linalg.yield %t : f32
+  } -> tensor<4xf32>
+  return %s : tensor<4xf32>
 }

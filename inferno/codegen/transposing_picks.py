@@ -1,0 +1,176 @@
+"""Elementwise kernels that transpose what they pick in branches: a concatenation's pieces, which lie along another loop than the result.
+
+As in ``transposing``, what is picked goes through a tile in shared memory; where a point's branch is not taken, its element is one that caches have, and
+nobody picks it.  Tiles that the box's end does not cut are apart: their places are sums of one that is computed once and of numbers.  With ``vector`` = 2
+neighbours of 16 bits are brought by words.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from inferno.codegen.elements import load, load_vector, store, store_vector
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer
+from inferno.codegen.transposing import Transposing, loop_indices, pitch
+from inferno.mlir import arith, gpu, ir, owner, scf
+from inferno.schedule.accesses import Access, row_major
+from inferno.schedule.turned_picks import Pick, taken_branches
+from inferno.symbolic import product
+
+
+@dataclass
+class PickTransposing(Transposing):
+    """``shared``: one array for each transposed input, and behind these one for each pick; ``first`` are the coordinates of a tile's first point, and a
+    thread's are in the tile's row ``row`` and column ``lane``, and so many further on."""
+
+    picks: tuple[Pick, ...] = ()
+    first: list[Integer] = field(default_factory=list)
+    lane: Integer = 0
+    row: Integer = 0
+
+    def emit(self) -> None:
+        ints, tile, threads, index = self.ints, self.schedule.tile, self.schedule.threads, ir.IndexType.get()
+        self.last, self.sizes = len(self.point.runs) - 1, self.point.run_sizes
+        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.first = [ints.mul(c, tile) if r in (self.across, self.last) else c for r, c in enumerate(ints.split(block, self.grid()))]
+        self.lane, self.row = ints.rem(thread, 32), ints.div(thread, 32)
+        self.for_tiles(self.bring)
+        gpu.barrier()
+        self.for_tiles(self.make)
+
+    def for_tiles(self, emit: Callable[[bool], None]) -> None:
+        """``emit``, which is told whether a tile is whole along the last run, for those that are and those that are not."""
+        size, tile = self.sizes[self.last], self.schedule.tile
+        if size % tile == 0 or size < tile:
+            emit(size % tile == 0)
+            return
+        choice = scf.IfOp(self.ints.less(self.first[self.last], size - tile + 1), has_else=True)
+        for block, whole in ((choice.then_block, True), (choice.else_block, False)):
+            with ir.InsertionPoint(block):
+                emit(whole)
+                scf.yield_([])
+
+    def at(self, i: Integer, j: Integer, whole: bool, lanes: int = 1) -> list[Integer]:
+        """Coordinates of a tile's point, of which so many neighbours along ``across`` are meant, clamped into the box."""
+        ints, tile, found = self.ints, self.schedule.tile, list(self.first)
+        found[self.across], found[self.last] = ints.add(found[self.across], i), ints.add(found[self.last], j)
+        if self.sizes[self.across] % tile != 0:
+            found[self.across] = ints.min(found[self.across], self.sizes[self.across] - lanes)
+        if not whole:
+            found[self.last] = ints.min(found[self.last], self.sizes[self.last] - 1)
+        return found
+
+    # What goes into the tiles.
+
+    def bring(self, whole: bool) -> None:
+        ints, tile, lanes = self.ints, self.schedule.tile, self.schedule.vector
+        columns = [ints.add(ints.mul(self.lane, lanes), b) for b in range(0, tile, 32 * lanes)]
+        every = [(self.point.sources[n], None) for n in self.transposed] + [(p.access, p.op) for p in self.picks]
+        read = []
+        for (source, op), array in zip(every, self.shared):
+            step, taken = self.point.run_strides(source)[self.last], taken_branches(op, self.point.generic) if op is not None else []
+            by_steps = whole and taken is not None and 0 <= step * (tile - 1) < product(source.shape) and not self.follows_last(taken)
+            for i in columns:
+                base = self.place(source, taken, self.at(i, self.row, True, lanes)) if by_steps else None
+                for a in range(0, tile, self.schedule.threads // 32):
+                    where = base if by_steps else self.place(source, taken, self.at(i, ints.add(self.row, a), whole, lanes))
+                    read.append((source, array, i, a, self.read_at(source, where, step * a if by_steps else 0)))
+        for source, array, i, a, value in read:
+            side = pitch(tile, source.element)
+            begin = ints.add(ints.mul(self.row, side), i)
+            if lanes == 1:
+                store(ints, value, array, ints.add(begin, a * side))
+            else:
+                store_vector(ints, value, array, begin, lanes, a * side)
+
+    def read_at(self, source: Access, offset: Integer, plus: int) -> ir.Value:
+        buffer, lanes = self.buffers[source.argument], self.schedule.vector
+        if lanes == 1:
+            return load(self.ints, buffer, offset, source.element, plus)
+        return load_vector(self.ints, buffer, offset, source.element, lanes, lanes, plus)
+
+    def place(self, source: Access, taken: list[tuple[ir.Value, bool]] | None, where: list[Integer]) -> Integer:
+        """Where a point's element is, if it is picked there; otherwise anywhere."""
+        ints = self.ints
+        offset = ints.dot(where, self.point.run_strides(source), source.offset)
+        if taken is None:
+            return ints.min(offset, product(source.shape) - self.schedule.vector)
+        indices = loop_indices(self.point, ints, where) if taken else []
+        for condition, holds in taken:
+            known, zero = _evaluate(condition, indices), ints.value(0)
+            offset = arith.select(known, ints.value(offset), zero) if holds else arith.select(known, zero, ints.value(offset))
+        return offset
+
+    def follows_last(self, taken: list[tuple[ir.Value, bool]]) -> bool:
+        """Whether conditions depend on the last run."""
+        return any(_reads_loops(condition) & set(self.point.runs[self.last]) for condition, _ in taken)
+
+    # What is made of them.
+
+    def make(self, whole: bool) -> None:
+        ints, tile = self.ints, self.schedule.tile
+        for a in range(0, tile, self.schedule.threads // 32):
+            for b in range(0, tile, 32):
+                i, j = ints.add(self.row, a), ints.add(self.lane, b)
+                where = self.at(i, j, whole)
+                values = [self.operand(n, s, i, j, where) for n, s in enumerate(self.point.sources)]
+                results = self.compute(values, where, i, j)
+                self.put(results, where, ints.add(self.first[self.across], i), ints.add(self.first[self.last], j), whole)
+
+    def compute(self, values: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> list[ir.Value]:
+        """A point's results; ``i`` and ``j`` are its coordinates in the tile."""
+        ints, arguments = self.ints, dict(self.point.tables)
+        tiles = {p.op: array for p, array in zip(self.picks, self.shared[len(self.transposed):])}
+
+        def extract(op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
+            if op in tiles:
+                element = op.results[0].type
+                return load(ints, tiles[op], ints.add(ints.mul(j, pitch(self.schedule.tile, element)), i), element)
+            table = ir.RankedTensorType(op.operands[0].type)
+            places = [ints.narrow(v) for v in operands[1:]]
+            return load(ints, self.buffers[arguments[op.operands[0]]], ints.dot(places, row_major(table.shape)), table.element_type)
+
+        indices = loop_indices(self.point, ints, where)
+        return inline_body(
+            self.point.block, values, indices, custom={"tensor.extract": extract}, outside=self.point.outside(self.buffers), branch=_branch,
+        )
+
+    def put(self, results: list[ir.Value], where: list[Integer], i: Integer, j: Integer, whole: bool) -> None:
+        """Store where the unclamped coordinates lie inside the box."""
+        if not whole:
+            self.write(results, where, i, j)
+        elif self.sizes[self.across] % self.schedule.tile == 0:
+            self.store(results, where)
+        else:
+            inside = scf.IfOp(self.ints.less(i, self.sizes[self.across]))
+            with ir.InsertionPoint(inside.then_block):
+                self.store(results, where)
+                scf.yield_([])
+
+
+def _branch(op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
+    choice = scf.IfOp(condition, [r.type for r in op.results], has_else=True)
+    for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
+        with ir.InsertionPoint(place):
+            scf.yield_(inline(region))
+    return list(choice.results)
+
+
+def _evaluate(value: ir.Value, indices: list[ir.Value]) -> ir.Value:
+    """What is computed of loops' numbers, for a point."""
+    op = owner(value)
+    if op.name == "linalg.index":
+        return indices[ir.IntegerAttr(op.attributes["dim"]).value]
+    operands = [_evaluate(v, indices) for v in op.operands]
+    new = op.clone()
+    for n, v in enumerate(operands):
+        new.operands[n] = v
+    return new.results[0]
+
+
+def _reads_loops(value: ir.Value) -> set[int]:
+    op = owner(value)
+    if op.name == "linalg.index":
+        return {ir.IntegerAttr(op.attributes["dim"]).value}
+    return set().union(*map(_reads_loops, op.operands))

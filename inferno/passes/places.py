@@ -1,0 +1,24 @@
+"""Where bodies pick elements, as numbers of loops."""
+
+from inferno.mlir import ir, owner
+
+Place = tuple[int | None, int, int]
+"""A loop, or none, what its number is multiplied by, and what is added."""
+
+
+def place_of(number: ir.Value) -> Place | None:
+    """What an index of a body is, where that is one loop's number, or its distance from a number."""
+    op = owner(number)
+    if op is None:
+        return None
+    if op.name == "arith.constant":
+        return None, 0, ir.IntegerAttr(op.attributes["value"]).value
+    if op.name == "linalg.index":
+        return ir.IntegerAttr(op.attributes["dim"]).value, 1, 0
+    if op.name not in ("arith.addi", "arith.subi"):
+        return None
+    a, b = (place_of(v) for v in op.operands)
+    if a is None or b is None or (a[0] is not None and b[0] is not None):
+        return None
+    sign = 1 if op.name == "arith.addi" else -1
+    return (a[0], a[1], a[2] + sign * b[2]) if a[0] is not None else (b[0], sign * b[1], a[2] + sign * b[2])

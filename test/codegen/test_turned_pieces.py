@@ -1,0 +1,76 @@
+"""Concatenations that are turned: pieces that lie along another loop than the result are picked from tiles, in their branches alone."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from checks import check
+from scheduled_program import assert_right
+from universal_program import SimulatedModel
+
+from inferno.schedule import elementwise
+from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.turned_picks import brought_together, turned_picks
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+F = torch.nn.functional
+
+
+def turned(x, y, z):
+    return torch.cat((x, y), -1).t().contiguous()
+
+
+def computed(x, y, z):
+    return torch.cat((torch.where((a := x * z[:, :1]) > 0, a, y), z), -1).t().contiguous()
+
+
+def from_both_orders(x, y, z):
+    """Of pieces that lie as the result does, and that do not."""
+    w = torch.tanh(torch.cat((x.t() * y.reshape(x.t().shape), z.t()), -1)).t()
+    return torch.where(w > 0, w, torch.cat((y, x), 0)).contiguous()
+
+
+def three(x, y, z):
+    return F.gelu(torch.cat((x, y, z), -1)).t().contiguous()
+
+
+def flipped(x, y, z):
+    return torch.cat((x.flip(-1), y), -1).t().contiguous()
+
+
+def of_images(x, y, z):
+    x, y = (t.reshape(2, -1, t.shape[1]) for t in (x, y))
+    return torch.cat((x, y), -1).permute(0, 2, 1).contiguous()
+
+
+@pytest.mark.covering(most=12)
+@pytest.mark.parametrize("program", [turned, computed, from_both_orders, three, flipped, of_images])
+@pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_results_are_right(program, shape, dtype):
+    torch.manual_seed(0)
+    tensors = tuple(torch.randn(shape).to(dtype) for _ in range(3))
+    text = assert_right(program, tensors)
+    kernels = text[text.index("func.func private"):]
+    assert "tile = 64" in kernels or "tile = 32" in kernels, text[:3000]
+
+
+@pytest.mark.covering(most=4)
+@pytest.mark.parametrize("program", [turned, three, of_images])
+@pytest.mark.parametrize("shape, together", [((134, 20), 2), ((128, 34), 2), ((40, 70), 2), ((70, 33), 1)])
+def test_words_of_16_bits(program, shape, together):
+    """Tiles of 64 points a side, of which a thread brings neighbours."""
+    chosen = []
+
+    def choose(kernel):
+        own, point = elementwise.choose(kernel, TARGET), parse_pointwise(kernel)
+        if not own or (picks := turned_picks(point)) is None:
+            return own
+        chosen.append(brought_together(point, picks))
+        return replace(own, tile=64, vector=chosen[-1])
+
+    args = tuple(torch.randn(shape).bfloat16() for _ in range(3))
+    found = check(SimulatedModel(program, args, choose=choose, expand=True), program, args)
+    assert found.right, str(found)
+    assert chosen == [together]
