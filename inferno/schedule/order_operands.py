@@ -30,6 +30,9 @@ _PAYS = 0.8  # of the time without, by estimates that are some percent off
 # Of the time where the generator would turn the factor.  Of 768^3 and 1024^3 that time is estimated right (15.8 for 15.7 us, 20.6 for 19.7), and the one
 # without anything to turn too long (8.2 for 6.3, 10.4 for 8.3).  A copy by its launcher is estimated like the kernel in front, which alone writes whole lines.
 _PAYS_TURNED = 1.05
+# The same where its lines begin anywhere, so that the launcher copies them first (on an H200, TF32, 3000x2056x2501 159.8 us, 111 are estimated; turned in
+# front 133.5, 121 estimated).
+_PAYS_COPIED = 1.3
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,8 @@ def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) ->
         return (_PAYS * own, False) if own is not None else None
     if library or not isinstance(choose(kernel, target), wgmma_schedule.Wgmma):  # few rows or columns, and windows, are other generators'
         return None
-    return (_PAYS_TURNED if _turns(c) else _PAYS) * min(time for time, _ in found), True
+    pays = _PAYS if not _turns(c) else _PAYS_COPIED if wgmma.copies(min(found, key=lambda item: item[0])[1], c) else _PAYS_TURNED
+    return pays * min(time for time, _ in found), True
 
 
 def _turns(c: Contraction) -> bool:
