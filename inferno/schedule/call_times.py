@@ -23,6 +23,7 @@ class CallTimes:
     def __init__(self, kernels: dict[str, func.FuncOp], target: Target) -> None:
         self._kernels, self._target = kernels, target
         self._found: dict[str, tuple[bool, float] | None] = {}
+        self._pointwise: dict[str, bool] = {}
 
     def find(self, call: ir.Operation) -> tuple[bool, float] | None:
         """Whether a kernel is a contraction and not elementwise, and its microseconds; None where it is neither, or not known."""
@@ -44,7 +45,13 @@ class CallTimes:
         return (found := self.find(call)) is not None and found[0]
 
     def is_elementwise(self, call: ir.Operation) -> bool:
-        return (found := self.find(call)) is not None and not found[0]
+        """Without an estimate of what is not: of a contraction that takes longer than most passes."""
+        name = callee(call)
+        if name not in self._kernels:
+            return False
+        if name not in self._pointwise:
+            self._pointwise[name] = parse_pointwise(self._kernels[name]) is not None and self.find(call) is not None
+        return self._pointwise[name]
 
     def _estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
         if parse_pointwise(kernel) is not None:

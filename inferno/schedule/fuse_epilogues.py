@@ -54,9 +54,9 @@ class _Fuse:
     def recompute(self) -> bool:
         """Let those that read contractions compute what maps make for them and for others: one that is an epilogue would read it. Whether any does."""
         changed, refused = False, set()
-        for call in [o for o in operations_in(self.main) if o.name == "func.call" and self.times.is_contraction(o)]:
+        for call in [o for o in operations_in(self.main) if o.name == "func.call" and not self.is_elementwise(o)]:
             pending = [u for r in call.results for u in readers(r) if self.is_elementwise(u)]
-            while pending:
+            while pending and self.times.is_contraction(call):
                 reader = pending.pop()
                 for made in dict.fromkeys(m for v in inputs_of(reader) if (m := owner(v)) is not None and m != call and self.is_elementwise(m)):
                     if is_map(self.kernels[callee(made)]) and all(map(self.is_elementwise, users(made.results[0]))):
