@@ -121,7 +121,7 @@ def test_kernels_for_ranges_of_sizes():
     torch.manual_seed(0)
     model, inputs, dynamic_shapes, sizes = CASES["linear"]()
     simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, by_size)
-    for each in [*sizes, (2, 4), (3, 3), (8, 8), (5, 13)]:
+    for each in [*sizes[:3], (2, 4), (3, 3), (8, 8), (5, 13)]:
         found = check(simulated, model, inputs(*each))
         assert found.right, f"{each}: {found}"
         steps = at_sizes(simulated.program.plan, dict(zip(("s0", "s1"), each))).steps

@@ -51,6 +51,7 @@ def test_projections(rows, dtype, number):
     assert (found := check(simulated, projections, args)).right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("number", [0, 2])
 def test_tiles_on_cuda_cores(number):
     torch.manual_seed(0)
@@ -103,6 +104,7 @@ def empty(*shape, dtype=bf16):
     return torch.empty(shape, dtype=dtype)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("rows", [16, 512])
 def test_equal_parts_are_one_arm(rows):
     """Keys and values have one arm, which gets its tensor maps by the block's number; queries another."""
@@ -153,6 +155,7 @@ def test_float16_with_biases():
     build(heads, *(empty(*s, dtype=half) for s in ((77, 256), (96, 256), (40, 256), (96,), (40,))))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("target", ["sm_80", "sm_120"])
 def test_other_gpus(target):
     made = build(projections, empty(100, 256), empty(256, 256), empty(64, 256), empty(64, 256), target=find_target(target))
@@ -247,7 +250,7 @@ def test_rows_that_vary(monkeypatch):
 
     model = SimulatedRows(three, inputs(4), ({0: torch.export.Dim("n", min=1, max=8)}, None, None, None))
     assert 'generator = "siblings"' in model.text and 'generator = "by_size"' in model.text
-    for rows in range(1, 9):
+    for rows in (1, 2, 3, 5, 8):
         args = inputs(rows)
         verdict = check(model, three, args)
         assert verdict.right, f"{rows}: {verdict}"

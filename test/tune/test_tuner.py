@@ -14,6 +14,7 @@ from fake_gpu import made_up_time
 
 import inferno
 from inferno.runtime import database
+from inferno.runtime.cache.versions import versions
 from inferno.runtime.database import own_folder, read
 from inferno.runtime.launch.executable import templates
 from inferno.runtime.workers.pool import pool
@@ -136,6 +137,8 @@ RESUMED = """
 import sys
 sys.path[:0] = [{test!r}, {test!r} + "/tune"]
 import test_tuner
+from inferno.tune import records
+records.versions = lambda: {versions!r}
 key, problem = test_tuner.read_problem()
 test_tuner.tuner.tune({{key: problem}}, test_tuner.measurers(), "Fake", test_tuner.TARGET)
 """
@@ -144,8 +147,9 @@ test_tuner.tuner.tune({{key: problem}}, test_tuner.measurers(), "Fake", test_tun
 def test_it_goes_on_where_it_was_killed(folder):
     trouble(folder, seconds=0.2)
     test = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    code = RESUMED.format(test=test, versions=versions())  # even while somebody changes Inferno's files
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
-    process = subprocess.Popen([sys.executable, "-c", RESUMED.format(test=test)], env=environment, start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
     try:
         until = time.monotonic() + 60
         while not any(len(p.read_text().splitlines()) >= 4 for p in own_folder().rglob("*.jsonl")):
