@@ -10,6 +10,7 @@ import torch
 import inferno
 from inferno.fork_lock import ForkLock
 from inferno.mlir import ir, idle_context
+from inferno.runtime.launch import cpu
 
 
 def test_contexts():
@@ -20,6 +21,8 @@ def test_contexts():
 
 
 def test_compiling():
+    """Even where nothing was compiled before."""
+    cpu._runner.cache_clear()
     torch.manual_seed(0)
     models, x = [torch.nn.Sequential(torch.nn.Linear(8, n), torch.nn.ReLU()) for n in range(3, 7)], torch.randn(5, 8)
     with ThreadPoolExecutor(4) as threads:

@@ -145,7 +145,7 @@ test_tuner.tuner.tune({{key: problem}}, test_tuner.measurers(), "Fake", test_tun
 
 
 def test_it_goes_on_where_it_was_killed(folder):
-    trouble(folder, seconds=0.2)
+    trouble(folder, seconds=0.1)
     test = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     code = RESUMED.format(test=test, versions=versions())  # even while somebody changes Inferno's files
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
@@ -179,7 +179,7 @@ def test_results_of_other_versions_are_not_resumed(folder):
 
 def test_several_gpus_share_the_kernels(folder):
     _, problem = read_problem()
-    trouble(folder, seconds=0.05)
+    trouble(folder, seconds=0.02)
     assert tuner.tune({f"{i:040x}": problem for i in range(3)}, measurers(2), "Fake", TARGET) == 3
     assert sorted(log(folder, "start")) == ["0", "1"] and len(log(folder, "prepare")) == 3
     assert len(read(own_folder() / "Fake.json")["sm_90a"]) == 3
