@@ -1,6 +1,7 @@
 """The ``inferno`` command: what goes to stdout, exit codes, errors."""
 
 import pytest
+from checks import scheduled
 
 import inferno
 from inferno.tools.cli import main
@@ -55,7 +56,8 @@ def test_a_file_is_taken_from_the_stage_that_it_is_at(capsys, tmp_path, target, 
 
 def test_a_file_is_not_taken_back(capsys, tmp_path):
     path = tmp_path / "program.mlir"
-    path.write_text(printed(capsys, "-c", MATMUL, "--ir", "scheduled", "--target", "sm_90a"))
+    subject = from_code(MATMUL)
+    path.write_text(scheduled(subject.model, subject.args).ir("scheduled"))
     assert main(["compile", str(path), "--ir", "fused", "--target", "sm_90a"]) == 2
     assert "is at stage scheduled, behind fused; from there are scheduled, gpu, llvm, ptx, sass" in capsys.readouterr().err
     assert main(["compile", str(path), "--ir", "gpu", "--target", "cpu"]) == 1
