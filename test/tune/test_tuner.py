@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -40,6 +41,7 @@ func.func private @exp(%x: tensor<512x300xf32>, %o: tensor<512x300xf32>) -> tens
 """
 
 
+@cache
 def read_problem():
     """The kernel of the program, and its key."""
     fused = pool().run("test", "fuse", text=PROGRAM, target=TARGET.name, stage="fused")
