@@ -7,6 +7,11 @@ from typing import Any
 import torch
 
 import inferno
+from inferno.capture import capture
+from inferno.capture.library_grouped import capturing_for
+from inferno.runtime.build import build_from
+from inferno.runtime.program import Program
+from inferno.target import find_target
 from inferno.tools.check import Comparison, compare, reference
 
 
@@ -23,6 +28,13 @@ def assert_right(
     for old, new in zip(torch.utils._pytree.tree_leaves(before), torch.utils._pytree.tree_leaves((args, kwargs))):
         assert not isinstance(old, torch.Tensor) or torch.equal(old.nan_to_num(), new.nan_to_num()), "an input was written to"
     return compiled
+
+
+def scheduled(model: Callable, args: tuple, target: str = "sm_90a", **options: Any) -> Program:
+    """The program up to the ``scheduled`` stage, which has what is chosen: its kernels are not built."""
+    with capturing_for(find_target(target).hopper):
+        captured = capture(model, args)
+    return build_from("torch", captured.text, find_target(target), last="scheduled", **options)
 
 
 def check(

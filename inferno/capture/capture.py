@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo.exc import UserError
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -246,6 +245,8 @@ def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic
     """torch.export; where sizes do not vary as asked, once more with attention as plain operations: a fused kernel's questions to its
     inputs (on a GPU, whether a mask padded to eights has a row of one) become conditions that torch cannot prove, and so do orders of
     strides; those are asserted then.  A condition on which the program depends is still an error."""
+    from torch._dynamo.exc import UserError  # (1.3 s, which loading a package does not take)
+
     try:
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except UserError:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter
-from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_scores
 
 from inferno.capture.decompositions.attention import in_order, repeat_heads
@@ -50,11 +49,14 @@ class _Function(Interpreter):
 
 @contextlib.contextmanager
 def _whole() -> Iterator[None]:
-    """vmap raises RuntimeError for operations that it would call for one score after the other."""
+    """vmap raises RuntimeError for operations that it would call for one score after the other, and takes numbers for indices."""
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex  # (with what captures, which loading a package does not need)
+
     before = torch._C._functorch._is_vmap_fallback_enabled()
     torch._C._functorch._set_vmap_fallback_enabled(False)
     try:
-        yield
+        with TransformGetItemToIndex():
+            yield
     finally:
         torch._C._functorch._set_vmap_fallback_enabled(before)
 
@@ -78,7 +80,7 @@ def backward(
         if _passes(joint):  # 0 where a score is not seen, as its weight is
             return of_scores
         numbers = [torch.arange(n, device=q.device) for n in products.shape]
-        with TransformGetItemToIndex(), _whole():
+        with _whole():
             back = over_scores(lambda *given: _Function(joint).run(*given)[0], prefix=(0,), suffix=(0, *(None,) * len(of_score)))
             of_products = back(products, *numbers, of_scores, *of_score)
         return torch.where(seen, of_products, _number(0.0, of_products))
@@ -139,7 +141,7 @@ def _parts(
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     products = torch.matmul(q.to(wide), _repeated(k, q).to(wide).transpose(-2, -1)) * scale
     numbers = [torch.arange(n, device=q.device) for n in products.shape]
-    with TransformGetItemToIndex(), _whole():
+    with _whole():
         changed = over_scores(_Function(score_mod).run, prefix=(0,), suffix=(None,) * len(of_score))(products, *numbers, *of_score)
         seen = over_scores(_Function(mask_mod).run, prefix=(), suffix=(None,) * len(of_mask))(*numbers, *of_mask)
     hidden = _number(-math.inf, products)

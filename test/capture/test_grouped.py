@@ -39,6 +39,7 @@ def test_library_on_a_gpu(rows, terms, columns, groups, theirs):
     assert bool(reasons(rows, terms, columns, groups)) == theirs
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
 @pytest.mark.parametrize("target", ["sm_80", "sm_100"])
 def test_library_on_other_gpus(target):

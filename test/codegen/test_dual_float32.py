@@ -58,6 +58,7 @@ def test_few_rows_on_cuda_cores(function, shapes):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("m, layout", [(1, "nk"), (3, "nk"), (4, "nk"), (1, "kn"), (2, "kn")])
 def test_no_schedule_for_few_rows_spills(m, layout):
     built = build(pair(m, 4096, 11008, layout), "dual_vectors")

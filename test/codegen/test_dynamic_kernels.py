@@ -84,7 +84,7 @@ def test_the_generators_of_choice_are_right_for_every_size(name):
         assert found.right, f"{each}: {found}"
 
 
-ASSEMBLED = [*((n, None) for n in ("attention", "row sums", "cumulative sums")), *((n, of_choice) for n in (*ELEMENTWISE[:6], "matmul", "attention", *SUMS))]
+ASSEMBLED = [*((n, None) for n in ("row sums", "cumulative sums", "attention")), *((n, of_choice) for n in (*ELEMENTWISE[:6], "matmul", "attention", *SUMS))]
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -121,7 +121,7 @@ def test_kernels_for_ranges_of_sizes():
     torch.manual_seed(0)
     model, inputs, dynamic_shapes, sizes = CASES["linear"]()
     simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, by_size)
-    for each in [*sizes, (2, 4), (3, 3), (8, 8), (5, 13)]:
+    for each in [*sizes[:3], (2, 4), (3, 3), (8, 8), (5, 13)]:
         found = check(simulated, model, inputs(*each))
         assert found.right, f"{each}: {found}"
         steps = at_sizes(simulated.program.plan, dict(zip(("s0", "s1"), each))).steps

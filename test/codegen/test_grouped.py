@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check
+from checks import check, scheduled
 from choices import generators
 from grouped_cases import ENDS, experts, gated, grouped, mixed, operands, weighted
 from kernels import TARGET, build
@@ -102,7 +102,7 @@ def empty(*shape, dtype=torch.bfloat16):
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function", [gated, mixed])
 @pytest.mark.parametrize("turned", [True, False])
 def test_assembles_without_spills(function, turned):
@@ -123,7 +123,7 @@ def test_assembles_without_spills(function, turned):
 @pytest.mark.parametrize("rows, terms, columns, groups, tile_m", [(512, 3584, 1024, 8, 128), (4096, 3584, 1024, 8, 128), (2048, 768, 2048, 64, 64)])
 def test_chosen(rows, terms, columns, groups, tile_m):
     args = empty(rows, terms), empty(groups, columns, terms).transpose(1, 2), empty(groups, dtype=torch.int32)
-    report = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), args, target="sm_90a").ir("scheduled")
+    report = scheduled(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), args).ir("scheduled")
     assert report.count('generator = "grouped"') == 1 and f"tile_m = {tile_m} : i64" in report
 
 
@@ -181,7 +181,7 @@ def test_computed_factors(change):
 
 def test_two_that_meet():
     args = empty(512, 1024), *[empty(8, 2048, 1024).transpose(1, 2) for _ in range(2)], empty(8, dtype=torch.int32)
-    made = inferno.compile(lambda x, w, v, ends: torch._grouped_mm(x, w, offs=ends) * torch._grouped_mm(x, v, offs=ends), args, target="sm_90a")
+    made = scheduled(lambda x, w, v, ends: torch._grouped_mm(x, w, offs=ends) * torch._grouped_mm(x, v, offs=ends), args)
     assert made.ir("scheduled").count('generator = "grouped"') == 2
 
 

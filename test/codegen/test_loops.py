@@ -188,6 +188,7 @@ def test_matmuls_are_the_librarys(dtype, transposed):
     assert "inferno.library" in made.ir("gpu")
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_what_surrounds_a_matmul(dtype):
     x, w, b, y = (randn(*s).to(dtype) for s in ((4, 30, 40), (32, 40), (32,), (4, 30, 32)))

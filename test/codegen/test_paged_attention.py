@@ -43,7 +43,7 @@ def test_sizes_that_vary():
     shapes = {"q": {0: dims[0]}, "k": None, "v": None, "table": dims, "lengths": {0: dims[0]}}
     schedule = Attention(1, 32, turns=False, splits=2, bounded=True, staged=False)
     compiled = simulated(CASES["index"], operands(16, 4, [40, 17], many=20), schedule, dynamic_shapes=shapes)
-    for pages, lengths in ((4, [40, 17]), (7, [100]), (2, [1, 32, 20])):
+    for pages, lengths in ((7, [100]), (2, [1, 32, 20])):
         args = operands(16, pages, lengths, many=20)
         found = compiled(*poisoned(args))
         assert_close_to_float64(found, CASES["index"], args)

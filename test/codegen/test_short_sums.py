@@ -94,6 +94,7 @@ def test_numbers_of_a_piece_of_floats(monkeypatch, m, n, schedule):
     run(monkeypatch, torch.nn.functional.linear, [torch.randn(m, 24), torch.randn(n, 24)], schedule)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", [
     Wgmma(64, 144, 4, 2, pingpong=True, swapped=True, row=64, kept=1), Wgmma(128, 144, 3, 2, swapped=True, kept=1),
 ], ids=["in turns", "two consumers"])
@@ -109,6 +110,7 @@ def test_numbers_of_short_rows_with_columns_innermost(monkeypatch):
     run(monkeypatch, untransposed, [torch.randn(150, 16).bfloat16(), torch.randn(16, 128).bfloat16()], Wgmma(64, 128, 4, 2, pingpong=True, row=32))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", [
     Wgmma(64, 16, 4, 2, pingpong=True, row=64, raw=4), Wgmma(128, 16, 4, 1, row=64, raw=4, helpers=2),
     Wgmma(64, 16, 4, 2, pingpong=True, row=64, raw=4, kept=1, by_threads=True),

@@ -33,6 +33,7 @@ def test_results_of_float32_are_written_by_threads():
     assert built.count("stmatrix") == 0 and built.accesses("global") == {"st.global.b32"}
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule, registers", [
     (Wgmma(64, 64, 6, 1, resident=2, persistent=False), 128), (Wgmma(128, 64, 3, 2, resident=2, persistent=False), 80),
 ])

@@ -125,6 +125,7 @@ def test_tf32_tiles_are_turned_in_shared_memory():
     assembled(turned)
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("m, n, k, count", [(64, 64, 72, 1), (64, 68, 72, 2), (64, 64, 71, 2), (33, 51, 77, 3)])
 def test_unaligned_operands_are_copied(m, n, k, count):
     text = contraction({"m": m, "n": n, "k": k}, "mk", "kn", "mn", **ROUND)
@@ -215,6 +216,7 @@ def test_equal_input_equal_text():
     assert build(text, "wgmma").gpu == build(text, "wgmma").gpu
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("tile_n, pending", [(64, [0]), (128, [1, 1]), (192, [0, 2, 1]), (256, [1, 1, 1, 1])])
 def test_a_staging_buffer_is_written_when_its_last_store_has_read_it(tile_n, pending):
     """Also where that one was of the tile before: an odd number of turns uses the same buffer twice in a row."""

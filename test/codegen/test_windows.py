@@ -84,6 +84,7 @@ def test_what_the_model_picks_needs_no_stack(case):
         assert built.resources.registers <= 168 and built.resources.spills == built.resources.stack == 0
 
 
+@pytest.mark.covering(most=4)
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize(("window", "stride"), [(3, 1), (3, 2), (5, 1), (7, 1)])
 @pytest.mark.parametrize(("batch", "channels", "size"), [(1, 96, 56), (1, 960, 7), (32, 144, 56), (32, 96, 112)])

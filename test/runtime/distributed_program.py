@@ -14,6 +14,8 @@ import traceback
 from pathlib import Path
 
 import torch
+import torch._inductor.debug
+import torch._inductor.sizevars  # these two, as the first compile of each process would
 import torch.distributed as dist
 from stream_trace import assert_one_stream, read_trace, table
 from torch import nn

@@ -147,8 +147,20 @@ def test_one_compile_serves_every_size(f):
     assert inferno.stats().graphs == 1 and inferno.stats().recompiles == 0 and inferno.stats().fallbacks == 0
 
 
+class Mixed(nn.Module):
+    """Sums and products along the size that varies."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(16), nn.Linear(16, 16)
+
+    def forward(self, x):
+        y = self.linear(self.norm(x))
+        return x + torch.softmax(y @ y.mT, -1) @ y
+
+
 def test_sizes_that_vary_in_training():
-    block = Block()
+    block = Mixed()
     fast, double = compiled(block, dynamic=True), copy.deepcopy(block).double()
     for n in (3, 8, 5):
         x = torch.randn(2, n, 16)
@@ -248,6 +260,7 @@ def test_unknown_options_and_modes():
     assert torch.equal(compiled(lambda x: x + 1, mode="max-autotune")(torch.ones(2)), torch.full((2,), 2.0))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model", [
     lambda x: x.mT @ x, lambda x: torch.softmax(x, -1), lambda x: torch.cat([x, x]).sum(1), lambda x: x.flatten().sum(), lambda x: F.pad(x, (1, 1)),
 ], ids=["product", "softmax", "sums", "sum", "padding"])
@@ -259,6 +272,7 @@ def test_no_elements_beside_sizes_that_vary(model):
         assert torch.equal(ours, model(x))
 
 
+@pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model", [lambda x: (x * 2).unfold(1, 3, 1), lambda x: (x * 2).expand(3, 4, 5), lambda x: (x * 2).as_strided((4, 3, 3), (5, 1, 1))])
 def test_gradients_of_outputs_that_overlap(model):
     """Each element of an output has a gradient of its own, also where several of them are one in memory."""

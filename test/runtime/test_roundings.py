@@ -26,6 +26,7 @@ def test_casts_in_training():
     assert torch.equal(fast(x), f(x)) and torch.equal(*(torch.autograd.grad(g(x).sum(), x)[0] for g in (fast, f)))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_values_that_several_read(dtype):
     x, r = torch.randn(40, 70).to(dtype), torch.randn(70).to(dtype)
@@ -33,6 +34,7 @@ def test_values_that_several_read(dtype):
         assert torch.equal(inferno.compile(f, (x, r), fallback=False)(x, r), f(x, r)), name
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_what_is_compared_with_a_tensor(dtype):
     x, r = torch.randn(40, 70).to(dtype), torch.randn(70).to(dtype)

@@ -19,27 +19,35 @@ def pool():
     pool.close()
 
 
-def test_a_job_runs_a_pipeline(pool):
-    assert "addi" not in pool.run("test", "run", text=MODULE, pipeline="func.func(canonicalize)")
+@pytest.fixture(scope="module")
+def shared():
+    """For what leaves it as it was."""
+    pool = Pool(1)
+    yield pool
+    pool.close()
 
 
-def test_our_errors_keep_their_class(pool):
+def test_a_job_runs_a_pipeline(shared):
+    assert "addi" not in shared.run("test", "run", text=MODULE, pipeline="func.func(canonicalize)")
+
+
+def test_our_errors_keep_their_class(shared):
     with pytest.raises(PassError, match="no-such-pass"):
-        pool.run("test", "run", text=MODULE, pipeline="no-such-pass")
-    assert pool.run("test", "run", text=MODULE, pipeline="cse")
+        shared.run("test", "run", text=MODULE, pipeline="no-such-pass")
+    assert shared.run("test", "run", text=MODULE, pipeline="cse")
 
 
-def test_other_errors_name_the_job(pool):
+def test_other_errors_name_the_job(shared):
     with pytest.raises(CompileError, match=r"the label.*Unable to parse"):
-        pool.run("the label", "run", text="func.func @", pipeline="cse")
+        shared.run("the label", "run", text="func.func @", pipeline="cse")
 
 
-def test_a_crash_is_an_error_and_the_pool_goes_on(pool):
-    pool.run("test", "run", text=MODULE, pipeline="cse")
-    pool._idle[0]._process.kill()
+def test_a_crash_is_an_error_and_the_pool_goes_on(shared):
+    shared.run("test", "run", text=MODULE, pipeline="cse")
+    shared._idle[0]._process.kill()
     with pytest.raises(WorkerDied, match=r"the doomed one.*signal 9"):
-        pool.run("the doomed one", "run", text=MODULE, pipeline="cse")
-    assert pool.run("test", "run", text=MODULE, pipeline="cse")
+        shared.run("the doomed one", "run", text=MODULE, pipeline="cse")
+    assert shared.run("test", "run", text=MODULE, pipeline="cse")
 
 
 def test_workers_have_the_sources_of_their_parent(tmp_path, monkeypatch, pool):

@@ -161,6 +161,7 @@ def test_the_estimates_decide(m, k, n, layout, count):
     assert duals(lambda x, g, u: F.silu(product(x, g)) * product(x, u), (m, k), shape, shape, passes="fuse-duals{target=sm_90a}") == count
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("m, k, n", [(1, 4096, 14336), (1, 896, 4864), (2, 4096, 11008), (16, 4096, 11008)])
 def test_chunks_need_no_second_launch(m, k, n):
     assert duals(lambda x, w: halves(F.linear(x, w)), (m, k), (2 * n, k), passes="fuse-duals{target=sm_90a}") == 1

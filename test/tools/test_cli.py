@@ -1,8 +1,11 @@
 """The ``inferno`` command: what goes to stdout, exit codes, errors."""
 
 import pytest
+from checks import scheduled
 
+import inferno
 from inferno.tools.cli import main
+from inferno.tools.expression import from_code
 
 MATMUL = "x = torch.randn(64, 128); w = torch.randn(128, 256); torch.relu(x @ w)"
 
@@ -43,17 +46,18 @@ def printed(capsys, *arguments):
 
 @pytest.mark.parametrize("target, last", [("cpu", "llvm"), ("sm_90a", "ptx")])
 def test_a_file_is_taken_from_the_stage_that_it_is_at(capsys, tmp_path, target, last):
-    path = tmp_path / "program.mlir"
-    wanted = printed(capsys, "-c", MATMUL, "--ir", last, "--target", target)
+    path, subject = tmp_path / "program.mlir", from_code(MATMUL)
+    compiled = inferno.compile(subject.model, subject.args, target=target)
     for stage in ("torch", "linalg", "fused", "scheduled", "gpu"):
-        path.write_text(printed(capsys, "-c", MATMUL, "--ir", stage, "--target", target))
+        path.write_text(compiled.ir(stage))
         assert printed(capsys, str(path), "--ir", stage, "--target", target) == path.read_text()
-        assert printed(capsys, str(path), "--ir", last, "--target", target) == wanted
+        assert printed(capsys, str(path), "--ir", last, "--target", target) == compiled.ir(last)
 
 
 def test_a_file_is_not_taken_back(capsys, tmp_path):
     path = tmp_path / "program.mlir"
-    path.write_text(printed(capsys, "-c", MATMUL, "--ir", "scheduled", "--target", "sm_90a"))
+    subject = from_code(MATMUL)
+    path.write_text(scheduled(subject.model, subject.args).ir("scheduled"))
     assert main(["compile", str(path), "--ir", "fused", "--target", "sm_90a"]) == 2
     assert "is at stage scheduled, behind fused; from there are scheduled, gpu, llvm, ptx, sass" in capsys.readouterr().err
     assert main(["compile", str(path), "--ir", "gpu", "--target", "cpu"]) == 1

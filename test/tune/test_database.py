@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import in_threads
+from checks import in_threads, scheduled
 
 import inferno
 from inferno.capture import capture
@@ -100,8 +100,17 @@ def test_a_gpu_that_is_here_has_its_own_before_those_of_others(folder, tmp_path,
     assert known_schedules(TARGET) == {}
 
 
+def model(x):
+    return torch.exp(x) * 3
+
+
 def compiled():
-    return inferno.compile(lambda x: torch.exp(x) * 3, torch.randn(300, 100), target="sm_90a")
+    return inferno.compile(model, torch.randn(300, 100), target="sm_90a")
+
+
+def chosen():
+    """Not from the cache, and without its kernel's code."""
+    return scheduled(model, (torch.randn(300, 100),))
 
 
 def test_what_is_known_is_used_and_a_new_result_recompiles(folder, monkeypatch):
@@ -138,8 +147,8 @@ def test_what_is_known_is_in_the_order_of_the_program():
 def test_the_next_best_takes_the_place_of_what_cannot_be_had(folder):
     """A library that an option forbids, a schedule of another version; but nothing that is slower than the model's choice."""
     def schedule(**options):
-        made = inferno.compile(torch.matmul, (torch.randn(64, 96).bfloat16(), torch.randn(96, 128).bfloat16()), target="sm_90a", **options)
-        return made.ir("scheduled"), next(iter(made.program.known))
+        made = scheduled(torch.matmul, (torch.randn(64, 96).bfloat16(), torch.randn(96, 128).bfloat16()), **options)
+        return made.ir("scheduled"), next(iter(made.known))
 
     library, ours = '{algorithm = 2 : i64, generator = "cublaslt", workspace = 33554432 : i64}', 'tile_m = 64 : i64, tile_n = 64 : i64'
     plain, key = schedule()
@@ -166,18 +175,18 @@ def test_without_the_library_its_calls_were_not_measured(folder, monkeypatch):
 
 @pytest.mark.parametrize("schedule", ['{generator = "of another version", tile = 1 : i64}', SLOWER.replace("64", "48"), '{generator = "wgmma"}', "damaged"])
 def test_what_is_not_valid_any_more_is_ignored(folder, schedule, caplog):
-    plain = compiled()
-    add(folder / "G.json", "sm_90a", {key: entry(schedule) for key in plain.program.known})
+    plain = chosen()
+    add(folder / "G.json", "sm_90a", {key: entry(schedule) for key in plain.known})
     caplog.set_level(logging.WARNING, "inferno")
-    assert compiled().ir("scheduled") == plain.ir("scheduled")
+    assert chosen().ir("scheduled") == plain.ir("scheduled")
     assert len([r for r in caplog.records if "is ignored" in r.getMessage()]) == 1
 
 
 def test_knobs_that_an_older_version_did_not_have_are_as_usual(folder, caplog):
     older = SLOWER.replace(", tile = 0 : i64", "")
-    for key in compiled().program.known:
+    for key in chosen().known:
         add(folder / "G.json", "sm_90a", {key: entry(older)})
-    assert older not in SLOWER and SLOWER in compiled().ir("scheduled") and "is ignored" not in caplog.text
+    assert older not in SLOWER and SLOWER in chosen().ir("scheduled") and "is ignored" not in caplog.text
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without a GPU")

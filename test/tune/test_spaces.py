@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,7 @@ def parsed(text):
         del module
 
 
+@cache
 def space(text, target=TARGET):
     """The schedules of the only kernel of ``text``, with their estimates."""
     with parsed(text) as kernel:

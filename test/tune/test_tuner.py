@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from fake_gpu import made_up_time
 
 import inferno
 from inferno.runtime import database
+from inferno.runtime.cache.versions import versions
 from inferno.runtime.database import own_folder, read
 from inferno.runtime.launch.executable import templates
 from inferno.runtime.workers.pool import pool
@@ -39,6 +41,7 @@ func.func private @exp(%x: tensor<512x300xf32>, %o: tensor<512x300xf32>) -> tens
 """
 
 
+@cache
 def read_problem():
     """The kernel of the program, and its key."""
     fused = pool().run("test", "fuse", text=PROGRAM, target=TARGET.name, stage="fused")
@@ -136,16 +139,19 @@ RESUMED = """
 import sys
 sys.path[:0] = [{test!r}, {test!r} + "/tune"]
 import test_tuner
+from inferno.tune import records
+records.versions = lambda: {versions!r}
 key, problem = test_tuner.read_problem()
 test_tuner.tuner.tune({{key: problem}}, test_tuner.measurers(), "Fake", test_tuner.TARGET)
 """
 
 
 def test_it_goes_on_where_it_was_killed(folder):
-    trouble(folder, seconds=0.2)
+    trouble(folder, seconds=0.1)
     test = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    code = RESUMED.format(test=test, versions=versions())  # even while somebody changes Inferno's files
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
-    process = subprocess.Popen([sys.executable, "-c", RESUMED.format(test=test)], env=environment, start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
     try:
         until = time.monotonic() + 60
         while not any(len(p.read_text().splitlines()) >= 4 for p in own_folder().rglob("*.jsonl")):
@@ -175,7 +181,7 @@ def test_results_of_other_versions_are_not_resumed(folder):
 
 def test_several_gpus_share_the_kernels(folder):
     _, problem = read_problem()
-    trouble(folder, seconds=0.05)
+    trouble(folder, seconds=0.02)
     assert tuner.tune({f"{i:040x}": problem for i in range(3)}, measurers(2), "Fake", TARGET) == 3
     assert sorted(log(folder, "start")) == ["0", "1"] and len(log(folder, "prepare")) == 3
     assert len(read(own_folder() / "Fake.json")["sm_90a"]) == 3

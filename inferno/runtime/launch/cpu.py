@@ -32,7 +32,8 @@ class Code:
         entries = list(dict.fromkeys(_entry(s) for s in launches))
         self.reports = any(REPORTING in t for t in texts.values())
         most = max((len(s.parameters) for s in launches), default=0)
-        self.run = _runner(1 << max(4, most.bit_length())).function("inferno_run")
+        self._runner = _runner(1 << max(4, most.bit_length()))  # held: of several threads that ask first each makes one, and the cache keeps the last
+        self.run = self._runner.function("inferno_run")
         self._native = NativeCode([*(t for t in texts.values() if t), address_program(entries)])
         array = (ctypes.c_int64 * (len(entries) + 1))()
         value = ctypes.c_int64(ctypes.addressof(array))
