@@ -151,9 +151,11 @@ def _is_picked(producer: ir.Operation) -> bool:
         number += points
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
     read = sum(_SMALLER * product(hint(s) for s in shape(v)) > own for v in used if isinstance(v.type, ir.RankedTensorType))
-    neighbours = len(picks) == 1 and _in_order(picks[0]) and _reads_in_order(producer)
+    neighbours = len(picks) == 1 and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))
     if any(map(_reduces_rows, picks)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it
+    if walk(producer, "scf.if") and any(REDUCTION in kinds(_generic_around(p)) for p in picks):
+        return False  # reductions read one piece
     if number * (1 if neighbours else max(1, read)) > own:
         return False
     if neighbours and ended_contraction(producer) is not None:
@@ -181,17 +183,34 @@ def _in_order(pick: ir.Operation) -> bool:
     generic, type_ = _generic_around(pick), pick.operands[0].type
     if generic is None or type_.rank == 0:
         return False
-    last, order = place_of(pick.operands[len(pick.operands) - 1]), maps(generic)[-1].results
-    if REDUCTION in kinds(generic):
-        inner = len(kinds(generic)) - 1  # of terms, as reductions are imported
-    elif is_elementwise(generic):
-        inner = ir.AffineDimExpr(order[len(order) - 1]).position
-    else:
-        return False
+    last, inner = place_of(pick.operands[len(pick.operands) - 1]), _inner_loop(generic)
     if last is None or last[0] is None or last[0] != inner:
         return False
     width = hint(shape(pick.operands[0])[-1]) * getattr(type_.element_type, "width", 64) // 8
     return width >= _LINE or all(p is not None and p[0] is not None for p in (place_of(v) for v in list(pick.operands)[1:]))
+
+
+def _inner_loop(generic: ir.Operation) -> int | None:
+    """The loop of neighbours of what a map makes, or of a reduction's terms, as these are imported."""
+    if REDUCTION in kinds(generic):
+        return len(kinds(generic)) - 1
+    order = maps(generic)[-1].results
+    return ir.AffineDimExpr(order[len(order) - 1]).position if is_elementwise(generic) and len(order) else None
+
+
+def _reads_in_order_there(producer: ir.Operation, pick: ir.Operation) -> bool:
+    """Whether what an operation reads of each point, however it lies in what it makes, are neighbours where that is picked one behind the other."""
+    generic, places = _generic_around(pick), [place_of(v) for v in list(pick.operands)[1:]]
+    if None in places or generic is None or (inner := _inner_loop(generic)) is None:
+        return False
+    at, own = dict(zip(dims(maps(producer)[-1]), places)), product(hint(s) for s in shape(producer.results[0]))
+    for value, map_ in zip(inputs(producer), maps(producer)):
+        if not isinstance(value.type, ir.RankedTensorType) or _SMALLER * product(hint(s) for s in shape(value)) <= own:
+            continue
+        last = list(map_.results)[-1]
+        if not isinstance(last, ir.AffineDimExpr) or at[ir.AffineDimExpr(last).position][0] != inner:
+            return False
+    return True
 
 
 def _reduces_rows(pick: ir.Operation) -> bool:

@@ -15,6 +15,7 @@ from inferno.schedule.strewn_extracts import linear
 
 _LEAST = 16  # points along both loops that a tile is worth it for
 _MOST = 4  # tiles of a block
+_SHARE = 0.25  # of all points, of which less may be read strewn
 _BELOW = (arith.CmpIPredicate.ult, arith.CmpIPredicate.slt, arith.CmpIPredicate.uge, arith.CmpIPredicate.sge)
 
 
@@ -49,13 +50,27 @@ def turned_picks(point: Pointwise) -> TurnedPicks | None:
     beside = [{r for r in range(last) if abs(point.run_strides(a)[r]) == 1} if abs(point.run_strides(a)[last]) > 1 else set() for a in every]
     found = [Pick(op, a) for op, a, runs in zip(extracts, every, beside) if runs]
     along = set().union(*beside)
-    if len(along) != 1:
+    if len(along) != 1 or sum(_share(p.op, point) for p in found) < _SHARE:
         return None
     across = min(along)
     numbers = tuple(
         n for n, s in enumerate(point.sources) if s is not None and point.run_strides(s)[across] == 1 and point.run_strides(s)[last] > 1
     )
     return TurnedPicks(across, numbers, tuple(found)) if sizes[across] >= _LEAST and len(numbers) + len(found) <= _MOST else None
+
+
+def _share(op: ir.Operation, point: Pointwise) -> float:
+    """Of how many points an extract's branch is taken, as far as that is known."""
+    share = 1.0
+    for condition, holds in taken_branches(op, point.generic) or ():
+        below = owner(condition)
+        if below.name != "arith.cmpi" or ir.IntegerAttr(below.attributes["predicate"]).value != arith.CmpIPredicate.ult:
+            continue
+        number, bound = (linear(v, len(point.sizes)) for v in below.operands)
+        if number is not None and bound is not None and sorted(number[0]) == [0] * (len(number[0]) - 1) + [1] and not any(bound[0]):
+            part = min(1.0, max(0.0, (bound[1] - number[1]) / point.sizes[number[0].index(1)]))
+            share *= part if holds else 1 - part
+    return share
 
 
 def _access(point: Pointwise, op: ir.Operation, argument: int) -> Access | None:
