@@ -15,14 +15,14 @@ from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
-from inferno.schedule.cost import At, bit_width, clusters_at_once, tensor_bytes
+from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, tensor_bytes
 from inferno.schedule.split_padding import without_padding
-from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.result_parts import ROW, store_maps
 from inferno.schedule.shared_tiles import shares
 from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.wgmma import CANDIDATES, candidates
-from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
+from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate, row_clocks
 from inferno.schedule.wgmma_schedule import Shared, Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
 from inferno.symbolic import hint, product
@@ -96,7 +96,18 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
             before = LAUNCH + (product(windows.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
             plain = without_padding(plain, "plain")
         found = parse_contraction(plain)
-        return min((time for time, _ in candidates(plain, found, target)), default=inf) + before if found is not None else inf
+        if found is None:
+            return inf
+        tiling = tile_contraction(found, width, only_along_k=width == 4, offset=True)
+        return min((max(time, _time_of_rows(s, found, tiling, width, target)) for time, s in candidates(plain, found, target)), default=inf) + before
+
+
+def _time_of_rows(s: Wgmma, c: Contraction, tiling: Tiling | None, width: int, target: Target) -> float:
+    """Microseconds that the copy engine takes for the rows of such tiles, which are as short as those of one tap."""
+    if tiling is None:
+        return 0
+    each = row_clocks(tiling.k.size * width, s.row)
+    return LAUNCH + tiling.tiles(s.tile_m, s.tile_n) / target.multiprocessors * tiling.k_steps(s.row // width) * (s.tile_m + s.tile_n) * each / CLOCK
 
 
 def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Im2col]]:
