@@ -22,7 +22,7 @@ from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle
 from inferno.capture.autocast import State
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.complex_numbers import split_complex
-from inferno.capture.convolution_layouts import convolutions_as_eager
+from inferno.capture.convolution_layouts import convolutions_as_eager, values_as_eager
 from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
@@ -133,7 +133,8 @@ class Exported:
         read_strided(graph)
         write_strided(graph)
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
-        signature = with_orders(outputs_as_eager(graph, signature, self.program, program), self.program)
+        values = values_as_eager(self.program) if self.module is None else None
+        signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
         restore_orders(graph, signature)
         return Captured(graph, signature, not isinstance(program, Decomposed))
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 from torch._subclasses import fake_impls
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export import ExportedProgram
+from torch.fx import Interpreter, Node
 
 aten = torch.ops.aten
 _OPERATIONS = (aten.convolution.default, aten.convolution_backward.default)
@@ -30,6 +32,35 @@ def convolutions_as_eager() -> Iterator[None]:
     finally:
         rules.update(before)
         FakeTensorMode.cache = known
+
+
+def values_as_eager(program: ExportedProgram) -> dict[Node, Any]:
+    """The fake values of a program's nodes, of one that was exported elsewhere, by convolutions as eager has them; none where it calls no convolution, or
+    sizes vary, or it does not run."""
+    values = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
+    fake = [v for v in values if isinstance(v, FakeTensor)]
+    fixed = all(isinstance(v, FakeTensor) and all(isinstance(n, int) for n in (*v.shape, *v.stride())) for v in values)
+    if not fake or not fixed or not any("conv" in str(n.target) for n in program.graph.nodes if n.op == "call_function"):
+        return {}
+    run = _Values(program.graph_module)
+    try:
+        with convolutions_as_eager(), fake[0].fake_mode, torch.no_grad():
+            run.run(*values)
+    except Exception:  # what torch knows of it holds
+        return {}
+    return run.found
+
+
+class _Values(Interpreter):
+    """Keeps what each node of a graph is."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self.found: dict[Node, Any] = {}
+
+    def run_node(self, n: Node) -> Any:
+        self.found[n] = super().run_node(n)
+        return self.found[n]
 
 
 def _switches() -> tuple[bool, bool]:

@@ -10,6 +10,7 @@ are made of it.  The rest are computed in the order of dimensions that eager's s
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,12 +26,14 @@ from inferno.errors import CaptureError
 aten = torch.ops.aten
 
 
-def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgram, program: ExportedProgram) -> Signature:
+def outputs_as_eager(
+    graph: Graph, signature: Signature, exported: ExportedProgram, program: ExportedProgram, values: dict[Node, Any] | None = None,
+) -> Signature:
     """Rewrite the results of ``graph``, which are ``program``'s that are tensors; the signature that says how a call's outputs
     are made of them.
 
-    ``exported`` is the program before it was made functional: its fake tensors share memory as eager's tensors do.  CaptureError
-    for outputs that overlap where no tensor of the graph holds all of their memory.
+    ``exported`` is the program before it was made functional: its fake tensors, or the ``values`` in their place, share memory as eager's tensors
+    do.  CaptureError for outputs that overlap where no tensor of the graph holds all of their memory.
     """
     output = next(n for n in reversed(graph.nodes) if n.op == "output")
     results = list(zip(output.args[0], signature.results))
@@ -42,7 +45,7 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
     given: dict[Node, tuple[Node, Result]] = {}  # an output that is given twice is one tensor
     for node, one in zip(eager, [(n, r) for n, r in results if r.kind == "output"]):
         given.setdefault(node, one)
-    rest = _Results(list(given.values()), list(given))
+    rest = _Results(list(given.values()), list(given), values or {})
     placed: dict[Node, int | View] = {}  # a number of ``rest.kept`` or a View
     for i, node in enumerate(given):
         origin = _origin(node)
@@ -65,10 +68,10 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
 class _Results:
     """Which of the outputs that are new in eager are results of the graph, ``kept``, and what the others are views of."""
 
-    def __init__(self, outputs: Sequence[tuple[Node, Result]], eager: Sequence[Node]) -> None:
-        """``outputs``: the functional graph's, ``eager``: the same ones of the graph whose memory is eager's."""
+    def __init__(self, outputs: Sequence[tuple[Node, Result]], eager: Sequence[Node], values: dict[Node, Any]) -> None:
+        """``outputs``: the functional graph's, ``eager``: the same ones of the graph whose memory is eager's, and ``values`` of some of these."""
         self.kept: list[tuple[Node, Tensor, Result | None]] = []  # a fake tensor with eager's strides, and the result where sizes vary
-        self._nodes, self._values = [n for n, _ in outputs], [n.meta["val"] for n in eager]
+        self._nodes, self._values = [n for n, _ in outputs], [values.get(n, n.meta["val"]) for n in eager]
         self._known = [None if _is_plain(n) else r for n, (_, r) in zip(eager, outputs)]
         self._groups: dict[int, list[int]] = {}
         for i, node in enumerate(eager):

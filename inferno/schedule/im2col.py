@@ -15,13 +15,14 @@ from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
-from inferno.schedule.cost import At, bit_width, tensor_bytes
+from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, tensor_bytes
 from inferno.schedule.split_padding import without_padding
-from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.result_parts import ROW, store_maps
+from inferno.schedule.shared_tiles import shares
 from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.wgmma import CANDIDATES, candidates
-from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
+from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate, row_clocks
 from inferno.schedule.wgmma_schedule import Shared, Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
 from inferno.symbolic import hint, product
@@ -36,6 +37,9 @@ _IN_GROUPS = {128: 1.2, 64: 1.6, 32: 1.8}
 # bf16 without an epilogue, 64 channels of 32x256x256 to 64 384 us, in 256x64 453; of 128 910 and 992.
 _KEEPING, _LEAST_STAGES, _MANY = tuple(Wgmma(128, 64, 8, 2, buffers=buffers, pingpong=True) for buffers in (2, 1)), 4, 16
 _KEEPING_SHARE = 0.95  # of the tensor core's rate (a guess: memory takes longer)
+# Tiles of few pixels of which blocks side by side share the windows, with the share of the tensor core's rate of such a tile, where all run at once (H200, us:
+# 3x3 by 2, 512 channels of 32x14x14 to 512, TF32, 30.7 in clusters of 4, 30.6 of 2, 32.5 without; bf16 17.3, 17.3 and 19.0).
+_SHARING, _SHARING_RATE = tuple(Wgmma(64, 128, 8, 1, cluster=cluster, across=True) for cluster in (4, 2)), 0.89
 LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
 
 
@@ -92,7 +96,18 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
             before = LAUNCH + (product(windows.access.shape) * width + tensor_bytes(padded)) / MEMORY_RATE
             plain = without_padding(plain, "plain")
         found = parse_contraction(plain)
-        return min((time for time, _ in candidates(plain, found, target)), default=inf) + before if found is not None else inf
+        if found is None:
+            return inf
+        tiling = tile_contraction(found, width, only_along_k=width == 4, offset=True)
+        return min((max(time, _time_of_rows(s, found, tiling, width, target)) for time, s in candidates(plain, found, target)), default=inf) + before
+
+
+def _time_of_rows(s: Wgmma, c: Contraction, tiling: Tiling | None, width: int, target: Target) -> float:
+    """Microseconds that the copy engine takes for the rows of such tiles, which are as short as those of one tap."""
+    if tiling is None:
+        return 0
+    each = row_clocks(tiling.k.size * width, s.row)
+    return LAUNCH + tiling.tiles(s.tile_m, s.tile_n) / target.multiprocessors * tiling.k_steps(s.row // width) * (s.tile_m + s.tile_n) * each / CLOCK
 
 
 def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Im2col]]:
@@ -105,7 +120,7 @@ def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, 
         return [(time, s) for time, s in ((time, im2col(s)) for time, s in found) if len(store_maps(c, tiling, s)) == len(c.destinations)]
     made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
     if c.windows.group is None:
-        return [*made, *_keeping(c, target, at), *_with_halo(kernel, c, target, at)] if found else made
+        return [*made, *_keeping(c, target, at), *_sharing_rows(c, target, at), *_with_halo(kernel, c, target, at)] if found else made
     return [(_IN_GROUPS[s.row] * time, s) for time, s in made if keeps_to_group(s, c) and (_is_timed(s, c) or settings().unmeasured)]
 
 
@@ -128,6 +143,17 @@ def _keeping(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im
             continue
         if (made := fit(made, c, tiling, target)) is not None and made.stages >= _LEAST_STAGES:
             yield estimate(made, _KEEPING_SHARE, c, tiling, target, at), made
+
+
+def _sharing_rows(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:
+    """Tiles of which a cluster's have the same rows, each of them one at most: what they read of the image comes from L2 once."""
+    width = bit_width(c.lhs.element) // 8
+    tiling = tile_contraction(c, width, only_along_k=width == 4) if not c.varies else None
+    for s in _SHARING if tiling is not None and tiling.rhs.along_k and tiling.rhs.raw is None else ():
+        few = tiling.tiles(s.tile_m, s.tile_n) <= s.cluster * clusters_at_once(s.cluster, target.multiprocessors)
+        made = replace(im2col(s), inside=lies_inside(s, c, tiling))
+        if few and shares(made, tiling) and (made := fit(made, c, tiling, target)) is not None:
+            yield estimate(made, _SHARING_RATE, c, tiling, target, at), made
 
 
 def _with_halo(kernel: func.FuncOp, c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Im2col]]:

@@ -8,11 +8,12 @@ from inferno.target import Target
 
 
 def contraction_time(kernel: func.FuncOp, target: Target) -> float | None:
-    """As ``product_time``, and of a convolution where tensor cores compute it window by window."""
+    """As ``product_time``, and of a convolution where Hopper's tensor cores compute it; None where another generator of convolutions does."""
     c = im2col.parse_unfolded(kernel, target)
-    if c is None:
-        return product_time(kernel, target)
-    return im2col.least(kernel, c, target)[0] if isinstance(assign.choose(kernel, target), im2col.Im2col) else None
+    chosen = assign.choose(kernel, target) if c is not None else None
+    if isinstance(chosen, im2col.Im2col):
+        return im2col.least(kernel, c, target)[0]
+    return product_time(kernel, target) if c is None or isinstance(chosen, Wgmma) else None
 
 
 def product_time(kernel: func.FuncOp, target: Target) -> float | None:

@@ -26,6 +26,11 @@ _FAR_RATE, _KEPT = 50, 50e6
 # to 256 in 128x256 398, 256x128 449, 64x256 in turns 440, 128x128 576; 256 of 32x28x28 in 128x128 50, 64x256 in turns 45; 1024 of 1x32x32 to 512 in three
 # parts of 128x128 24, in two of 128x64 31, in 64x64 31; with 2.2, by which these times would be right, 512 of 32x7x7 took 23.5, now 19.6).
 _WINDOWS = 1.6
+# Clocks that the copy engine takes for a row of a tile, by its bytes, where a tap's channels are no whole rows of 128: one that they fill, and their last one,
+# which they do not.  Fitted to 96 times of 8 convolutions of 16 to 80 channels on an H200 (us, 3x3 by 2, bf16: 48 channels of 32x56x56 to 96 11.5 in 256x96, in
+# 128x96 14.1, in rows of 32 bytes 17.4; 80 of 28x28 to 160 10.7 in 128x80, in 64x192 of 64 bytes 11.3; TF32: 40 of 56x56 to 80 16.3 in 256x80, in
+# 128x96 of 64 bytes 21.4).
+_FULL_ROW, _LAST_ROW = {32: 2.4, 64: 2.7, 128: 2.4}, {32: 2.4, 64: 3.5, 128: 4.8}
 # Times longer a product of such numbers takes in parts (640x2048x2048 in two of 128x160 28.6 us, whole in 128x80 19.7: 25 are estimated without it, for both).
 _WIDE_PARTS = 1.2
 # Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
@@ -144,6 +149,19 @@ def _has_windows(c: Contraction) -> bool:
     return w is not None and w.group is None and width == 2 and w.shape[-1] * width >= ROW
 
 
+def _row_of_tap(s: Wgmma, c: Contraction) -> float:
+    """Clocks of a row that holds channels of one tap, where that is what was timed: window by window, of channels that are no whole rows."""
+    w = c.windows
+    channels = 0 if w is None or w.group is not None or s.lhs_rows else w.shape[-1] * bit_width(c.lhs.element) // 8
+    return row_clocks(channels, s.row) if channels % ROW else 0
+
+
+def row_clocks(bytes_: int, row: int) -> float:
+    """Clocks that the copy engine takes for each of the rows of so many bytes that hold ``bytes_`` of a pixel."""
+    full, last = bytes_ // row, min(1, bytes_ % row)
+    return (full * _FULL_ROW[row] + last * _LAST_ROW[row]) / (full + last)
+
+
 def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At, rounds: float, second: Operand | None) -> float:
     """Clocks of a step along k: the longest of the tensor core's, the copy engine's, those of warps that rewrite, and a copy's way."""
     width, few = bit_width(c.lhs.element) // 8, has_few_rows(c, tiling, at)
@@ -167,6 +185,7 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     rate = min(rate, _FAR_RATE) if far else rate
     step = max(multiply, copied / rate, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
+    step = max(step, s.chunks * (s.tile_m / lhs + (s.tile_n / rhs if wide else 0)) * _row_of_tap(s, c))
     if (tiling.lhs.raw is not None or tiling.rhs.raw is not None) and is_short(c, tiling, at):
         step = max(step, _LATENCY / (s.raw - 1))
     step = max(step, shared_memory_clocks(s)) if s.registers else step * ((_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1)

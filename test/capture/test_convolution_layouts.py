@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import inferno
 from inferno.capture import capture
 from inferno.capture.convolution_layouts import convolutions_as_eager
 
@@ -42,6 +43,30 @@ def test_exports_of_others_teach_nothing():
     torch.export.export(model, (x,), strict=False)
     (result,) = capture(model, (x,)).signature.results
     assert result.strides == model(x).stride()
+
+
+@pytest.mark.parametrize("program", [
+    lambda y: y, lambda y: (y.relu_(), y[:, :4]), lambda y: (y.permute(0, 2, 3, 4, 1), y * 2),
+], ids=["whole", "parts", "views"])
+def test_programs_that_were_exported_elsewhere(program):
+    """Their own values are what torch.export took them for; they stay so."""
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Conv3d(8, 16, 3)
+
+        def forward(self, x):
+            return program(self.layer(x))
+
+    model, x = Model().to(memory_format=torch.channels_last_3d), torch.randn(2, 8, 6, 7, 5).to(memory_format=torch.channels_last_3d)
+    with torch.no_grad():
+        exported = torch.export.export(model, (x,), strict=False)
+        before = [n.meta["val"].stride() for n in exported.graph.nodes if n.op == "call_function"]
+        compiled, eager = inferno.compile(exported, (x,), target="cpu"), model(x)
+        for ours, right in zip(*map(torch.utils._pytree.tree_leaves, (compiled(x), eager)), strict=True):
+            torch.testing.assert_close(ours, right)
+            assert ours.stride() == right.stride()
+    assert [n.meta["val"].stride() for n in exported.graph.nodes if n.op == "call_function"] == before
 
 
 def test_switches_are_as_before():
