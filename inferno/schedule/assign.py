@@ -10,10 +10,11 @@ from inferno.options import MATMUL, MATMULS
 from inferno.passes.programs import callee, main_and_kernels, root_of
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.cublaslt import refusal, weigh
+from inferno.schedule.cublaslt import refusal
 from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.schedule.merge_calls import inputs_of
 from inferno.schedule.unchanged import unchanged
+from inferno.schedule.weigh_library import weigh
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 

@@ -20,8 +20,9 @@ from inferno.runtime.plan.plan import Buffer, LibraryCall
 from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space, weigh
+from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space
 from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.weigh_library import weigh
 from inferno.target import find_target
 
 M, N, K = 64, 48, 32
