@@ -3,8 +3,8 @@
 from typing import Any
 
 from inferno.mlir import func
-from inferno.schedule import wgmma
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule import bf16x6, direct_bf16x6, mma, presplit, simt, wgmma
+from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import accessed_bytes
 from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise
 from inferno.schedule.library_times import SIXTEEN_BITS, call_time, estimate
@@ -23,25 +23,54 @@ _IN_PARTS, _KEPT_FACTORS = 0.98, 4.5e7
 # 48 of 192x1024x320 16.4 and 20.1, 24 of 320x768x448 11.2 and 15.3, 8 of 1024x2048x256 13.9 and 14.7), and the others as much.  Ends of tiles with shorter
 # sums it does not hide (12 of 1536x384x640 21.6 and 16.9, estimated at 17.0).
 _LONG_OF_BATCHES = 512
+_CLEARLY_OF, _LEAST = {"f32": 0.9, "f64": 0.95}, 0.5
+_OURS = {
+    "wgmma": wgmma.every, "mma": mma.candidates, "bf16x6": bf16x6.candidates, "presplit": presplit.candidates, "direct_bf16x6": direct_bf16x6.candidates,
+    "simt": lambda kernel, c, target: simt.candidates(c, target),
+}
 
 
-def weigh(kernel: func.FuncOp, own: Any, target: Target) -> CublasLt | None:
+def weigh(kernel: func.FuncOp, own: Any, target: Target, prepared: bool = False) -> CublasLt | None:
     """The library's schedule where its estimate is clearly below that of ``own``, which is what our generators choose; None where it is not, or
-    nothing is known of it: for others than products of matrices of 16 bits on Hopper."""
-    if own.generator != "wgmma":
+    nothing is known of it: on others than Hopper, and for other types than floating-point ones.  ``prepared``: a factor is a weight that may get
+    another form, which ours take less time with."""
+    if not target.hopper or own.generator not in _OURS:
         return None
     c = parse_contraction(kernel)
-    # Its kernels for other lines are much slower: 512x768x50257 took 422 us, where ours take 146.
-    if str(c.lhs.element) not in SIXTEEN_BITS or c.varies or min(c.M, c.N) <= _FEW or not wgmma.has_whole_lines(c):
+    if c is None or c.varies:
         return None
-    if c.B != 1 and c.K < _LONG_OF_BATCHES:
+    return (_half if str(c.lhs.element) in SIXTEEN_BITS else _wide)(kernel, c, own, target, prepared)
+
+
+def _half(kernel: func.FuncOp, c: Contraction, own: Any, target: Target, prepared: bool) -> CublasLt | None:
+    """``weigh`` for 16 bits."""
+    # The library's kernels for other lines are much slower: 512x768x50257 took 422 us, where ours take 146.
+    if own.generator != "wgmma" or min(c.M, c.N) <= _FEW or not wgmma.has_whole_lines(c) or (c.B != 1 and c.K < _LONG_OF_BATCHES):
         return None
     kept = (own.spread or own.parts) and sum(accessed_bytes(a, c.sizes) for a in (*c.lhs.reads, *c.rhs.reads)) <= _KEPT_FACTORS
-    ours, clearly = min(time for time, _ in wgmma.every(kernel, c, target)), 1.0 if c.B != 1 else _IN_PARTS if kept else _CLEARLY
-    if ours < _SHORT or call_time(c) > clearly * ours:
+    ours, clearly = _own_time(kernel, c, own, target), 1.0 if c.B != 1 else _IN_PARTS if kept else _CLEARLY
+    return None if ours < _SHORT else _below(clearly * ours, kernel, c, target)
+
+
+def _wide(kernel: func.FuncOp, c: Contraction, own: Any, target: Target, prepared: bool) -> CublasLt | None:
+    """``weigh`` for float32 and float64."""
+    kind = str(c.lhs.element)
+    if kind not in _CLEARLY_OF or (prepared and kind == "f32"):
+        return None
+    return _below(min(_CLEARLY_OF[kind] * ours, ours - _LEAST), kernel, c, target) if (ours := _own_time(kernel, c, own, target)) > _LEAST else None
+
+
+def _own_time(kernel: func.FuncOp, c: Contraction, own: Any, target: Target) -> float:
+    """Microseconds of what our generators choose: the least of its generator's."""
+    return min(time for time, _ in _OURS[own.generator](kernel, c, target))
+
+
+def _below(most: float, kernel: func.FuncOp, c: Contraction, target: Target) -> CublasLt | None:
+    """The library's schedule where it is estimated to take less than ``most`` microseconds."""
+    if call_time(c) > most:
         return None
     try:
         found = recognise(kernel)
     except Refused:
         return None
-    return choose(kernel, target) if found is not None and estimate(c, found) < clearly * ours else None
+    return choose(kernel, target) if found is not None and estimate(c, found) < most else None
