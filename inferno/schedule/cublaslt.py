@@ -166,7 +166,7 @@ def _call(kernel: func.FuncOp, c: Contraction, epilogue: Epilogue, axes: tuple[R
             raise Refused("it adds more than a bias and one tensor")
     call = LibraryMatmul(
         (batch[0], m[0], n[0], k[0]), **strides, offsets=tuple(sources[r].offset if r in sources else 0 for r in ("lhs", "rhs", "start", "bias", "out")),
-        compute=_compute(kernel, c), alpha=epilogue.alpha, beta=beta, bias="bias" in sources, activation=epilogue.activation,
+        compute=compute_of(kernel, c), alpha=epilogue.alpha, beta=beta, bias="bias" in sources, activation=epilogue.activation,
     )
     if c.lhs.extend != c.rhs.extend or c.lhs.extend == "arith.extui":
         raise Refused("its operands are widened in different ways")
@@ -181,7 +181,7 @@ def _strides(access: Access, *axes: Run) -> tuple[int, int, int]:
     return tuple(access.strides[dims[-1]] if dims else 0 for _, dims in axes)
 
 
-def _compute(kernel: func.FuncOp, c: Contraction) -> str:
+def compute_of(kernel: func.FuncOp, c: Contraction) -> str:
     """How products are computed: in the sum's type, or of float32 in TF32 where that is allowed."""
     allowed = c.tf32 or takes_tf32(kernel)
     kind = str(c.accumulator)
