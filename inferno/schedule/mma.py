@@ -199,8 +199,18 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         for split in (1, *_SPLITS):
             if split == 1 or _splits(split, s, axes, depth, target, at):
                 s = replace(s, split=split)
-                found.append((estimate(s, share, kinds[0], c, axes, target, at), s))
+                some = (s, _dealt_out(s, axes, target, at)) if kinds[0] == "f64" else (s,)
+                found += [(estimate(x, share, kinds[0], c, axes, target, at), x) for x in some]
     return found
+
+
+def _dealt_out(s: Mma, axes: Axes, target: Target, at: At) -> Mma:
+    """``s`` with so many slots that no more blocks fit on a multiprocessor than its share: otherwise one of them gets another one, for which all wait
+    (float64 on an H200, us: 1000^3 in 64x64 67, three of which fit, with a slot more 52, 256x4096x4096 242 and 180, 16 of 256x256x256 18.4 and 14.2; one
+    block and not two, 777x1024x520, 33)."""
+    mine = ceil(at(axes.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors)
+    slots = target.shared // (mine + 1) // (s.shared // s.stages) + 1
+    return replace(s, stages=slots) if mine > 1 and slots > s.stages and slots * (s.shared // s.stages) <= target.shared else s
 
 
 def _readable(s: Mma, c: Contraction, axes: Axes) -> bool:
@@ -270,10 +280,10 @@ _SHORT_ROW = 11
 _ELEMENT, _ALONE, _NARROW = 2 / 32, 1200, 6 / 32
 _START = 1.5  # microseconds of a kernel that does next to nothing
 # Of f64: latency, barrier, start, and a second kernel with the rate at which parts come and go.  Where more blocks fit on a multiprocessor than its share of
-# them, some get one more: in one round of tiles that adds this share of a tile's time, in more of them that, once so much of a round is filled (1000^3 in
-# 64x64: 256 tiles, two or three of which are on each multiprocessor, take three times what one does).
+# them, some get one more: of two or more that adds this share of a tile's time, once so much of a round is filled; where no more fit, or one is the share,
+# that (see ``_dealt_out``).
 _LATENCY_F64, _BARRIER_F64, _START_F64, _SECOND_F64, _PARTS_RATE_F64 = 300, 124, 0.5, 1.0, 3.0e6
-_ONE_MORE, _FILLED = {True: 0.27, False: 0.85}, 0.44
+_ONE_MORE, _FILLED = {True: 0.85, False: 0.27}, 0.44
 _SECOND, _PART = 2.0, 0.15  # microseconds that a second kernel adds, and each part (16x4096x4096 in 4 parts 18.5, in 8 20.0; 16x11008x4096 43.6, 45.7)
 _STORE_RATE = 16  # bytes a clock and multiprocessor
 
@@ -306,7 +316,7 @@ def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target
     latency, barrier = (_LATENCY_F64, _BARRIER_F64) if double else (_LATENCY, _BARRIER)
     alone = step + barrier + _ALONE if by_registers else max(step + barrier, latency / (s.stages - 1))
     rounds, share_of = ceil(mine / fits), tiles * s.split / target.multiprocessors / mine
-    more = _ONE_MORE[mine == 1] * max(0.0, (share_of - _FILLED) / (1 - _FILLED)) if double and fits > mine else 0
+    more = _ONE_MORE[fits > mine > 1] * max(0.0, (share_of - _FILLED) / (1 - _FILLED)) if double and fits >= mine else 0
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     clocks = max((mine + more) * step, rounds * alone) * steps + (0 if by_registers else rounds * latency)
     clocks += s.tile_m * s.tile_n * (out if s.split == 1 else bit_width(c.accumulator) // 8) / _STORE_RATE * (1 + 0.3 * (mine - 1))

@@ -27,12 +27,13 @@ _IN_PARTS, _KEPT_FACTORS, _CLEARLY_LARGE = 0.98, 4.5e7, 0.82
 # 48 of 192x1024x320 16.4 and 20.1, 24 of 320x768x448 11.2 and 15.3, 8 of 1024x2048x256 13.9 and 14.7), and the others as much.  Ends of tiles with shorter
 # sums it does not hide (12 of 1536x384x640 21.6 and 16.9, estimated at 17.0).
 _LONG_OF_BATCHES = 512
-# Of float32, TF32 and float64, by how sums are computed.  Of 195 products on an H200, `x @ w` and linear, squares, few rows, batches and lines that begin
-# anywhere, what is chosen loses LOSS% to the better one of the two in the mean.
-_CLEARLY_OF = {"f32": 0.93, "tf32": 0.88, "f64": 1.0}
+# Of float32, TF32 and float64, by how sums are computed.  Of 274 products on an H200, `x @ w` and linear, squares, few rows, batches and lines that begin
+# anywhere, what is chosen loses LOSS%
+_CLEARLY_OF = {"f32": 0.93, "tf32": 0.88, "f64": 0.95}
 # Times longer ours take than estimated where they are short sums on CUDA cores, or come straight from memory (us: 64 of 100x37x300 13.6, 128 of 256x37x64 9.8,
-# 96 of 197x197x64 24.7; cuBLASLt 12.0, 8.8 and 19.4).
-_LONGER = {"simt": 1.25, "direct_bf16x6": 1.25}
+# 96 of 197x197x64 24.7; cuBLASLt 12.0, 8.8 and 19.4), or others whose results' lines begin anywhere (8 of 99x99x2001 19.2 and 15.2, 64x4097x4097, `x @ w`,
+# 64 and 56).
+_LONGER, _ANYWHERE = {"simt": 1.25, "direct_bf16x6": 1.25}, 1.25
 # Microseconds that ours are estimated at, at least.
 _LEAST = 5.0
 # Times longer ours take than estimated where a factor of TF32 has its terms outermost, in lines of no multiple of 16 bytes, and is more than L2 keeps (us:
@@ -77,7 +78,8 @@ def _wide(kernel: func.FuncOp, c: Contraction, own: Any, target: Target, prepare
     kind = str(c.lhs.element)
     if kind not in _CLEARLY_OF or str(c.accumulator) != kind or (prepared and kind == "f32"):
         return None
-    ours, kind = _own_time(kernel, c, own, target) * _LONGER.get(own.generator, 1.0), compute_of(kernel, c)
+    ours, anywhere, kind = _own_time(kernel, c, own, target), own.generator in ("bf16x6", "presplit") and c.N % 4 != 0, compute_of(kernel, c)
+    ours *= _ANYWHERE if anywhere else _LONGER.get(own.generator, 1.0)
     ours *= _TURNED_NARROW if kind == "tf32" and any(_is_turned_and_narrow(o, c) for o in (c.lhs, c.rhs)) else 1
     return _CLEARLY_OF[kind] * ours if ours >= _LEAST else None
 
