@@ -28,8 +28,8 @@ _IN_PARTS, _KEPT_FACTORS, _CLEARLY_LARGE = 0.98, 4.5e7, 0.82
 # sums it does not hide (12 of 1536x384x640 21.6 and 16.9, estimated at 17.0).
 _LONG_OF_BATCHES = 512
 # Of float32, TF32 and float64, by how sums are computed.  Of 275 products on an H200, `x @ w` and linear, squares, few rows, batches and lines that begin
-# anywhere, what is chosen loses 2.1% of float64 to the better one of the two in the mean (ours alone 11.8%), 0.8% of TF32 (2.7%), 0.9% of float32 (7.0%), and
-# more than a fifth of four short ones, of up to 12 us.
+# anywhere, what is chosen loses 2.1% of float64 to the better one of the two in the mean (ours alone 11.8%), 0.8% of TF32 (2.7%), 0.9% of float32 (7.0%);
+# the most by short ones (144x104x1376 of float64 6.0 us and 4.4, 200 of 65x65x65 of TF32 14.8 and 10.8).
 _CLEARLY_OF = {"f32": 0.93, "tf32": 0.88, "f64": 0.95}
 # Times longer ours take than estimated where they are short sums on CUDA cores, or come straight from memory (us: 64 of 100x37x300 13.6, 128 of 256x37x64 9.8,
 # 96 of 197x197x64 24.7; cuBLASLt 12.0, 8.8 and 19.4), or others whose results' lines begin anywhere (8 of 99x99x2001 19.2 and 15.2, 64x4097x4097, `x @ w`,
