@@ -236,7 +236,7 @@ def _random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def _compile(case: Case, inputs: tuple[torch.Tensor, ...]) -> inferno.CompiledModule:
-    compiled = inferno.compile(case.function, inputs, dynamic_shapes=case.dynamic_shapes)
+    compiled = inferno.compile(case.function, inputs, dynamic_shapes=case.dynamic_shapes, matmul="generated")
     if not case.passes and not case.knobs:
         return compiled
     made = build_from("scheduled", _scheduled(case, compiled), compiled.program.target, signature=compiled.program.signature)

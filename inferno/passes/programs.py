@@ -40,6 +40,14 @@ def main_and_kernels(module: ir.Module) -> tuple[func.FuncOp | None, dict[str, f
     return found.get(MAIN), {name: o for name, o in found.items() if name not in (MAIN, PREPARE)}
 
 
+def frozen_weights(program: func.FuncOp) -> list[ir.Value]:
+    """The arguments of ``@main`` of which ``prepare-operands`` may make copies."""
+    if FREEZE not in program.attributes:
+        return []
+    entries = argument_attributes(program.operation)
+    return [a for a, e in zip(program.regions[0].blocks[0].arguments, entries) if FROZEN in e or PREPARED in e]
+
+
 def wants_library(module: ir.Module) -> bool:
     """Whether a library was asked for to compute the contractions (``matmul="library"``)."""
     return MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"

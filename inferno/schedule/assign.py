@@ -5,15 +5,16 @@ from importlib import import_module
 from typing import Any
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, walk
 from inferno.options import MATMUL, MATMULS
-from inferno.passes.programs import callee, main_and_kernels, root_of
+from inferno.passes.programs import callee, frozen_weights, main_and_kernels, root_of
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.cublaslt import refusal, weigh
+from inferno.schedule.cublaslt import refusal
 from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.schedule.merge_calls import inputs_of
 from inferno.schedule.unchanged import unchanged
+from inferno.schedule.weigh_library import weigh
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -70,9 +71,10 @@ def assign_schedules(module: ir.Module, target: str) -> None:
             if matmul == "library" and machine.kind == "nvptx" and (reason := refusal(kernel)):
                 kernel.attributes[NO_LIBRARY] = ir.StringAttr.get(reason, kernel.context)
     if weighs and chosen:
-        together = _siblings(module)
+        together, prepared = _siblings(module), _prepared(module)
         for kernel, own in chosen:
-            if kernel.name.value not in together and (found := weigh(kernel, own, machine)) is not None:
+            name = kernel.name.value
+            if name not in together and (found := weigh(kernel, own, machine, name in prepared)) is not None:
                 kernel.attributes[ATTRIBUTE] = to_attribute(found)
     if known is not None:
         set_asked(module, keys)
@@ -92,6 +94,14 @@ def _siblings(module: ir.Module) -> set[str]:
             if other != call:
                 found |= {name, callee(other.operation)}
     return found
+
+
+def _prepared(module: ir.Module) -> set[str]:
+    """The kernels of which a call reads a weight that ``prepare-operands`` may give another form."""
+    main, _ = main_and_kernels(module)
+    frozen = frozen_weights(main) if main is not None else []
+    calls = walk(main, "func.call") if frozen else ()
+    return {callee(call) for call in calls if any(root_of(v) in frozen for v in inputs_of(call))}
 
 
 def _allowed(schedule: Any, own: Any, matmul: str) -> bool:

@@ -3,57 +3,24 @@ elementwise kernel of ours behind it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, inf
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from inferno.library_matmul import LibraryMatmul
 from inferno.mlir import func, ir
 from inferno.passes.programs import takes_tf32
-from inferno.schedule import wgmma
 from inferno.schedule.accesses import Access
-from inferno.schedule.contraction import Contraction, Destination, Group, Operand, parse_contraction
+from inferno.schedule.contraction import Contraction, Destination, Group, parse_contraction
 from inferno.schedule.contraction_parts import ContractionParts, Part, Temporary
-from inferno.schedule.cost import CLOCK, accessed_bytes, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported
 from inferno.schedule.library_epilogue import Epilogue, match_epilogue
 from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.shared_tiles import SECTOR
-from inferno.symbolic import Undecided, hint
+from inferno.symbolic import Undecided
 from inferno.target import Target
 
 # What NVIDIA's documentation recommends for Hopper and later, and for GPUs before.  It lies where the plan's other buffers are.
 _WORKSPACE, _WORKSPACE_BEFORE = 32 << 20, 4 << 20
 _VARIES = "its sizes vary"
-_MEASURED = ("bf16", "f16")
-_MULTIPROCESSORS, _LONG = 132, 512  # of an H200; terms that a part has at least
 _OFFERED = 4  # of the library's algorithms are in the space
-# What a call takes of 16-bit products: the library has kernels of nearly any tile, which share out the terms where tiles are few, so it takes the time of
-# the tiles that fill the multiprocessors best, and of what memory takes what that does not hide.  Fitted to 234 times of F.linear on an H200, bf16, of 96
-# to 8192 rows and the layers of Llama, Qwen2.5, BERT and GPT-2 (7% off in the mean; the rates alone 12%): _START and _JOINED, which adds up shared terms,
-# in microseconds; _SHARE of the tensor cores' rate; _COPIED and _STORED in bytes a clock and multiprocessor; _HIDDEN is left of the shorter time.
-_START, _JOINED, _SHARE, _COPIED, _STORED, _HIDDEN = 3.05, 3.5, 0.924, 77, 24, 0.205
-_TILES = sorted({
-    tile for m in (64, 128, 192, 256, 320) for n in range(32, 257, 8) if m * n <= 320 * 128 and (m <= 128 or n >= 64) for tile in ((m, n), (n, m))
-})
-_RATES = {"f32": 5e7, "f64": 5e7}  # operations a microsecond that an H200 does of others, roughly
-_INSIDE = 1.55  # times longer a factor takes whose rows begin inside of a sector (128x4104x4096 17.6 us, 512x4104x4096 31.5; 35 products)
-_MEMORY_RATE, _L2_RATE = 4.2e6, 8e6  # bytes a microsecond
-# A kernel behind the call: besides, and bytes a microsecond, half of which L2 has, until what it reads and writes is more than L2 keeps (GELU behind
-# 8192x3584x3584 40 us, behind 2048x4096x4096 12.6, as much as a kernel of torch's takes).
-_AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
-# It is taken where it is expected to take so much less: the estimates for ours are 5 to 10% too high, and up to a quarter for short kernels.  What is chosen
-# loses 0.9% to the better one of the two in the mean, and 22% at most, of 221 products that were measured both ways, of 96 to 16384 rows, plain and with what
-# comes behind, with 0.92; 86 of them are 1.10 times as fast as eager in the mean.  Of 80 others of 65 to 4214 rows, with narrower tiles of ours, it loses 1.4%
-# (1.7 with 0.92, 2.1 without the library).
-_CLEARLY, _SHORT, _FEW = 0.88, 12.0, 64
-# Estimates of blocks that have parts of the terms are not too high: on an H100 six products of 512 and 1024x8192x1024 take 1.02 times those, cuBLASLt 0.98
-# times its own (1024x8192x1024 28.1 us, ours 31.4, with a residual 28.4 and 32.0; 512x8192x1024 19.9 and 21.7).  Of factors that are more than L2
-# keeps it takes 1.25 times those (2048x11008x512 49.0 and 42.1; 256x11008x4096 50.5 and 43.4).
-_IN_PARTS, _KEPT_FACTORS = 0.98, 4.5e7
-# Of batches what is estimated to be less is: 11 of 13 whose sums have 512 terms or more take less time by the library (64 of 256x512x256 8.2 us and 11.6,
-# 48 of 192x1024x320 16.4 and 20.1, 24 of 320x768x448 11.2 and 15.3, 8 of 1024x2048x256 13.9 and 14.7), and the others as much.  Ends of tiles with shorter
-# sums it does not hide (12 of 1536x384x640 21.6 and 16.9, estimated at 17.0).
-_LONG_OF_BATCHES = 512
 
 
 @dataclass(frozen=True)
@@ -95,67 +62,6 @@ def space(kernel: func.FuncOp, target: Target) -> list[CublasLt]:
         return []
     workspace = _WORKSPACE if target.capability >= 90 else _WORKSPACE_BEFORE
     return [CublasLt(number, workspace) for number in range(_OFFERED)] if found is not None else []
-
-
-def weigh(kernel: func.FuncOp, own: Any, target: Target) -> CublasLt | None:
-    """The library's schedule where its estimate is clearly below that of ``own``, which is what our generators choose; None where it is not, or
-    nothing is known of it: for others than products of matrices of 16 bits on Hopper."""
-    if own.generator != "wgmma":
-        return None
-    c = parse_contraction(kernel)
-    # Its kernels for other lines are much slower: 512x768x50257 took 422 us, where ours take 146.
-    if str(c.lhs.element) not in _MEASURED or c.varies or min(c.M, c.N) <= _FEW or not wgmma.has_whole_lines(c):
-        return None
-    if c.B != 1 and c.K < _LONG_OF_BATCHES:
-        return None
-    kept = (own.spread or own.parts) and sum(accessed_bytes(a, c.sizes) for a in (*c.lhs.reads, *c.rhs.reads)) <= _KEPT_FACTORS
-    ours, clearly = min(time for time, _ in wgmma.every(kernel, c, target)), 1.0 if c.B != 1 else _IN_PARTS if kept else _CLEARLY
-    if ours < _SHORT or _time(c) > clearly * ours:
-        return None
-    try:
-        found = recognise(kernel)
-    except Refused:
-        return None
-    return choose(kernel, target) if found is not None and estimate(c, found) < clearly * ours else None
-
-
-def estimate(c: Contraction, found: Found) -> float:
-    """Microseconds of the call that a contraction is, and of the kernel of ours behind it."""
-    if found.after is None:
-        return _time(c)
-    sums = hint(c.B * c.M * c.N) * bit_width(c.destinations[0].access.element) // 8
-    others = moved_bytes(c) - sum(accessed_bytes(a, c.sizes) for a in (*c.lhs.reads, *c.rhs.reads))
-    return _time(c) + _AFTER + (sums + others) / _AFTER_RATE + max(0, sums + others - _KEPT) / _MEMORY_RATE
-
-
-def _time(c: Contraction) -> float:
-    """Of the call alone."""
-    multiply = _products(c) if str(c.lhs.element) in _MEASURED else 2 * hint(c.B * c.M * c.N * c.K) / _RATES.get(str(c.lhs.element), 1e8)
-    times = multiply, moved_bytes(c) / _MEMORY_RATE
-    return _START + max(times) + _HIDDEN * min(times)
-
-
-def _products(c: Contraction) -> float:
-    """Microseconds of the products, in the tiles and parts of the terms that take least."""
-    batch, m, n, k = (hint(x) for x in (c.B, c.M, c.N, c.K))
-    tall, wide = (_INSIDE if _begins_inside_of_sectors(o) else 1.0 for o in (c.lhs, c.rhs))
-    best = inf
-    for parts in (1, 2, 4, 8):
-        if parts > 1 and k < _LONG * parts:
-            break
-        clocks = inf
-        for tile_m, tile_n in _TILES:
-            rounds = ceil(m / tile_m) * ceil(n / tile_n) * batch * parts / _MULTIPROCESSORS
-            rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
-            step = max(tile_m * tile_n / 32 / _SHARE, (tall * tile_m + wide * tile_n) * 128 / _COPIED)
-            clocks = min(clocks, rounds * ceil(ceil(k / 64) / parts) * step + tile_m * tile_n * 2 / _STORED)
-        joined = _JOINED + 8 * parts * batch * m * n / _L2_RATE if parts > 1 else 0
-        best = min(best, clocks / CLOCK + joined)
-    return best
-
-
-def _begins_inside_of_sectors(o: Operand) -> bool:
-    return any(hint(s) * bit_width(a.element) // 8 % SECTOR for a in o.reads for s in a.strides if s not in (0, 1))
 
 
 def refusal(kernel: func.FuncOp) -> str | None:
@@ -260,7 +166,7 @@ def _call(kernel: func.FuncOp, c: Contraction, epilogue: Epilogue, axes: tuple[R
             raise Refused("it adds more than a bias and one tensor")
     call = LibraryMatmul(
         (batch[0], m[0], n[0], k[0]), **strides, offsets=tuple(sources[r].offset if r in sources else 0 for r in ("lhs", "rhs", "start", "bias", "out")),
-        compute=_compute(kernel, c), alpha=epilogue.alpha, beta=beta, bias="bias" in sources, activation=epilogue.activation,
+        compute=compute_of(kernel, c), alpha=epilogue.alpha, beta=beta, bias="bias" in sources, activation=epilogue.activation,
     )
     if c.lhs.extend != c.rhs.extend or c.lhs.extend == "arith.extui":
         raise Refused("its operands are widened in different ways")
@@ -275,7 +181,7 @@ def _strides(access: Access, *axes: Run) -> tuple[int, int, int]:
     return tuple(access.strides[dims[-1]] if dims else 0 for _, dims in axes)
 
 
-def _compute(kernel: func.FuncOp, c: Contraction) -> str:
+def compute_of(kernel: func.FuncOp, c: Contraction) -> str:
     """How products are computed: in the sum's type, or of float32 in TF32 where that is allowed."""
     allowed = c.tf32 or takes_tf32(kernel)
     kind = str(c.accumulator)

@@ -75,7 +75,9 @@ _START = 1.85  # microseconds until the first numbers are there, and from the la
 _LOADED = 50.5  # bytes a clock and multiprocessor that come from L2
 _PRODUCTS = 1300  # multiply-adds of bf16 a clock by mma.sync
 _ISSUED = 3.8  # instructions of warps that a multiprocessor starts in a clock, of four at best
-_SPLITTING = 3.2  # instructions of a warp that load and split 16 terms of a row or column (of the assembled kernels)
+# Instructions of a warp that load and split 16 terms of a row or column (of the assembled kernels), and how many more where lines are no multiples of 16
+# bytes, by how many numbers are loaded together (on an H200 96 of 197x197x64 25 us, 200 of 65x65x65 18.1, 64x4097x4097 73).
+_SPLITTING, _NARROWER = 3.2, {4: 0.0, 2: 1.5, 1: 3.0}
 _SECOND = 0.5  # of the second longest of loads, products and instructions that the longest does not hide
 _FEW = {4: 1.8, 8: 1.35}  # times longer where a multiprocessor has so many warps (512^3 in 32x32, one block of 8 warps at a time: 9.2, two: 7.9; of 4 an
 # estimate)
@@ -132,7 +134,9 @@ def estimate(s: DirectBf16x6, c: Contraction, target: Target) -> float:
     rounds = ceil(share) if share <= 4 else share + 0.5
     together = 2 if rounds > 1 and s.threads == 256 and registers(s, c) <= _TWO else 1
     steps, results = ceil(c.K / (DEPTH * s.warps)) * s.warps, s.tile_m * s.tile_n
-    issued = steps * (_SPLITTING * (s.tile_m + s.tile_n) + results * (6 / 128 + 1 / 32)) / _ISSUED
+    sides = zip(ways(c, s), (s.tile_m, s.tile_n))
+    splitting = sum(extent * (_SPLITTING + _NARROWER[4 * way.lanes // (4 if way.along_k else min(4, extent // 8))]) for way, extent in sides)
+    issued = steps * (splitting + results * (6 / 128 + 1 / 32)) / _ISSUED
     products = steps * results * DEPTH * 6 / _PRODUCTS
     loads = c.K * (c.M / rows + c.N / columns) * 4 / _LOADED
     longest, second, _ = sorted((issued, products, loads), reverse=True)

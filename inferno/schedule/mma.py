@@ -126,16 +126,17 @@ _CANDIDATES = (
     (Mma(16, 64, 1, 4, 128, 6), 0.35),
     (Mma(32, 32, 2, 2, 128, 6), 0.35),
 )
-# Sums of f64 take twice the registers, and lines of k are always 128 bytes.  Measured likewise: 64x64 2367, 128x64 2379, 64x128 2429,
-# 128x128 2750 (cuBLAS: 2204).
+# Sums of f64 take twice the registers, and lines of k are always 128 bytes.  Fitted, with the other constants of f64, to 54 times of 512^3, 1000^3 and
+# 2048^3 in both layouts on an H200 (4% off in the mean; us: 512^3 in 32x32 9.0, 64x32 9.8, 64x64 15.4; 1000^3 in 64x32 52, 128x64 54, 64x64 67; 2048^3 in
+# 128x64 319, 64x64 327; cuBLASLt 8.8, 42.8 and 295).
 _DOUBLE = (
-    (Mma(128, 128, 2, 4, 128, 3), 0.77),
-    (Mma(128, 64, 2, 2, 128, 4), 0.88),
-    (Mma(64, 128, 2, 2, 128, 4), 0.86),
-    (Mma(64, 64, 2, 2, 128, 4), 0.88),
-    (Mma(64, 32, 2, 2, 128, 5), 0.65),
-    (Mma(32, 32, 2, 2, 128, 6), 0.50),
-    (Mma(16, 64, 1, 4, 128, 6), 0.45),
+    (Mma(128, 128, 2, 4, 128, 3), 0.816),
+    (Mma(128, 64, 2, 2, 128, 4), 0.812),
+    (Mma(64, 128, 2, 2, 128, 4), 0.785),
+    (Mma(64, 64, 2, 2, 128, 4), 0.76),
+    (Mma(64, 32, 2, 2, 128, 5), 0.706),
+    (Mma(32, 32, 2, 2, 128, 6), 0.743),
+    (Mma(16, 64, 1, 4, 128, 6), 0.46),
 )
 _ROUNDING = 0.85  # of TF32's rate is left beside rounding the factors (H200: 186 TFLOP/s where bf16 has 434)
 _SPLITS = (2, 4, 8, 16, 32)
@@ -198,8 +199,18 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         for split in (1, *_SPLITS):
             if split == 1 or _splits(split, s, axes, depth, target, at):
                 s = replace(s, split=split)
-                found.append((estimate(s, share, kinds[0], c, axes, target, at), s))
+                some = (s, _dealt_out(s, axes, target, at)) if kinds[0] == "f64" else (s,)
+                found += [(estimate(x, share, kinds[0], c, axes, target, at), x) for x in some]
     return found
+
+
+def _dealt_out(s: Mma, axes: Axes, target: Target, at: At) -> Mma:
+    """``s`` with so many slots that no more blocks fit on a multiprocessor than its share: otherwise one of them gets another one, for which all wait
+    (float64 on an H200, us: 1000^3 in 64x64 67, three of which fit, with a slot more 52, 256x4096x4096 242 and 180, 16 of 256x256x256 18.4 and 14.2; one
+    block and not two, 777x1024x520, 33)."""
+    mine = ceil(at(axes.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors)
+    slots = target.shared // (mine + 1) // (s.shared // s.stages) + 1
+    return replace(s, stages=slots) if mine > 1 and slots > s.stages and slots * (s.shared // s.stages) <= target.shared else s
 
 
 def _readable(s: Mma, c: Contraction, axes: Axes) -> bool:
@@ -253,7 +264,7 @@ _MACHINES = {
     80: Machine(1024, 64, 1410, 2.0e6),
     86: Machine(512, 2, 1740, 0.7e6),
     89: Machine(512, 2, 2500, 0.86e6),
-    90: Machine(1100, 148, 1700, 4.3e6),
+    90: Machine(1100, 150, 1700, 4.3e6),
     100: Machine(2048, 64, 1850, 7.5e6),
     120: Machine(512, 2, 2400, 1.7e6),
 }
@@ -268,6 +279,11 @@ _SHORT_ROW = 11
 # 1024x2048x4096 51; by 8 bytes 512x4100x4096 62; by 4 8x4098x4096 12.2, TF32 1000x1001x1003 46.
 _ELEMENT, _ALONE, _NARROW = 2 / 32, 1200, 6 / 32
 _START = 1.5  # microseconds of a kernel that does next to nothing
+# Of f64: latency, barrier, start, and a second kernel with the rate at which parts come and go.  Where more blocks fit on a multiprocessor than its share of
+# them, some get one more: of two or more that adds this share of a tile's time, once so much of a round is filled; where no more fit, or one is the share,
+# that (see ``_dealt_out``).
+_LATENCY_F64, _BARRIER_F64, _START_F64, _SECOND_F64, _PARTS_RATE_F64 = 300, 124, 0.5, 1.0, 3.0e6
+_ONE_MORE, _FILLED = {True: 0.85, False: 0.27}, 0.44
 _SECOND, _PART = 2.0, 0.15  # microseconds that a second kernel adds, and each part (16x4096x4096 in 4 parts 18.5, in 8 20.0; 16x11008x4096 43.6, 45.7)
 _STORE_RATE = 16  # bytes a clock and multiprocessor
 
@@ -296,13 +312,17 @@ def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target
     short = (s.tile_m + s.tile_n) * _SHORT_ROW if axes.steps and at(axes.k.size) < depth else 0
     step = max(multiply + _ELEMENT * by_registers + _NARROW * narrow, (loads + filled) / _SHARED_RATE, filled / _L2_RATE, short)
     # What goes through registers is on its way for a part of one step, not for as many as there are slots.
-    alone = step + _BARRIER + _ALONE if by_registers else max(step + _BARRIER, _LATENCY / (s.stages - 1))
-    rounds = ceil(mine / fits)
+    double = kind == "f64"
+    latency, barrier = (_LATENCY_F64, _BARRIER_F64) if double else (_LATENCY, _BARRIER)
+    alone = step + barrier + _ALONE if by_registers else max(step + barrier, latency / (s.stages - 1))
+    rounds, share_of = ceil(mine / fits), tiles * s.split / target.multiprocessors / mine
+    more = _ONE_MORE[fits > mine > 1] * max(0.0, (share_of - _FILLED) / (1 - _FILLED)) if double and fits >= mine else 0
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
-    clocks = max(mine * step, rounds * alone) * steps + (0 if by_registers else rounds * _LATENCY)
+    clocks = max((mine + more) * step, rounds * alone) * steps + (0 if by_registers else rounds * latency)
     clocks += s.tile_m * s.tile_n * (out if s.split == 1 else bit_width(c.accumulator) // 8) / _STORE_RATE * (1 + 0.3 * (mine - 1))
     time = clocks / m.clock
     if s.split > 1:
-        time += _SECOND + 2 * tiles * s.split * s.tile_m * s.tile_n * bit_width(c.accumulator) / 8 / m.memory
+        second, rate = (_SECOND_F64, min(_PARTS_RATE_F64, m.memory)) if double else (_SECOND, m.memory)
+        time += second + 2 * tiles * s.split * s.tile_m * s.tile_n * bit_width(c.accumulator) / 8 / rate
     memory = moved_bytes(c, at) / m.memory
-    return _START + max(time, memory) + 0.2 * min(time, memory) + (_PART * s.split if s.split > 1 else 0)
+    return (_START_F64 if double else _START) + max(time, memory) + 0.2 * min(time, memory) + (_PART * s.split if s.split > 1 else 0)

@@ -11,8 +11,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import FREEZE, FROZEN, PREPARED, callee, programs, root_of, wants_library
-from inferno.passes.shapes import argument_attributes
+from inferno.passes.programs import callee, frozen_weights, programs, root_of, wants_library
 from inferno.schedule import wgmma, wgmma_schedule
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
@@ -68,7 +67,7 @@ def _order_once(module: ir.Module, target: Target) -> bool:
     orders = {k.name.value: (k, *found) for k in free if (found := _ordered(k, target, names, library)) is not None}
     for program in programs(module) if orders else ():
         made: dict[tuple, ir.Value] = {}
-        frozen = _frozen(program)
+        frozen = frozen_weights(program)
         for call in [c for c in walk(program, "func.call") if callee(c) in orders]:
             _, new, order = orders[callee(call)]
             if not (order.turns and root_of(call.operands[order.number]) in frozen):
@@ -80,14 +79,6 @@ def _order_once(module: ir.Module, target: Target) -> bool:
             if each.name.value not in called:
                 each.operation.erase()
     return bool(orders)
-
-
-def _frozen(program: func.FuncOp) -> list[ir.Value]:
-    """The arguments of ``@main`` of which ``prepare-operands`` may make copies."""
-    if FREEZE not in program.attributes:
-        return []
-    entries = argument_attributes(program.operation)
-    return [a for a, e in zip(program.regions[0].blocks[0].arguments, entries) if FROZEN in e or PREPARED in e]
 
 
 def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -> tuple[func.FuncOp, _Order] | None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import CLOCK, At, moved_bytes
+from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.symbolic import bounds, hint, product
 from inferno.target import Target
@@ -72,6 +72,10 @@ SHAPES = (
 _START = 0.7  # microseconds of a kernel that does next to nothing (H200: 1.6 us for 64x128x256, 3.0 for 128x256x512, 5.5 for 256x512x256)
 # Waits until the first of two tiles is there, and until a block's groups of threads have added up (12 x 128x64x128 3.7 us, where one wait makes 2.7).
 _FIRST, _ADDED = 1.2, 2.1
+# Bytes of results a clock and multiprocessor, of all rounds but the last, where four neighbours of a thread are written together or one by one; those of
+# one by one also of the last round (on an H200, us, 32 of 512x37x512 26.5, 64 of 300x19x300 23.4, 512 of 128x32x32 12.8, 8 of 99x99x2001 19.4, where
+# products alone make 19.1, 16.1, 9.4 and 11.8).
+_STORED, _STORED_APART = 24, 6
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 VECTOR = 8
 """Rows or columns up to which a contraction is taken for products with vectors, which eager adds in trees."""
@@ -138,10 +142,12 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     steps = ceil(k / s.tile_k)
     slow = {"f32": 1, "f64": 2}.get(str(c.accumulator), 4)
     work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * CLOCK * share)
+    apart = n % 4 != 0
+    ends = (rounds - (0 if apart else 1)) * s.tile_m * s.tile_n * bit_width(c.accumulator) // 8 / (_STORED_APART if apart else _STORED) / CLOCK
     # A lone block's loads are not hidden by another block's arithmetic.
     exposed = 0.6 * (steps if s.stages == 1 else _FIRST + 0.25 * steps + _ADDED * rounds * (s.slices > 1))
     memory = moved_bytes(c, at) / _MEMORY_RATE
-    return _START + max(work, exposed, memory) + 0.3 * min(work, exposed)
+    return _START + max(work + ends, exposed, memory) + 0.3 * min(work, exposed)
 
 
 def supported(contraction: Contraction) -> bool:

@@ -6,7 +6,7 @@ from math import ceil
 from inferno.schedule.contraction import Contraction, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.result_parts import ROW, brought_tensors, written_by_element, written_in_lines
-from inferno.schedule.shared_tiles import height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
+from inferno.schedule.shared_tiles import begins_inside_of_sectors, height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
 from inferno.schedule.short_sums import clocks_of_shared_rows, ends_beside, is_short
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.schedule.tiling import Tiling
@@ -170,7 +170,9 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
     depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
-    lines = (1, 1) if few or c.windows is not None else line_factors(tiling, width, at)
+    lines = (1, 1) if c.windows is not None else line_factors(tiling, width, at)
+    if few:
+        lines = lines if width == 4 and begins_inside_of_sectors(tiling, width, at) else (1, 1)
     straddling = not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n
     if _has_windows(c):
         lines = (_WINDOWS, 1) if c.lhs.unfolded is not None else (1, _WINDOWS)

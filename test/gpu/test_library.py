@@ -135,6 +135,44 @@ def test_nan_and_infinity_come_out_where_they_do_in_eager(dtype, epilogue):
             assert torch.equal(kind(ours), kind(eager)), (kind, m, n, k)
 
 
+CHOSEN = {
+    "float64": (torch.float64, False, ((1000, 1000), (1000, 1000)), False), "linear": (torch.float64, False, ((300, 1001), (777, 1001)), True),
+    "float64 of batches": (torch.float64, False, ((5, 777, 600), (5, 600, 520)), False),
+    "TF32, few rows": (torch.float32, True, ((64, 4100), (4100, 4100)), True),
+    "TF32, lines of 8 bytes": (torch.float32, True, ((64, 4098), (4098, 4098)), False),
+    "float32 of batches": (torch.float32, False, ((96, 197, 197), (96, 197, 64)), False),
+    "short lines": (torch.float32, False, ((1000, 50, 50), (1000, 50, 50)), False), "bf16": (torch.bfloat16, False, ((832, 3904), (480, 3904)), True),
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+@pytest.mark.parametrize("after", [False, True], ids=["plain", "silu"])
+def test_auto_takes_what_is_faster(case, after):
+    """And it is right, also with what the library has no epilogue for behind it, and in a capture."""
+    dtype, tf32, shapes, linear = CHOSEN[case]
+    if target_of(torch.device("cuda")).capability != 90:
+        pytest.skip("estimated for Hopper")
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    x, w = (numbers(*s).to(dtype) for s in shapes)
+    product = F.linear if linear else torch.matmul
+    model = (lambda x, w: F.silu(product(x, w))) if after else product
+    compiled = inferno.compile(model, (x, w))
+    assert calls(compiled) == 1 or (after and calls(compiled) == 0)
+    if tf32:
+        exact = model(x.double(), w.double())
+        assert float((compiled(x, w).double() - exact).norm() / exact.norm()) < 1e-3
+    else:
+        verdict = check(compiled, model, (x, w))
+        assert verdict.right, str(verdict)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = compiled(x, w)
+    for _ in range(2):
+        x.normal_()
+        graph.replay()
+        assert torch.equal(captured, compiled(x, w))
+
+
 class Blocks(nn.Module):
     """Calls of the library between kernels of ours, each reading what the one before has just written."""
 
