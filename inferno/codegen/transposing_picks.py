@@ -70,7 +70,8 @@ class PickTransposing(Transposing):
         read = []
         for (source, op), array in zip(every, self.shared):
             step, taken = self.point.run_strides(source)[self.last], taken_branches(op, self.point.generic) if op is not None else []
-            by_steps = whole and taken is not None and 0 <= step * (tile - 1) < product(source.shape) and not self.follows_last(taken)
+            inside = 0 <= step * (tile - 1) <= product(source.shape) - lanes  # from the first element on, where a branch is not taken
+            by_steps = whole and inside and taken is not None and not self.follows_last(taken)
             for i in columns:
                 base = self.place(source, taken, self.at(i, self.row, True, lanes)) if by_steps else None
                 for a in range(0, tile, self.schedule.threads // 32):

@@ -151,3 +151,44 @@ func.func @inside(%x: tensor<4x6x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
   %t = tensor.extract_slice %y[1, 2, 3] [1, 1, 1] [1, 1, 1] : tensor<4x6x8xf32> to tensor<f32>
   return %s, %t : tensor<4x8xf32>, tensor<f32>
 }
+
+// -----
+
+// Running sums of which the beginning is read go over that alone; of a later part they go over all.
+// CHECK-LABEL: func.func @running
+// CHECK: %[[PART:.*]] = tensor.extract_slice %arg0[0, 0] [4, 5] [1, 1]
+// CHECK: tm_tensor.scan dimension(1) inclusive(true) ins(%[[PART]] : tensor<4x5xf32>)
+// CHECK-NOT: tensor.extract_slice
+// CHECK: return
+// CHECK-LABEL: func.func @later
+// CHECK: tm_tensor.scan dimension(1) inclusive(true) ins(%arg0 : tensor<4x9xf32>)
+// CHECK: tensor.extract_slice
+// CHECK: return
+func.func @running(%x: tensor<4x9xf32>) -> tensor<4x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %a = tensor.empty() : tensor<4xf32>
+  %e = tensor.empty() : tensor<4x9xf32>
+  %last = linalg.fill ins(%zero : f32) outs(%a : tensor<4xf32>) -> tensor<4xf32>
+  %sums = linalg.fill ins(%zero : f32) outs(%e : tensor<4x9xf32>) -> tensor<4x9xf32>
+  %s:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<4x9xf32>) outs(%sums, %last : tensor<4x9xf32>, tensor<4xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %t = arith.addf %p, %q : f32
+    tm_tensor.yield %t : f32
+  } -> tensor<4x9xf32>, tensor<4xf32>
+  %part = tensor.extract_slice %s#0[0, 0] [4, 5] [1, 1] : tensor<4x9xf32> to tensor<4x5xf32>
+  return %part : tensor<4x5xf32>
+}
+func.func @later(%x: tensor<4x9xf32>) -> tensor<4x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %a = tensor.empty() : tensor<4xf32>
+  %e = tensor.empty() : tensor<4x9xf32>
+  %last = linalg.fill ins(%zero : f32) outs(%a : tensor<4xf32>) -> tensor<4xf32>
+  %sums = linalg.fill ins(%zero : f32) outs(%e : tensor<4x9xf32>) -> tensor<4x9xf32>
+  %s:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<4x9xf32>) outs(%sums, %last : tensor<4x9xf32>, tensor<4xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %t = arith.addf %p, %q : f32
+    tm_tensor.yield %t : f32
+  } -> tensor<4x9xf32>, tensor<4xf32>
+  %part = tensor.extract_slice %s#0[0, 4] [4, 5] [1, 1] : tensor<4x9xf32> to tensor<4x5xf32>
+  return %part : tensor<4x5xf32>
+}
