@@ -200,7 +200,7 @@ def test_any_number_of_images():
     """Schedules for ranges of it; with one of them, in the simulator."""
     kernel = varying(convolution(Form((17, 5, 7, 24), 40, (3, 3), **SAME)), {17: (1, 100)})
     assert isinstance(chosen(varying(convolution(Form((17, 5, 7, 24), 40, (3, 3), (2, 2), **SAME)), {17: (1, 100)}), ask=assign), Im2col)
-    found = chosen(varying(convolution(Form((17, 9, 11, 72), 40, (3, 3), **SAME)), {17: (1, 100)}), ask=assign)
+    found = chosen(varying(convolution(Form((17, 9, 11, 128), 40, (3, 3), **SAME)), {17: (1, 100)}), ask=assign)
     assert isinstance(found, BySize) and isinstance(found.small, Im2col) and found.pads
     arguments = re.search(r"@conv\((.*), (%o0: \S+ {.*?})\) -> \(", kernel)[1]
     main = f"""func.func @main({arguments}) -> (tensor<?x5x7x40xbf16> {{inferno.sizes = affine_map<()[s0] -> (s0, 5, 7, 40)>}}) {{
