@@ -199,7 +199,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         for split in (1, *_SPLITS):
             if split == 1 or _splits(split, s, axes, depth, target, at):
                 s = replace(s, split=split)
-                some = (s, _dealt_out(s, axes, target, at)) if kinds[0] == "f64" else (s,)
+                some = dict.fromkeys((s, _dealt_out(s, axes, target, at))) if kinds[0] == "f64" else (s,)
                 found += [(estimate(x, share, kinds[0], c, axes, target, at), x) for x in some]
     return found
 
