@@ -208,7 +208,9 @@ class _Emitter:
 
         def turn(number: Integer, *carried: ir.Value) -> list[ir.Value]:
             sums = [list(carried[i:i + 4]) for i in range(0, len(carried), 4)]
-            lines = [_Rows(words.add(first, words.mul(number, tile.tap(1, 0) if turns > 1 else 0))) for first in outputs]
+            # A turn is a row of the window: with a stride, rows side by side in the image are apart in the tile.
+            row = words.mul(self.slot(words.mul(number, tile.down.dilation), tile.down), tile.row * tile.pitch) if turns > 1 else 0
+            lines = [_Rows(words.add(first, row)) for first in outputs]
             begin = words.mul(number, 2 * s.steps(k) * BYTES)
             for step in range(s.steps(k)):
                 pair = terms[2 * step:2 * step + 2]

@@ -58,6 +58,14 @@ def test_rows_of_a_window_by_a_loop():
     check(case, schedule)
 
 
+@pytest.mark.parametrize("stride, dilation", [(2, 1), (2, 2), (3, 2)])
+def test_rows_of_a_window_by_a_loop_with_a_stride(stride, dilation):
+    """Rows of a tile that a stride is between lie side by side, so that those of a window do not follow each other."""
+    case = Case((1, 160, 11, 12), (20, 80, 3, 3), stride, dilation, dilation, inner=True)
+    schedule = next(s for s in group_windows.schedules(parsed(case, group_windows), TARGET) if s.turns(parsed(case, group_windows)) == 3)
+    check(case, schedule)
+
+
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
 @pytest.mark.parametrize("name, schedule", [
