@@ -190,7 +190,9 @@ CASES = (
     Case("im2col", "3x3", lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), ((3, 64, 17, 19), (72, 64, 3, 3), (72,)), torch.bfloat16),
     Case("im2col", "steps, dilation, a residual", lambda x, w, r: F.conv2d(x, w, None, 2, (3, 2), 2) + r, ((2, 40, 29, 29), (24, 40, 4, 3), (2, 24, 15, 15)),
          torch.float16),
-    Case("im2col", "three results, of bytes too", lambda x, w, b: _of_pixels(F.conv2d(_of_channels(x), _of_channels(w), b, padding=1)),
+    # Whole numbers: eager rounds a convolution before it adds the bias, and what is near 0 has another sign then.
+    Case("im2col", "three results, of bytes too",
+         lambda x, w, b: _of_pixels(F.conv2d(_of_channels(x.round()), _of_channels(w.round()), b.round(), padding=1)),
          ((3, 17, 19, 64), (80, 3, 3, 64), (80,)), torch.bfloat16),
     Case("im2col", "any number of images", lambda x, w: F.conv2d(x, w, padding=1), (("n", 64, 9, 9), (32, 64, 3, 3)), torch.bfloat16, _n(9, 1, 33)),
     Case("windows", "depthwise", lambda x, w, b: F.silu(F.conv2d(x, w, b, 1, 1, 1, 24)), ((2, 24, 17, 19), (24, 1, 3, 3), (24,)), torch.bfloat16),

@@ -10,6 +10,9 @@ so they are marked for it, as torch's checkpoints do:
 - What a few additions and products make of values that the backward has in any case: what a normalisation gives, for one.
 - Masks of attention that follow from numbers of queries and keys, and from little: its kernels need not read them, and skip what a band hides.
 
+Of 16 bits, sums with a bias are not computed again from sums without, which are as many: these would be rounded once more, and what is near 0 would have
+another sign in the backward than it had in the forward.
+
 What the backward compares with something that the forward made of it, as what ``amax`` reads with its result, is never computed again: another kernel
 may round it otherwise, and no element would be equal to the greatest.
 
@@ -96,6 +99,9 @@ def mark(graph: Graph, count: int) -> None:
             if isinstance(node.args[place], Node):
                 _mark(_of_little(node.args[place]))
     for node in forward:
+        if "recompute" not in node.meta and _ends_sums(node):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    for node in forward:
         if "recompute" not in node.meta and _bytes(node) >= LEAST_BYTES and _is_kept(node, backward):
             _mark(_arithmetic(node, backward))
 
@@ -116,6 +122,20 @@ def _keep_compared(comparison: Node) -> None:
             if one.target not in _EXACT:
                 break
             one = one.args[0]
+
+
+def _ends_sums(node: Node) -> bool:
+    """Whether it adds something smaller to a contraction or a convolution of 16 bits that nothing else reads."""
+    if node.target is not aten.add.Tensor or node.meta["val"].dtype not in (torch.bfloat16, torch.float16):
+        return False
+    for one, other in (node.args[:2], node.args[1::-1]):
+        if isinstance(other, Node) and _bytes(other) >= _bytes(node):
+            continue
+        while isinstance(one, Node) and one.target in _EXACT and len(one.users) == 1 and isinstance(one.args[0], Node):
+            one = one.args[0]
+        if isinstance(one, Node) and (one.target in _CONTRACTIONS or one.target is aten.convolution.default) and len(one.users) == 1:
+            return one.meta["val"].dtype == node.meta["val"].dtype
+    return False
 
 
 def _not_of(results: Iterable[Node], graph: Graph) -> set[Node]:
