@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import TensorArgument
 from torch.fx import Graph
 
-from inferno.capture.input_parts import find_part, take_part
-from inferno.capture.orders import dense_order, inverse, permuted_order
+from inferno.capture.input_parts import find_part, is_fixed, take_part
+from inferno.capture.orders import inverse, permuted_order
 from inferno.capture.signature import Argument, Signature
 
 
@@ -33,21 +33,16 @@ def with_orders(signature: Signature, program: ExportedProgram) -> Signature:
 def example_parts(program: ExportedProgram) -> list[tuple | None]:
     """What of larger tensors the inputs of the example are, of which a graph knows no more than shapes and strides."""
     values = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
-    return [find_part(v) if _is_fixed(v) and dense_order(v) is None else None for v in values]
-
-
-def _is_fixed(example: object) -> bool:
-    known = isinstance(example, torch.Tensor) and all(isinstance(n, int) for n in (*example.shape, *example.stride())) and example.numel()
-    return bool(known) and example.layout is torch.strided
+    return [find_part(v) for v in values]
 
 
 def _in_order(argument: Argument, example: object, parts: bool) -> Argument:
     """``parts``: it may be part of a tensor.  Not beside one that is written to, which may be another part of that."""
-    if argument.random is not None or not _is_fixed(example):
+    if argument.random is not None or not is_fixed(example):
         return argument
     if (order := permuted_order(example)) is not None:
         return dataclasses.replace(argument, shape=tuple(argument.shape[d] for d in order), order=order)
-    found = find_part(example) if parts and argument.kind == "input" and dense_order(example) is None else None
+    found = find_part(example) if parts and argument.kind == "input" else None
     return argument if found is None else dataclasses.replace(argument, shape=found[1], part=found[0])
 
 

@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.nn import Parameter
 
+from inferno.capture.orders import dense_order
+
 _MOST = 16  # times as many elements as the part's: a call's tensor that lies differently is copied to so much memory
 _ALIGNED = 16  # bytes, of where kernels take tensors to begin
 _REACHED = 2**31  # elements, from which on many kernels would not take the whole
@@ -59,8 +61,16 @@ def whole_of(part: Part, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
     return take
 
 
-def find_part(example: Tensor) -> tuple[Part, tuple[int, ...]] | None:
-    """What of a row-major tensor an example is, and that one's shape; None for one that is dense, overlaps itself, or is little of it."""
+def is_fixed(example: object) -> bool:
+    """Whether it is a tensor with elements of which nothing varies."""
+    known = isinstance(example, Tensor) and all(isinstance(n, int) for n in (*example.shape, *example.stride())) and example.numel()
+    return bool(known) and example.layout is torch.strided
+
+
+def find_part(example: object) -> tuple[Part, tuple[int, ...]] | None:
+    """What of a row-major tensor an example is, and that one's shape; None for one that varies, is dense, overlaps itself, or is little of it."""
+    if not is_fixed(example) or not isinstance(example.storage_offset(), int) or dense_order(example) is not None:
+        return None
     order = sorted((d for d, n in enumerate(example.shape) if n != 1), key=lambda d: -example.stride(d))
     steps = [example.stride(d) for d in order]
     if not order or example.dtype.is_complex or steps[-1] < 1 or any(x % y or x == y for x, y in zip(steps, steps[1:])):

@@ -14,7 +14,7 @@ from torch.fx import Graph, Node
 
 from inferno.capture import input_parts
 from inferno.capture.draws import is_drawing, is_philox
-from inferno.capture.orders import dense_order, inverse, permuted_order
+from inferno.capture.orders import inverse, permuted_order
 from inferno.capture.sink import sink
 
 aten = torch.ops.aten
@@ -47,9 +47,7 @@ class Part:
     @property
     def varies(self) -> bool:
         """Whether a size of an input varies, or an input is a size."""
-        examples = [n.meta["val"] for n in self.inputs]
-        numbers = [s for e in examples for s in (e.shape if isinstance(e, torch.Tensor) else (e,))]
-        return any(isinstance(s, torch.SymInt) for s in numbers)
+        return _vary(self.inputs)
 
 
 def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
@@ -249,7 +247,7 @@ class _Extraction:
         for node in self.piece.nodes:
             for value in node.all_input_nodes:
                 self._externals(value, inside, external)
-        fixed = all(map(_is_fixed, external))
+        fixed = not _vary(external)
         for value in external:  # placeholders stand first in a graph
             self._placeholder(value, fixed)
         for value in external:
@@ -284,7 +282,7 @@ class _Extraction:
     def _placeholder(self, value: Node, fixed: bool) -> None:
         node = self.graph.placeholder(value.name)
         self.inputs.append(value)
-        self.wholes.append(input_parts.find_part(value.meta["val"]) if fixed and _has_gaps(value.meta["val"]) else None)
+        self.wholes.append(input_parts.find_part(value.meta["val"]) if fixed else None)
         self.copies[value] = node
         node.meta = dict(value.meta)
         if (order := permuted_order(value.meta["val"])) is not None:
@@ -319,16 +317,10 @@ class _Extraction:
             self.copies[node] = self.graph.node_copy(node, lambda n: self.copies[n])
 
 
-def _is_fixed(value: Node) -> bool:
-    """Whether nothing of its size varies."""
-    example = value.meta["val"]
-    return not isinstance(example, torch.SymInt) and not (isinstance(example, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in example.shape))
-
-
-def _has_gaps(example: object) -> bool:
-    if not isinstance(example, torch.Tensor) or example.layout is not torch.strided or not example.numel():
-        return False
-    return all(isinstance(n, int) for n in (*example.stride(), example.storage_offset())) and dense_order(example) is None
+def _vary(nodes: Iterable[Node]) -> bool:
+    """Whether one of them is a size, or a tensor of which one varies."""
+    examples = [n.meta["val"] for n in nodes]
+    return any(isinstance(s, torch.SymInt) for e in examples for s in (e.shape if isinstance(e, torch.Tensor) else (e,)))
 
 
 def _plain(meta: dict) -> dict:

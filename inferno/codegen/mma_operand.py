@@ -23,7 +23,6 @@ from inferno.schedule.tiling import Axis
 from inferno.symbolic import Int, is_multiple, product
 
 
-
 @dataclass(frozen=True)
 class Apart:
     """Neighbours that are not aligned together, in the aligned vectors that they lie in: ``past`` elements behind the beginning of the first."""

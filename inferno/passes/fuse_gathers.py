@@ -9,6 +9,7 @@ from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
+    take_place,
 )
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
@@ -123,12 +124,7 @@ def _rebuild(op: ir.Operation, operands: list[tuple[ir.Value, ir.AffineMap]], pl
 
     with ir.InsertionPoint(op), op.location:
         new = build([v for v, _ in operands], outputs(op), indexing, kinds(op), fill, op.location)
-    for name in op.attributes:
-        if name not in new.attributes:
-            new.attributes[name] = op.attributes[name]
-    for old, result in zip(op.results, new.results):
-        old.replace_all_uses_with(result)
-    op.erase()
+    take_place(new, op)
     return new
 
 

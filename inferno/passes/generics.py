@@ -174,6 +174,21 @@ def clone_uncast(block: ir.Block, arguments: Sequence[ir.Value | None]) -> list[
     return [value]
 
 
+def keep_attributes(new: ir.Operation, old: ir.Operation) -> None:
+    """Let an operation that is made anew say what the old one said beside what makes it."""
+    for name in old.attributes:
+        if name not in new.attributes:
+            new.attributes[name] = old.attributes[name]
+
+
+def take_place(new: ir.Operation, old: ir.Operation) -> None:
+    """Put an operation that is made anew in the place of the old one."""
+    keep_attributes(new, old)
+    for before, result in zip(old.results, new.results):
+        before.replace_all_uses_with(result)
+    old.erase()
+
+
 def clone_at(block: ir.Block, arguments: Sequence[ir.Value | None], loops: Callable[[int], ir.Value]) -> list[ir.Value]:
     """The same, where ``loops`` gives the value that each ``linalg.index`` becomes."""
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))

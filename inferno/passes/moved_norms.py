@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import ir, linalg, owner, tensor, users, walk
-from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, is_elementwise, is_generic, kinds, maps, outputs
+from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, is_elementwise, is_generic, keep_attributes, kinds, maps, outputs
 
 
 @dataclass
@@ -101,7 +101,5 @@ def _rebuild(op: ir.Operation, count: int, rows: Sequence[int], known: dict[ir.V
         [known.get(v, v) for v in inputs(op)], [out], [moved(m) for m in maps(op)], [*[kinds(op)[0]] * len(rows), *kinds(op)[count:]],
         lambda arguments: clone_body(body(op), arguments), op.location,
     )
-    for name in op.attributes:
-        if name not in made.attributes:
-            made.attributes[name] = op.attributes[name]
+    keep_attributes(made, op)
     known[op.results[0]] = made.results[0]

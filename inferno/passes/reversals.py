@@ -56,9 +56,7 @@ def reverse_producer(producer: ir.Operation) -> ir.Operation | None:
 
         new = build([], [empty], [ir.AffineMap.get_identity(len(order))], [PARALLEL] * len(order), fill, producer.location)
     for user in others:
-        for number, value in enumerate(user.operands):
-            if value == result:
-                user.operands[number] = new.results[0]
+        user.replace_uses_of_with(result, new.results[0])
     with ir.InsertionPoint(pick), pick.location:
         places = [arith.subi(index(n - 1), v) if d in flipped else v for d, (v, n) in enumerate(zip(list(pick.operands)[1:], shape))]
         pick.results[0].replace_all_uses_with(tensor.extract(new.results[0], places))

@@ -60,9 +60,7 @@ def _turn(made: ir.Operation, copy: ir.Operation, order: list[int]) -> None:
     for user in set(users(value)):
         moved = [_moved(m, order) if v == value else m for v, m in zip(user.operands, maps(user))]
         user.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in moved])
-        for number, v in enumerate(list(user.operands)):
-            if v == value:
-                user.operands[number] = new
+        user.replace_uses_of_with(value, new)
     made.erase()
 
 

@@ -7,7 +7,8 @@ all that is left of the difference of the two.
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, clone_uncast, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, maps, outputs, yielded,
+    REDUCTION, body, build, clone_body, clone_uncast, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, maps, outputs,
+    take_place, yielded,
 )
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import function_of, shape, sizes
@@ -74,9 +75,4 @@ def _read_wide(reader: ir.Operation, narrow: ir.Value, wide: ir.Value) -> None:
     with ir.InsertionPoint(reader), reader.location:
         made = build([wide if v == narrow else v for v in read], outputs(reader), maps(reader), kinds(reader), fill, reader.location)
         drop_round_trips(made)
-    for name in reader.attributes:
-        if name not in made.attributes:
-            made.attributes[name] = reader.attributes[name]
-    for old, new in zip(reader.results, made.results):
-        old.replace_all_uses_with(new)
-    reader.erase()
+    take_place(made, reader)

@@ -9,12 +9,12 @@ from inferno.symbolic import Undecided
 from inferno.target import Target
 
 # Microseconds of an elementwise kernel, and bytes that it moves in one.
-START, MEMORY_RATE = 2.0, 4.3e6
+_START, MEMORY_RATE = 2.0, 4.3e6
 
 
 def elementwise_time(kernel: func.FuncOp) -> float:
     """Microseconds of a kernel that takes as long as memory."""
-    return START + count_bytes(kernel) / MEMORY_RATE
+    return _START + count_bytes(kernel) / MEMORY_RATE
 
 
 class CallTimes:

@@ -80,21 +80,15 @@ def _fold(
     for reader in mine:  # each has a copy of its own, of which those are left that are not read in place, as one
         with ir.InsertionPoint(call), call.location:
             own = call.clone()
-        _read(reader, call.results[0], own.results[0])
+        reader.replace_uses_of_with(call.results[0], own.results[0])
         if _fold_into(module, kernels, own, reader, target, made):
             found = True
         else:
-            _read(reader, own.results[0], call.results[0])
+            reader.replace_uses_of_with(own.results[0], call.results[0])
             own.erase()
     if not list(users(call.results[0])):
         call.erase()
     return found
-
-
-def _read(call: ir.Operation, old: ir.Value, new: ir.Value) -> None:
-    for number, value in enumerate(call.operands):
-        if value == old:
-            call.operands[number] = new
 
 
 def _fold_into(

@@ -6,6 +6,8 @@ kernel, if that takes less time by the estimates.  Before the choice of schedule
 that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
 """
 
+from collections.abc import Iterator
+
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.call_times import CallTimes
@@ -55,18 +57,19 @@ class _Fuse:
         """Let those that read contractions compute what maps make for them and for others: one that is an epilogue would read it. Whether any does."""
         changed, refused = False, set()
         for call in [o for o in operations_in(self.main) if o.name == "func.call" and not self.is_elementwise(o)]:
-            pending = [u for r in call.results for u in readers(r) if self.is_elementwise(u)]
-            while pending and self.times.is_contraction(call):
-                reader = pending.pop()
-                for made in dict.fromkeys(m for v in inputs_of(reader) if (m := owner(v)) is not None and m != call and self.is_elementwise(m)):
-                    if is_map(self.kernels[callee(made)]) and all(map(self.is_elementwise, users(made.results[0]))):
-                        if recompute_map(self.module, self.kernels, made, self.target, refused):
-                            pending = [u for r in call.results for u in readers(r) if self.is_elementwise(u)]
-                            changed = True
-                            break
+            while any(recompute_map(self.module, self.kernels, made, self.target, refused) for made in self.maps_beside(call)):
+                changed = True
         if changed:
             self.places = places_in(self.main)
         return changed
+
+    def maps_beside(self, call: ir.Operation) -> Iterator[ir.Operation]:
+        """What elementwise readers of a contraction read beside it that maps make, for elementwise kernels alone."""
+        found = [u for r in call.results for u in readers(r) if self.is_elementwise(u)]
+        for reader in reversed(found) if found and self.times.is_contraction(call) else ():
+            for made in dict.fromkeys(m for v in inputs_of(reader) if (m := owner(v)) is not None and m != call and self.is_elementwise(m)):
+                if is_map(self.kernels[callee(made)]) and all(map(self.is_elementwise, users(made.results[0]))):
+                    yield made
 
     def is_elementwise(self, op: ir.Operation) -> bool:
         return op.name == "func.call" and may_change(self.kernels.get(callee(op))) and self.times.is_elementwise(op)

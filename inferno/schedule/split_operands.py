@@ -16,7 +16,7 @@ from inferno.passes.programs import PRECISION, callee, programs, readers, root_o
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import kernels
-from inferno.schedule.call_times import MEMORY_RATE, START
+from inferno.schedule.call_times import MEMORY_RATE, elementwise_time
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.merge_calls import may_change, new_kernel, replace_call
@@ -38,8 +38,10 @@ class _Split:
 
     def time(self, joins: bool) -> float:
         """Microseconds that the factor takes by itself, or where it ``joins`` a kernel that reads what it is made of."""
-        *read, written = (product(t.shape) * bit_width(t.element_type) / 8 for t in self.maker.type.inputs)
-        return written / MEMORY_RATE + (0 if joins else START + sum(read) / MEMORY_RATE)
+        if not joins:
+            return elementwise_time(self.maker)
+        (factor,) = self.maker.type.results
+        return product(factor.shape) * bit_width(factor.element_type) / 8 / MEMORY_RATE
 
 
 def split_operands(module: ir.Module, target: str, always: str = "") -> None:
@@ -55,15 +57,15 @@ def split_operands(module: ir.Module, target: str, always: str = "") -> None:
 
 def _split_once(module: ir.Module, target: Target, always: bool) -> bool:
     """Write one factor of each kernel first: whether there are any."""
-    names, changed = Names(module), False
-    found = {k.name.value: s for k in kernels(module) if may_change(k) and (s := _split(module, k, target, always)) is not None}
+    names, changed, every = Names(module), False, {k.name.value: k for k in kernels(module)}
+    found = {name: s for name, k in every.items() if may_change(k) and (s := _split(module, k, target, always)) is not None}
     for program in programs(module) if found else ():
         groups = defaultdict(list)
         for call in [c for c in walk(program, "func.call") if callee(c) in found]:
             split = found[callee(call)]
             groups[tuple(call.operands[n] for n in split.numbers), _text(split.maker)].append(call)
         for (operands, _), calls in groups.items():
-            joins = any(_is_reduction(module, u) for u in readers(root_of(max(operands, key=lambda v: product(v.type.shape)))))
+            joins = any(u.name == "func.call" and _reduces(every.get(callee(u))) for u in readers(root_of(max(operands, key=lambda v: product(v.type.shape)))))
             if always or sum(found[callee(c)].saved for c in calls) > found[callee(calls[0])].time(joins):
                 _replace(calls, found)
                 changed = True
@@ -72,7 +74,7 @@ def _split_once(module: ir.Module, target: Target, always: bool) -> bool:
     called = {callee(c) for c in walk(module.operation, "func.call")}
     for name, split in found.items():
         split.maker.operation.erase()
-        for kernel in [k for k in kernels(module) if k.name.value in (name, split.without.name.value)]:
+        for kernel in (every[name], split.without):
             if kernel.name.value not in called:
                 kernel.operation.erase()
     if changed:
@@ -80,10 +82,9 @@ def _split_once(module: ir.Module, target: Target, always: bool) -> bool:
     return changed
 
 
-def _is_reduction(module: ir.Module, call: ir.Operation) -> bool:
-    """Whether it calls a kernel that reduces rows, say, and is no product: fuse-reductions adds maps of what it reads to it."""
-    kernel = next((k for k in kernels(module) if call.name == "func.call" and k.name.value == callee(call)), None)
-    if kernel is None or not may_change(kernel):
+def _reduces(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel reduces rows, say, and is no product: fuse-reductions adds maps of what it reads to it."""
+    if not may_change(kernel):
         return False
     c = parse_contraction(kernel)
     return (c is None or c.is_reduction) and any(REDUCTION in kinds(op) for op in walk(kernel, "linalg.generic"))

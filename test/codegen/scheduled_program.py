@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from checks import assert_close_to_float64
 from torch import Tensor
 from universal_program import Simulated
@@ -25,6 +26,12 @@ def assert_right(program: Callable, tensors: tuple[Tensor, ...]) -> str:
 
         assert_close_to_float64(found.signature.results[number].as_eager(result), one, tensors)
     return text
+
+
+def assert_right_of(program: Callable, shape: tuple[int, ...], dtype: torch.dtype, count: int) -> str:
+    """The same of so many tensors of normal numbers."""
+    torch.manual_seed(0)
+    return assert_right(program, tuple(torch.randn(shape).to(dtype) for _ in range(count)))
 
 
 def launches(text: str) -> int:

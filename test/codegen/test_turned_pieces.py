@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from checks import check
-from scheduled_program import assert_right
+from scheduled_program import assert_right_of
 from universal_program import SimulatedModel
 
 from inferno.schedule import elementwise
@@ -49,9 +49,7 @@ def of_images(x, y, z):
 @pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(program, shape, dtype):
-    torch.manual_seed(0)
-    tensors = tuple(torch.randn(shape).to(dtype) for _ in range(3))
-    text = assert_right(program, tensors)
+    text = assert_right_of(program, shape, dtype, 3)
     kernels = text[text.index("func.func private"):]
     assert "tile = 64" in kernels or "tile = 32" in kernels, text[:3000]
 
