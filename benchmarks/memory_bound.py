@@ -40,8 +40,8 @@ def permuted(most: int) -> Callable[[torch.device], torch.Tensor]:
 
 
 def selected(args: tuple, found: tuple[torch.Tensor, torch.Tensor]) -> tuple:
-    """What topk's results are compared by: values, the values where its indices point to, and that no index comes twice; of equal
-    values it may take any."""
+    """What the results of topk, and of a sort that need not be stable, are compared by: values, the values where its indices point to, and that no
+    index comes twice; equal values may have any order."""
     values, indices = found
     return values, args[0].gather(-1, indices), (indices.sort(-1).values.diff(dim=-1) > 0).all()
 

@@ -59,6 +59,8 @@ def draw(seed: int, number: int) -> Case:
     type_ = choice.choice(("f32", "bf16", "bf16", "f16"))
     steps = choice.choices(list(OPERATIONS), k=choice.randint(3, 7))
     last, kept = choice.choice(list(_LAST)), choice.randrange(len(steps)) if choice.random() < 0.3 else None
+    if (steps[-1], last) == ("log_softmax", "logsumexp"):
+        last = ""  # it is 0 but for rounding, of which no version has a right digit
     # The shapes that others have, for each step its own.
     shapes, shape = [], (rows, columns)
     for step in steps:

@@ -28,7 +28,7 @@ def _cases() -> list[Case]:
                 case(group, "sum, all", lambda x: x.sum(), t, x, core=core),
                 case(group, "argmax, last", lambda x: x.argmax(-1), t, x, core=core),
                 case(group, "cumsum, last", lambda x: x.cumsum(-1), t, x, core=core),
-                case(group, "sort", lambda x: x.sort(-1), t, x, core=core),
+                case(group, "sort", lambda x: x.sort(-1), t, x, core=core, seen=selected),
                 case(group, "topk of 8", lambda x: x.topk(8, -1), t, x, core=core, seen=selected),
                 case(group, "transpose", lambda x: x.t().contiguous(), t, x, core=core),
                 case(group, "cat", lambda x, y: torch.cat((x, y), -1), t, x, x, core=False),
