@@ -14,7 +14,7 @@ Range = tuple[int | None, int | None]
 _CASTS = ("arith.index_cast", "arith.extsi", "arith.trunci")
 _QUOTIENTS = ("arith.divsi", "arith.divui", "arith.floordivsi")
 _SAFE = ("arith.maxsi", "arith.minsi", "arith.extsi", *_QUOTIENTS)  # which are no larger than what they are made of
-_KNOWN = {*_CASTS, *_SAFE, "arith.addi", "arith.subi", "arith.muli"}
+_KNOWN = {*_CASTS, *_SAFE, "arith.addi", "arith.subi", "arith.muli", "math.absi"}
 _DEPTH = 64  # operations behind each other that are looked at
 
 
@@ -99,6 +99,9 @@ def _computed(name: str, first: Range, second: Range = (None, None)) -> Range:
     (low, high), (least, most) = first, second
     if name in _CASTS:
         return first
+    if name == "math.absi":
+        ends = [] if low is None or high is None else [abs(low), abs(high)]
+        return (min(ends) if ends and low * high > 0 else 0), max(ends, default=None)
     if name in ("arith.maxsi", "arith.minsi"):
         pick = max if name == "arith.maxsi" else min
         bounds = [[n for n in pair if n is not None] for pair in ((low, least), (high, most))]

@@ -140,7 +140,10 @@ def _is_picked(producer: ir.Operation) -> bool:
         if any(s is None for s in sizes):
             return False
         places = [place_of(v) for v in list(pick.operands)[1:]]
-        points = product(hint(s) for s in sizes)
+        points, same = product(hint(s) for s in sizes), (place, tuple(pick.operands))
+        if same in known:
+            points = 0  # an element that is there
+        known.add(same)
         if None not in places and len({p[0] for p in places}) == len(places) == len(sizes):  # each element once, whatever branches leave out
             points = min(points, own) if (place, tuple(places)) not in known else 0
             known.add((place, tuple(places)))

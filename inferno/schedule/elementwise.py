@@ -95,7 +95,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if not isinstance(point.points, int):
         # Other calls may have many more points.  A vector whose lanes are known to be in one row costs the small ones nothing.
         threads, vector = 256, max(vector, 4 if _in_rows(point, 4) else 1)
-    if vector == 8 and walk(point.generic, "scf.if") and point.runs and not is_multiple(point.run_sizes[-1], 8) and is_multiple(point.run_sizes[-1], 4):
+    row = point.run_sizes[-1] if point.runs else 1
+    if vector == 8 and walk(point.generic, "scf.if") and row not in (2, 4) and is_multiple(row, 4) and not is_multiple(row, 8):
         vector = 4  # which lie in one row each, and are read at once
     while vector > 1 and _across_pieces(point, vector) > _MOST_MIXED:
         vector //= 2
@@ -156,8 +157,8 @@ def _beside(point: Pointwise, taps: int, points: int) -> int:
 
 
 def _taps(point: Pointwise) -> tuple[list[ir.Operation], int]:
-    """The reads of tables, and by how many elements windows of these are apart along the innermost loop, where they overlap; 1 where they do not, 0 where
-    places are no multiples of the loop's number."""
+    """The reads of tables, and by how many elements windows of these are apart along the innermost loop, where they overlap; 1 where they do not, or lie
+    where another loop is, as pieces that are stacked; 0 where places are computed otherwise."""
     taps = walk(point.generic, "tensor.extract")
     last, found = (point.runs[-1][-1] if point.runs else -1), set()
     for tap in taps:
@@ -169,9 +170,12 @@ def _taps(point: Pointwise) -> tuple[list[ir.Operation], int]:
             by = number.attributes["value"].value
             step, constant = (step * by, constant) if op.name == "arith.muli" else (step, constant + step * (by if op.name == "arith.addi" else -by))
             value = op.operands[0]
-        if op is None or op.name != "linalg.index" or ir.IntegerAttr(op.attributes["dim"]).value != last:
+        if op is None or op.name != "linalg.index":
             return taps, 0
-        found.add((step, constant))
+        if ir.IntegerAttr(op.attributes["dim"]).value == last:
+            found.add((step, constant))
+        elif step != 1 or constant or point.sizes[last] not in (2, 4, 8):  # of another number, which lane has which piece differs from vector to vector
+            return taps, 0
     steps = {step for step, _ in found}
     return taps, 1 if len(steps) != 1 or len(found) <= max(steps) else max(steps)
 

@@ -92,6 +92,18 @@ def test_vectors_lie_across_few_pieces(lengths, vector):
     assert [s.vector for s in chosen] == [vector]
 
 
+@pytest.mark.parametrize("count, dtype, vector", [(2, torch.bfloat16, 8), (2, torch.float32, 4), (4, torch.bfloat16, 8), (3, torch.float32, 1)])
+def test_what_is_stacked_is_read_by_vectors(count, dtype, vector):
+    chosen = []
+
+    def choose(kernel):
+        chosen.append(elementwise.choose(kernel, TARGET))
+        return chosen[-1]
+
+    SimulatedModel(lambda *p: torch.stack(p, -1), (torch.empty(2048, 1024, dtype=dtype),) * count, choose=choose, expand=True)
+    assert [(s.vector, s.windows) for s in chosen] == [(vector, vector == 1)]
+
+
 def test_much_computed_beside_a_constant():
     """A branch that all lanes take or none, in rows long enough to leave it out."""
     x = torch.randn(3, 1024)

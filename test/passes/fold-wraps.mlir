@@ -93,3 +93,62 @@ func.func @main(%image: tensor<1x8x4xf32>) -> tensor<8xf32> {
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// A reflected place, 3 - |3 - |x - 2||, lies inside of what is padded.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: arith.select
+// CHECK: tensor.extract
+#v = affine_map<(x) -> (x)>
+func.func @main(%image: tensor<4xf32>) -> tensor<8xf32> {
+  %zero = arith.constant 0 : i32
+  %two = arith.constant 2 : i32
+  %last = arith.constant 3 : i32
+  %size = arith.constant 4 : i32
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#v], iterator_types = ["parallel"]} outs(%e : tensor<8xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %x = arith.index_cast %i : index to i32
+    %from = arith.subi %x, %two : i32
+    %a = math.absi %from : i32
+    %b = arith.subi %last, %a : i32
+    %c = math.absi %b : i32
+    %p = arith.subi %last, %c : i32
+    %n = arith.cmpi slt, %p, %zero : i32
+    %w = arith.addi %p, %size : i32
+    %s = arith.select %n, %w, %p : i32
+    %at = arith.index_cast %s : i32 to index
+    %v = tensor.extract %image[%at] : tensor<4xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// One that is reflected once may be negative.
+// CHECK-LABEL: func.func @main
+// CHECK: arith.select
+#v = affine_map<(x) -> (x)>
+func.func @main(%image: tensor<4xf32>) -> tensor<8xf32> {
+  %zero = arith.constant 0 : i32
+  %last = arith.constant 3 : i32
+  %size = arith.constant 4 : i32
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#v], iterator_types = ["parallel"]} outs(%e : tensor<8xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %x = arith.index_cast %i : index to i32
+    %a = math.absi %x : i32
+    %p = arith.subi %last, %a : i32
+    %n = arith.cmpi slt, %p, %zero : i32
+    %w = arith.addi %p, %size : i32
+    %s = arith.select %n, %w, %p : i32
+    %at = arith.index_cast %s : i32 to index
+    %v = tensor.extract %image[%at] : tensor<4xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

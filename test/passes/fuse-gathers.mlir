@@ -342,3 +342,33 @@ func.func @weighed(%x: tensor<4x100xf32>, %w: tensor<100xf32>, %o: tensor<4xf32>
   } -> tensor<4xf32>
   return %s : tensor<4xf32>
 }
+
+// -----
+
+// An element that is picked twice is computed once: of a window's powers no more are needed than there are elements.
+// CHECK-LABEL: @twice
+// CHECK-NOT: linalg.generic {{.*}} ins(%{{.*}} : tensor<8xf32>)
+// CHECK: tensor.extract %arg0
+// CHECK: math.exp
+func.func @twice(%x: tensor<8xf32>, %e: tensor<8xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
+  %two = arith.constant 2 : index
+  %d = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %y = math.exp %p : f32
+    linalg.yield %y : f32
+  } -> tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%o : tensor<4xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %at = arith.muli %i, %two : index
+    %v = tensor.extract %d[%at] : tensor<8xf32>
+    %w = tensor.extract %d[%at] : tensor<8xf32>
+    %next = arith.addi %at, %i : index
+    %z = tensor.extract %d[%next] : tensor<8xf32>
+    %p = arith.mulf %v, %w : f32
+    %s = arith.addf %p, %z : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
