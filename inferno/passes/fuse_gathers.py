@@ -20,6 +20,8 @@ from inferno.symbolic import hint, product
 
 
 _SMALLER = 8  # times, of what caches keep wherever it is read, beside what is made of it
+_MOVES = ("linalg.index", "linalg.yield", "scf.if", "scf.yield", "tensor.extract", "arith.constant")
+_FEW = 4  # elements that a point picks of what is padded
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
 
 
@@ -155,11 +157,18 @@ def _is_picked(producer: ir.Operation) -> bool:
         return False  # what ends a norm or a softmax is computed with the rest of it
     if walk(producer, "scf.if") and any(REDUCTION in kinds(_generic_around(p)) for p in picks):
         return False  # reductions read one piece
-    if number * (1 if neighbours else max(1, read)) > own:
+    if number * (1 if neighbours else max(1, read)) > own and not (len(picks) <= _FEW and _is_padding(producer)):
         return False
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+def _is_padding(producer: ir.Operation) -> bool:
+    """Whether it is one tensor with numbers around it: where many elements are picked, as by ``unfold``, they are as many of the tensor itself."""
+    inside = [op for op in walk(producer) if op != producer]
+    moves = all(op.name in _MOVES or (op.name.startswith("arith.") and isinstance(op.results[0].type, (ir.IndexType, ir.IntegerType))) for op in inside)
+    return moves and sum(op.name == "scf.if" for op in inside) == 1 and sum(op.name == "tensor.extract" for op in inside) == 1 and not inputs(producer)
 
 
 def _is_made_again(producer: ir.Operation) -> bool:

@@ -372,3 +372,39 @@ func.func @twice(%x: tensor<8xf32>, %e: tensor<8xf32>, %o: tensor<4xf32>) -> ten
   } -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// -----
+
+// Of what is padded more is picked than there is, and all that is left of it is a choice: the tensor or the number beside it.
+// CHECK-LABEL: @unfolded
+// CHECK-COUNT-1: linalg.generic
+// CHECK: scf.if
+// CHECK: tensor.extract %arg0
+// CHECK-NOT: linalg.generic
+func.func @unfolded(%x: tensor<8xf32>, %e: tensor<10xf32>, %o: tensor<3x8xf32>) -> tensor<3x8xf32> {
+  %one = arith.constant 1 : index
+  %eight = arith.constant 8 : index
+  %zero = arith.constant 0.0 : f32
+  %p = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<10xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %at = arith.subi %i, %one : index
+    %in = arith.cmpi ult, %at, %eight : index
+    %c = scf.if %in -> (f32) {
+      %v = tensor.extract %x[%at] : tensor<8xf32>
+      scf.yield %v : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    linalg.yield %c : f32
+  } -> tensor<10xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<3x8xf32>) {
+  ^bb0(%old: f32):
+    %a = linalg.index 0 : index
+    %b = linalg.index 1 : index
+    %at = arith.addi %a, %b : index
+    %v = tensor.extract %p[%at] : tensor<10xf32>
+    linalg.yield %v : f32
+  } -> tensor<3x8xf32>
+  return %r : tensor<3x8xf32>
+}
