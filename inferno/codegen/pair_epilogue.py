@@ -20,7 +20,7 @@ from inferno.mlir import arith, ir, walk
 from inferno.passes.shapes import function_of, symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
-from inferno.schedule.tiling import Axes
+from inferno.schedule.tiling import Axes, paired
 from inferno.symbolic import is_multiple, product, reach
 
 
@@ -95,9 +95,7 @@ class PairEpilogue:
 
     def paired(self, access: Access) -> bool:
         """Whether a thread's two columns are one aligned pair in memory."""
-        tiling = self.tiling
-        others = [a.stride(access) for a in (*tiling.grid, tiling.m)]
-        return tiling.n.stride(access) == 1 and tiling.n.size % 2 == 0 and all(is_multiple(x, 2) for x in (access.offset, *others))
+        return paired(access, self.tiling)
 
     def place(self, access: Access, down: int, column: Integer | None) -> Integer:
         """The offset ``down`` rows from this thread's first, clamped to the tensor, and at ``column`` if there is one."""

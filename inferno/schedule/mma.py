@@ -9,7 +9,7 @@ from inferno.schedule import wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.tiling import Axes, Axis, main_read, pick_axes
+from inferno.schedule.tiling import Axes, Axis, main_read, paired, pick_axes
 from inferno.symbolic import hint, is_multiple, product, reach
 from inferno.target import Target
 
@@ -286,11 +286,17 @@ _LATENCY_F64, _BARRIER_F64, _START_F64, _SECOND_F64, _PARTS_RATE_F64 = 300, 124,
 _ONE_MORE, _FILLED = {True: 0.85, False: 0.27}, 0.44
 _SECOND, _PART = 2.0, 0.15  # microseconds that a second kernel adds, and each part (16x4096x4096 in 4 parts 18.5, in 8 20.0; 16x11008x4096 43.6, 45.7)
 _STORE_RATE = 16  # bytes a clock and multiprocessor
+_BY_ELEMENT = 0.8  # clocks of a result of 16 bits whose neighbour is no pair with it (16 terms of 5672x1111 took an H100 34.3 us, of which 7.8 were estimated)
 
 
 def machine(target: Target) -> Machine:
     """The rates of a target; an unknown one's are those of the one below."""
     return _MACHINES[max(k for k in _MACHINES if k <= target.capability)]
+
+
+def _written_alone(c: Contraction, axes: Axes) -> int:
+    """How many results have 16 bits and are written element by element."""
+    return sum(bit_width(d.access.element) == 16 and not paired(d.access, axes) for d in c.destinations)
 
 
 def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target: Target, at: At = hint) -> float:
@@ -319,6 +325,7 @@ def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target
     more = _ONE_MORE[fits > mine > 1] * max(0.0, (share_of - _FILLED) / (1 - _FILLED)) if double and fits >= mine else 0
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     clocks = max((mine + more) * step, rounds * alone) * steps + (0 if by_registers else rounds * latency)
+    clocks += mine * s.tile_m * s.tile_n * _written_alone(c, axes) * _BY_ELEMENT if s.split == 1 else 0
     clocks += s.tile_m * s.tile_n * (out if s.split == 1 else bit_width(c.accumulator) // 8) / _STORE_RATE * (1 + 0.3 * (mine - 1))
     time = clocks / m.clock
     if s.split > 1:

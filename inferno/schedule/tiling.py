@@ -234,6 +234,12 @@ def _copied(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], wid
     return Source((inner, outer, *reversed(used)), tuple(reversed(strides)), along_k, True, shape)
 
 
+def paired(access: Access, tiling: Axes) -> bool:
+    """Whether two neighbours of a tile's columns, from an even one on, are one aligned pair in memory."""
+    others = [a.stride(access) for a in (*tiling.grid, tiling.m)]
+    return tiling.n.stride(access) == 1 and tiling.n.size % 2 == 0 and all(is_multiple(x, 2) for x in (access.offset, *others))
+
+
 def main_read(operand: Operand) -> Access:
     """The largest tensor that an operand is made of."""
     return max(operand.reads, key=lambda a: hint(product(a.shape)))

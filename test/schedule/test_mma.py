@@ -1,4 +1,4 @@
-"""What is chosen for float64 by mma.sync."""
+"""What is chosen by mma.sync, for float64 above all."""
 
 import sys
 from pathlib import Path
@@ -35,3 +35,15 @@ def test_float64_of_two_tiles_each_is_estimated_shorter_where_dealt_out():
         kernel = kernels(module)[0]
         times = [t for t, s in mma.candidates(kernel, parse_contraction(kernel), TARGET) if (s.tile_m, s.tile_n, s.split) == (64, 64, 1)]
     assert times[-1] < 0.9 * times[0]  # 180 us and 242 on an H200
+
+
+@pytest.mark.parametrize("n", [1112, 1111])
+def test_results_that_are_no_pairs_cost_what_they_take(n):
+    """Few terms make more than is read, and Hopper's own tiles write odd lines by words, after a copy of the factor."""
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(contraction({"m": 5672, "n": n, "k": 16}, "km", "kn", "mn", results=("bf16",), body="%y0 = arith.truncf %s : f32 to bf16"))
+        kernel = kernels(module)[0]
+        c = parse_contraction(kernel)
+        assert mma.choose(kernel, TARGET) is None
+        times = {s: t for t, s in mma.candidates(kernel, c, TARGET)}
+    assert (times[mma.Mma(128, 64, 2, 2, 64, 5)] > 25) == (n == 1111)
