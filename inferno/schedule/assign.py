@@ -5,14 +5,14 @@ from importlib import import_module
 from typing import Any
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, ir, owner, walk
 from inferno.options import MATMUL, MATMULS
 from inferno.passes.programs import callee, frozen_weights, main_and_kernels, root_of
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cublaslt import refusal
 from inferno.schedule.known import key_of, set_asked, take_known
-from inferno.schedule.merge_calls import inputs_of
+from inferno.schedule.merge_calls import inputs_of, waits
 from inferno.schedule.unchanged import unchanged
 from inferno.schedule.weigh_library import weigh
 from inferno.symbolic import Undecided
@@ -81,18 +81,22 @@ def assign_schedules(module: ir.Module, target: str) -> None:
 
 
 def _siblings(module: ir.Module) -> set[str]:
-    """The kernels of which a call reads what another call of one like it reads: with kernels of ours they may become one launch."""
+    """The kernels of which a call reads what another call of one like it reads, and neither waits for the other: with kernels of ours they may become one
+    launch."""
     main, named = main_and_kernels(module)
     alike = {name for name, kernel in named.items() if ATTRIBUTE in kernel.attributes and "generator" in kernel.attributes[ATTRIBUTE]
              and ir.StringAttr(kernel.attributes[ATTRIBUTE]["generator"]).value == "wgmma"}
     found: set[str] = set()
-    readers: dict[ir.Value, ir.Operation] = {}
-    for call in [o for o in main.regions[0].blocks[0].operations if o.operation.name == "func.call"] if main is not None else ():
-        name = callee(call.operation)
-        for value in {root_of(v) for v in inputs_of(call.operation)} if name in alike else ():
-            other = readers.setdefault(value, call)
-            if other != call:
-                found |= {name, callee(other.operation)}
+    operations = [o.operation for o in main.regions[0].blocks[0].operations] if main is not None else []
+    places = {op: number for number, op in enumerate(operations)}
+    readers: dict[ir.Value, list[ir.Operation]] = {}
+    for call in [op for op in operations if op.name == "func.call" and callee(op) in alike]:
+        made = {owner(root_of(v)) for v in inputs_of(call)}
+        for value in {root_of(v) for v in inputs_of(call)}:
+            for other in readers.setdefault(value, []):
+                if other not in made and not waits(call, {other}, places):
+                    found |= {callee(call), callee(other)}
+            readers[value].append(call)
     return found
 
 

@@ -385,3 +385,29 @@ def test_other_types_are_the_librarys_where_it_took_less_time(element, batch, m,
         assert weigh(product, assign.choose(product, find_target("sm_80")), find_target("sm_80")) is None
         if element == "f32":  # whose weights may have another form
             assert weigh(product, assign.choose(product, target), target, prepared=True) is None
+
+
+@pytest.mark.parametrize("chained", [True, False])
+def test_products_that_may_become_one_launch_are_not_the_librarys(chained):
+    """Two of the same rows, of which one adds the other's result, or not: only the second may be launched together."""
+    product = contraction({"m": 509, "n": 1472, "k": 6008}, "mk", "nk", "mn", results=("bf16",), body="%y0 = arith.truncf %s : f32 to bf16")
+    added = contraction({"m": 509, "n": 1472, "k": 6008}, "mk", "nk", "mn", extras=(("mn", "bf16"),), results=("bf16",), body="""
+        %wide = arith.extf %e0 : bf16 to f32
+        %total = arith.addf %s, %wide : f32
+        %y0 = arith.truncf %total : f32 to bf16""")
+    with idle_context(), ir.Location.unknown():
+        modules = [ir.Module.parse(text) for text in (product, added)]
+        main = f"""
+            func.func @main(%x: tensor<509x6008xbf16>, %a: tensor<1472x6008xbf16>, %b: tensor<1472x6008xbf16>, %r: tensor<509x1472xbf16>)
+                -> (tensor<509x1472xbf16>, tensor<509x1472xbf16>) {{
+              %e = tensor.empty() : tensor<509x1472xbf16>
+              %0 = call @one(%x, %a, %e) : (tensor<509x6008xbf16>, tensor<1472x6008xbf16>, tensor<509x1472xbf16>) -> tensor<509x1472xbf16>
+              %1 = call @two(%x, %b, {"%0" if chained else "%r"}, %e)
+                : (tensor<509x6008xbf16>, tensor<1472x6008xbf16>, tensor<509x1472xbf16>, tensor<509x1472xbf16>) -> tensor<509x1472xbf16>
+              return %0, %1 : tensor<509x1472xbf16>, tensor<509x1472xbf16>
+            }}"""
+        texts = [str(k := kernels(m)[0]).replace(f"@{k.name.value}(", f"@{name}(") for m, name in zip(modules, ("one", "two"))]
+        module = ir.Module.parse("\n".join([main, *texts]))
+        module.operation.attributes["inferno.matmul"] = ir.StringAttr.get("auto")
+        assign.assign_schedules(module, "sm_90a")
+        assert ("cublaslt" in str(module)) == chained
