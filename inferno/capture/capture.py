@@ -26,7 +26,7 @@ from inferno.capture.convolution_layouts import convolutions_as_eager, values_as
 from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
-from inferno.capture.expand_attention import without_flex
+from inferno.capture.expand_attention import without_functions
 from inferno.capture.expand_grouped import expand_grouped
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
@@ -120,7 +120,7 @@ class Exported:
     def capture(self, exact: bool = False) -> Captured:
         """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot."""
         try:
-            program = _decompose(without_flex(self.program), exact)
+            program = _decompose(without_functions(self.program), exact)
         except CaptureError as error:
             if self.leaves_only or self.module is None or not met_a_cache(error):
                 raise

@@ -6,6 +6,7 @@ from checks import check
 from scan_cases import FUSED, PASSES
 from universal_program import SimulatedModel, assert_assembles
 
+from inferno.capture.running import recurrence
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule import scans
@@ -49,6 +50,10 @@ CASES = {
     "products of integers": (lambda x: x.cumprod(-1), lambda: torch.randint(-1, 2, (5, 100))),
     "sums of exponentials": (lambda x: x.logcumsumexp(0), lambda: randn(200, 5) * 9),
     "maxima, and where they are": (lambda x: x.cummax(-1), lambda: torch.randint(-9, 9, (5, 300)) / 2.0),
+    "a recurrence": (lambda a, b: recurrence(a, b, 1), lambda: (torch.rand(2, 70, 40), randn(2, 70, 40))),
+    "a recurrence along memory": (lambda a, b: recurrence(a, b, -1), lambda: (torch.rand(3, 700), randn(3, 700))),
+    "a recurrence with infinite factors": (lambda a, b: recurrence(a / 0, b, 0), lambda: (torch.ones(9, 4), torch.ones(9, 4))),
+    "a recurrence with infinite states": (lambda a, b: recurrence(a, b / 0, 0), lambda: (randn(9, 4), torch.ones(9, 4))),
     "the first dimension": (cumsum(0), lambda: randn(70, 64)),
     "the first, odd sizes": (cumsum(0), lambda: randn(300, 51)),
     "the middle, few columns": (cumsum(1), lambda: randn(3, 300, 3)),
@@ -61,7 +66,8 @@ CASES = {
 def test_right(name):
     torch.manual_seed(0)
     model, make = CASES[name]
-    args = (make(),)
+    made = make()
+    args = made if isinstance(made, tuple) else (made,)
     found = check(simulated(model, args), model, args)
     assert found.right, str(found)
 

@@ -23,6 +23,7 @@ from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.expand_attention import expand_attention
+from inferno.capture.expand_scans import expand_scans
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.rematerialise import partition_training
@@ -147,6 +148,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
     expand_attention(graph)
+    expand_scans(graph, table())
     place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
