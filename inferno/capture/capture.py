@@ -36,6 +36,7 @@ from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
+from inferno.capture.roll_loops import roll_loops
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
@@ -132,6 +133,7 @@ class Exported:
         replace_restrides(graph)
         read_strided(graph)
         write_strided(graph)
+        roll_loops(graph, table())
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)

@@ -6,6 +6,7 @@ from checks import check
 from scan_cases import FUSED, PASSES
 from universal_program import SimulatedModel, assert_assembles
 
+import inferno
 from inferno.capture.running import recurrence
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
@@ -182,3 +183,15 @@ def test_schedules_that_do_not_fit():
         simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))  # a thread for each column asks for what is in front of it
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 4, 0, 2))  # more than 48 KB
+
+
+def test_what_each_row_has_once_is_computed_once():
+    """The steps of a state space are a softplus of its width, which all of its states share: a kernel in front of the scan makes them."""
+    def model(u, a, b, x, w):
+        dt = torch.nn.functional.softplus(u.float() + w)
+        states = recurrence(torch.exp(-torch.exp(a) * dt[..., None]), dt[..., None] * b[:, 16:].float()[:, None] * x[..., None].float(), 0)
+        return states.to(bf16)
+
+    args = randn(1024, 2048).to(bf16), randn(2048, 16), randn(1024, 32).to(bf16), randn(1024, 2048).to(bf16), randn(2048)
+    rows = inferno.compile(model, args, target="sm_90a").explain().rows
+    assert [r.generator for r in rows] == ["elementwise", "scans"]

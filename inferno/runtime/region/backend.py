@@ -29,6 +29,7 @@ from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.trained_attention import trained_attention
+from inferno.capture.roll_loops import roll_loops
 from inferno.errors import InfernoError, OptionError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime import stats
@@ -149,6 +150,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     begin = time.perf_counter()
     expand_attention(graph)
     expand_scans(graph, table())
+    roll_loops(graph.graph, table())
     place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
