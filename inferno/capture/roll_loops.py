@@ -1,8 +1,8 @@
 """Loops over tokens that Python has unrolled, h = a * h + b in each step, as one operation on all steps: thousands of launches become a scan.
 
-The states h are those of ``inferno::recurrence`` where all factors are known to be between -1 and 1 (``value_ranges.py``), as decays are: it multiplies them with
-each other, and products that overflow would be none of the loop's.  What the steps compute of tokens in front, and of states behind, up to where all are put
-together, is computed at once (``batch_steps.py``).  Anything else stays as it is.
+The states h are those of ``inferno::recurrence`` where all factors are known to be between -1 and 1 (``value_ranges.py``), as decays are: it multiplies
+them with each other, and products that overflow would be none of the loop's.  What the steps compute of tokens in front, and of states behind, up to where
+all are put together, is computed at once (``batch_steps.py``).  Anything else stays as it is.
 """
 
 from collections.abc import Callable
