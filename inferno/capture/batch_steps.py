@@ -110,7 +110,7 @@ def trace_on(call: Callable[..., Tensor], given: Sequence[Node], decompositions:
     try:
         with detect_fake_mode(fakes), torch.no_grad():
             return make_fx(call, decomposition_table=decompositions)(*fakes).graph
-    except RuntimeError:
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):  # of what vmap, or an operation of more dimensions, does not know
         return None
     finally:
         torch._C._functorch._set_vmap_fallback_enabled(before)

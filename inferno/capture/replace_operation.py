@@ -34,7 +34,7 @@ def expand(module: GraphModule, node: Node, function: Callable, decompositions: 
     fakes = [n.meta["val"] for n in given]
     with detect_fake_mode(fakes), torch.no_grad():
         traced = make_fx(call, decomposition_table=decompositions)(*fakes).graph
-        _place_numbers(traced, fakes[0].device)
+        place_numbers(traced, fakes[0].device)
     results = traced.output_node().args[0]
     users = [(user, _at(results, user)) for user in node.users]
     _check(traced, users)
@@ -48,7 +48,7 @@ def expand(module: GraphModule, node: Node, function: Callable, decompositions: 
             graph.erase_node(each)
 
 
-def _place_numbers(traced: Graph, device: torch.device) -> None:
+def place_numbers(traced: Graph, device: torch.device) -> None:
     """Numbers as tensors, which vmap makes on the CPU, and what is computed of them alone, on the device that all else is on."""
     for node in traced.nodes:
         value = node.meta.get("val")

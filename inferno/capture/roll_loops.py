@@ -23,8 +23,8 @@ _AS_IT_IS = (aten._to_copy.default, aten.copy.default, torch.ops.prims.convert_e
 
 
 def roll_loops(graph: Graph, decompositions: dict[Any, Callable]) -> None:
-    """Rewrite ``graph``, of decomposed operations, in place."""
-    if sum(n.target is aten.select.int for n in graph.nodes) < 2 * _LEAST:
+    """Rewrite ``graph``, of decomposed operations, in place; programs with sizes that vary stay as they are."""
+    if sum(n.target is aten.select.int for n in graph.nodes) < 2 * _LEAST or any(map(_varies, graph.nodes)):
         return
     rolled = False
     for chain in _chains(graph):
@@ -36,6 +36,11 @@ def roll_loops(graph: Graph, decompositions: dict[Any, Callable]) -> None:
         if node not in done:
             _join(node, decompositions, done)
     graph.eliminate_dead_code()
+
+
+def _varies(node: Node) -> bool:
+    value = node.meta.get("val") if node.op == "placeholder" else None
+    return isinstance(value, torch.SymInt) or (isinstance(value, Tensor) and any(isinstance(n, torch.SymInt) for n in value.shape))
 
 
 # A step: its state, what the state before is multiplied by, and what is added.
