@@ -41,6 +41,7 @@ from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
+from inferno.capture.sums_of_products import join_products
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import buffers_watched_as_before, one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
@@ -134,6 +135,7 @@ class Exported:
         read_strided(graph)
         write_strided(graph)
         roll_loops(graph, table())
+        join_products(graph, table())
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)

@@ -28,6 +28,7 @@ from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
+from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import trained_attention
 from inferno.capture.roll_loops import roll_loops
 from inferno.errors import InfernoError, OptionError, UnsupportedOperation
@@ -151,6 +152,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     expand_attention(graph)
     expand_scans(graph, table())
     roll_loops(graph.graph, table())
+    join_products(graph.graph, table())
     place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
