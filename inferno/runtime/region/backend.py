@@ -27,10 +27,10 @@ from inferno.capture.expand_scans import expand_scans
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.rematerialise import partition_training
+from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import trained_attention
-from inferno.capture.roll_loops import roll_loops
 from inferno.errors import InfernoError, OptionError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime import stats
