@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import torch
 
+from inferno.capture.running import recurrence
 from inferno.mlir import func
 from inferno.schedule import rows
 from inferno.target import find_target
@@ -55,6 +56,7 @@ CASES = {
     "minima": (lambda x: (x * x.sum(-1, keepdim=True)).cummin(-1).values.amax(-1), lambda: (randn(5, 130).to(bf16),)),
     "products of integers": (lambda x: (x * x.amax(-1, keepdim=True)).cumprod(-1), lambda: (torch.randint(-1, 2, (5, 100)),)),
     "rows of several dimensions": (lambda x: (x - x.mean((-1, -2), keepdim=True)).flatten(-2).cumsum(-1), lambda: (randn(5, 30, 20),)),
+    "a recurrence": (lambda a, b: recurrence(torch.sigmoid(a - a.amax(-1, keepdim=True)), b, -1).softmax(-1), lambda: (randn(5, 300), randn(5, 300))),
     "turned round": (lambda x: x.flip(-1).cumsum(-1) * x, lambda: (randn(5, 300),)),
     "part of a tensor, weights": (lambda x, w: (x[:, 8:72] * w).cumsum(-1).softmax(-1), lambda: (randn(9, 80), randn(64))),
 }

@@ -2,6 +2,7 @@
 
 import torch
 
+from inferno.capture.running import recurrence
 from inferno.schedule.scans import Scans
 
 randn, bf16 = torch.randn, torch.bfloat16
@@ -18,6 +19,12 @@ def numbered(x):
     return (x + rows[:, None]).cumsum(1) * columns
 
 
+def discretised(dt, a, b, x):
+    """A state space: state [batch, length, width, states]."""
+    step = torch.exp(-torch.exp(a) * dt[..., None])
+    return recurrence(step, dt[..., None] * b[:, :, None] * x[..., None], 1).to(bf16)
+
+
 # The model, its inputs, and a schedule; each is one kernel.
 FUSED = {
     "maps in front and behind": (lambda x: torch.relu(x * 2).cumsum(-1) + 1, lambda: (randn(5, 300),), None),
@@ -31,5 +38,9 @@ FUSED = {
     "a walk": (lambda x, y: (x - y).cumsum(1).to(bf16), lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2)),
     "a look back": (lambda x, y: (x - y).cumsum(1) * y, lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2, 4)),
     "maxima, and where they are": (lambda x: x.cummax(-1), lambda: (randn(5, 300),), None),
+    "a recurrence of what is computed": (discretised, lambda: (torch.rand(2, 60, 8), randn(8, 16), randn(2, 60, 16), randn(2, 60, 8)), None),
+    "a recurrence that looks back": (
+        lambda a, b: recurrence(a, b, 1) * 2, lambda: (torch.rand(2, 200, 16), randn(2, 200, 16)), Scans(64, 4, 2, 2, 4),
+    ),
     "minima, and where they are": (lambda x: x.cummin(0), lambda: (randn(300, 5).to(bf16),), None),
 }

@@ -26,7 +26,7 @@ from inferno.capture.convolution_layouts import convolutions_as_eager, values_as
 from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
-from inferno.capture.expand_attention import without_flex
+from inferno.capture.expand_attention import without_functions
 from inferno.capture.expand_grouped import expand_grouped
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
@@ -36,10 +36,12 @@ from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
+from inferno.capture.roll_loops import roll_loops
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
+from inferno.capture.sums_of_products import join_products
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import buffers_watched_as_before, one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
@@ -120,7 +122,7 @@ class Exported:
     def capture(self, exact: bool = False) -> Captured:
         """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot."""
         try:
-            program = _decompose(without_flex(self.program), exact)
+            program = _decompose(without_functions(self.program), exact)
         except CaptureError as error:
             if self.leaves_only or self.module is None or not met_a_cache(error):
                 raise
@@ -132,6 +134,8 @@ class Exported:
         replace_restrides(graph)
         read_strided(graph)
         write_strided(graph)
+        roll_loops(graph, table())
+        join_products(graph, table())
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)

@@ -159,7 +159,8 @@ def _kinds(graph: Graph) -> dict[Node, _Kind]:
     for node in graph.nodes:
         if node.op == "call_function" and node.target is not getitem and node.target not in CHECKS:
             inputs: dict[Node, int] = {}
-            key = node.target, _describe(node.args, inputs), _describe(node.kwargs, inputs), tuple(_tensor(n) for n in inputs), _read(node)
+            placed = "strided" in str(node.target)  # what asks where in memory a tensor begins: tokens that a loop takes one by one begin anywhere
+            key = node.target, _describe(node.args, inputs), _describe(node.kwargs, inputs), tuple(_tensor(n, placed) for n in inputs), _read(node)
             kind = _Kind(key, node, tuple(inputs))
             kinds[node] = known.setdefault(kind, kind)
     return kinds
@@ -185,16 +186,18 @@ def _describe(value: Any, inputs: dict[Node, int]) -> Any:
     raise _Unequal
 
 
-def _tensor(node: Node) -> tuple:
+def _tensor(node: Node, placed: bool) -> tuple:
     value = node.meta.get("val")
     if not _is_plain(value):
         raise _Unequal
-    return value.dtype, value.device, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad
+    return value.dtype, value.device, tuple(value.shape), value.stride(), value.storage_offset() if placed else 0, value.requires_grad
 
 
 # Patterns by what they follow from.  TinyLlama has 40 kinds.
 _remembered: dict[tuple, _Pattern] = {}
 _MOST = 1024
+# Operations that stay what they are: of a loop over tokens each takes another one, and tracing it takes 5 ms.
+_KEPT = {aten.select.int}
 
 
 def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
@@ -203,12 +206,22 @@ def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict
     keys = {kind: (process, kind.key) for kind in kinds if kind.key[0].namespace in NAMESPACES}
     found = {kind: _remembered[key] for kind, key in keys.items() if key in _remembered}
     new = [kind for kind in kinds if kind not in found]
+    kept = {kind: _itself(kind) for kind in new if kind.key[0] in _KEPT - table.keys()}
+    new = [kind for kind in new if kind not in kept]
     made = _decompose_rightly(new, table) if new else {}
     plain = [k for k, p in made.items() if k in keys and all(_is_plain(v) for n in p.nodes for v in tree_leaves(n.meta["val"]))]
     _remembered.update((keys[kind], made[kind]) for kind in plain)
     while len(_remembered) > _MOST:
         del _remembered[next(iter(_remembered))]
-    return {**{kind: _in_mode(pattern, kind) for kind, pattern in found.items()}, **made}
+    return {**{kind: _in_mode(pattern, kind) for kind, pattern in found.items()}, **kept, **made}
+
+
+def _itself(kind: _Kind) -> _Pattern:
+    """The operation as it is."""
+    graph = Graph()
+    copies = {n: _placeholder(graph, n.meta["val"]) for n in kind.inputs}
+    node = graph.node_copy(kind.node, copies.__getitem__)
+    return _Pattern((node,), tuple(copies.values()), (node,), False)
 
 
 def _in_mode(pattern: _Pattern, kind: _Kind) -> _Pattern:

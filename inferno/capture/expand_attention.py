@@ -3,24 +3,21 @@ functions of the user's in it."""
 
 import logging
 from collections.abc import Callable
-from operator import attrgetter, getitem
+from operator import getitem
 from typing import Any
 
 import torch
-from torch import SymInt
-from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, OutputSpec, TensorArgument
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.node import map_arg
-from torch.utils._pytree import tree_leaves
 
 from inferno.capture import flex_attention, scored_attention, trained_attention
 from inferno.capture.decompositions import table
 from inferno.capture.draws import score_seeds, seed_of
-from inferno.capture.nodes import copy_before, is_of_vmap
+from inferno.capture.expand_scans import SCAN, expand_scans
+from inferno.capture.nodes import is_of_vmap
 from inferno.capture.refusal import CHECKS
+from inferno.capture.replace_operation import expand, varies
 from inferno.errors import CompileError
 from inferno.settings import settings
 
@@ -36,11 +33,11 @@ def expand_attention(module: GraphModule) -> None:
     nodes = [n for n in graph.nodes if n.op == "call_function" and n.target in OPERATIONS]
     for node in graph.nodes:
         if node.target in OPERATIONS or node.target in flex_attention.OPERATIONS:
-            if _varies(node):
+            if varies(node):
                 raise CompileError("attention that is trained, or has functions of the user's, is compiled for one size")
     _draw_together(graph, nodes)
     for node in nodes:
-        _expand(module, node, OPERATIONS[node.target], table())
+        expand(module, node, OPERATIONS[node.target], table())
     _expand_flex(module, table())
 
 
@@ -66,9 +63,9 @@ def _draw_together(graph: Graph, nodes: list[Node]) -> None:
         graph.erase_node(seed)
 
 
-def without_flex(program: ExportedProgram) -> ExportedProgram:
-    """The program with plain operations for ``flex_attention``, as far as it is understood; itself where it has none."""
-    if not any(n.target in flex_attention.OPERATIONS for n in program.graph.nodes):
+def without_functions(program: ExportedProgram) -> ExportedProgram:
+    """The program with plain operations for ``flex_attention`` and ``associative_scan``, as far as they are understood; itself where it has none."""
+    if not any(n.target in flex_attention.OPERATIONS or n.target is SCAN for n in program.graph.nodes):
         return program
     graph = Graph()
     graph.output(graph.graph_copy(program.graph, known := {})).meta = dict(program.graph.output_node().meta)
@@ -76,7 +73,7 @@ def without_flex(program: ExportedProgram) -> ExportedProgram:
         new.name = old.name  # the signature's, also where it is a word of Python's, such as input
     graph.set_codegen(program.graph._codegen)
     module = GraphModule(program.graph_module, graph)
-    if not _expand_flex(module, {}):
+    if not any([_expand_flex(module, {}), expand_scans(module, {})]):
         return program
     outputs = zip(program.graph_signature.output_specs, graph.output_node().args[0])
     specs = [OutputSpec(s.kind, TensorArgument(v.name), s.target) if isinstance(v, Node) else s for s, v in outputs]
@@ -99,7 +96,7 @@ def _keep_lists(node: Node) -> None:
     i = _mask(node)
     mask = node.args[i]
     held = flex_attention.lists(mask)
-    if not _varies(node) and all(n is None or n.op == "placeholder" for n in held):
+    if not varies(node) and all(n is None or n.op == "placeholder" for n in held):
         shapes = tuple(n.meta["val"] if isinstance(n, Node) else n for n in mask[:-1])
         if flex_attention.takes_lists((*shapes, None), *(n.meta["val"] for n in node.args[:2])):
             node.update_arg(i, tuple(n if n in held or not isinstance(n, Node) else None for n in mask[:-1]) + mask[-1:])
@@ -154,92 +151,11 @@ def _tried(module: GraphModule, node: Node, known: dict[Any, Callable]) -> bool:
     given = node.args
     try:
         _keep_lists(node)
-        if _varies(node):
+        if varies(node):
             raise CompileError("it has sizes that vary")
-        _expand(module, node, flex_attention.OPERATIONS[node.target], known)
+        expand(module, node, flex_attention.OPERATIONS[node.target], known)
     except Exception as error:  # of the user's functions, which may do anything; what stays runs in eager
         log.info("%s stays: %s", node.target, error)
         node.args = given
         return False
     return True
-
-
-def _varies(node: Node) -> bool:
-    values = [n.meta.get("val") for n in node.all_input_nodes]
-    shapes = [v.shape if isinstance(v, torch.Tensor) else (v,) for v in values]
-    return any(isinstance(n, SymInt) for shape in shapes for n in shape)
-
-
-def _expand(module: GraphModule, node: Node, function: Callable, decompositions: dict[Any, Callable]) -> None:
-    """``function`` traced and decomposed, in the place of ``node``; raises, before anything is changed, where its results are not what the node's are."""
-    graph = module.graph
-    given = [n for n in node.all_input_nodes if n.op != "get_attr" or isinstance(n.meta.get("val"), torch.Tensor)]
-
-    def call(*tensors: torch.Tensor) -> Any:
-        values = dict(zip(given, tensors))
-        return function(*map_arg(node.args, lambda n: values[n] if n in values else attrgetter(n.target)(module)))
-
-    fakes = [n.meta["val"] for n in given]
-    with detect_fake_mode(fakes), torch.no_grad():
-        traced = make_fx(call, decomposition_table=decompositions)(*fakes).graph
-        _place_numbers(traced, fakes[0].device)
-    results = traced.output_node().args[0]
-    users = [(user, _at(results, user)) for user in node.users]
-    _check(traced, users)
-    known = copy_before(node, traced, given)
-    for user, result in users:
-        _replace(graph, user, result, known)
-    functions = [n for n in node.all_input_nodes if n.op == "get_attr"]
-    graph.erase_node(node)
-    for each in (*reversed(known.values()), *functions):
-        if not each.users and each.op in ("call_function", "get_attr"):
-            graph.erase_node(each)
-
-
-def _place_numbers(traced: Graph, device: torch.device) -> None:
-    """Numbers as tensors, which vmap makes on the CPU, and what is computed of them alone, on the device that all else is on."""
-    for node in traced.nodes:
-        value = node.meta.get("val")
-        if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.device == device:
-            continue
-        if node.target is torch.ops.aten.scalar_tensor.default:
-            node.target, node.args, node.kwargs = torch.ops.aten.full.default, ([], node.args[0]), {"dtype": value.dtype, "device": device}
-        elif not node.all_input_nodes or any(n.meta["val"].device != device for n in node.all_input_nodes):
-            continue
-        node.meta["val"] = value.to(device)
-
-
-def _at(results: Any, user: Node) -> Any:
-    if user.target is not getitem:
-        raise CompileError("its results are read together")
-    return results[user.args[1]]
-
-
-def _check(traced: Graph, users: list[tuple[Node, Any]]) -> None:
-    """CompileError unless a graph is of functions of tensors, and has what its users expect."""
-    for node in traced.nodes:
-        if node.op == "get_attr" or (node.op == "call_function" and not isinstance(node.target, torch._ops.OpOverload)):
-            raise CompileError(f"{node.target} is in it")
-        if node.op == "call_function" and node.target._schema.is_mutable:
-            raise CompileError(f"{node.target} writes to its argument")
-    for user, result in users:
-        for made, expected in zip(tree_leaves(result), tree_leaves(user.meta["val"]), strict=True):
-            value = made.meta["val"] if isinstance(made, Node) else None
-            if value is None or (value.shape, value.dtype, value.device, _strides(value)) != (
-                expected.shape, expected.dtype, expected.device, _strides(expected),
-            ):
-                raise CompileError(f"{user} is made as another tensor")
-
-
-def _strides(value: torch.Tensor) -> list[int]:
-    return [step for size, step in zip(value.shape, value.stride()) if size != 1]
-
-
-def _replace(graph: Graph, user: Node, result: Any, known: dict[Node, Node]) -> None:
-    """``result`` for ``user``: a tensor, or tensors that are taken out of it one by one."""
-    if isinstance(result, Node):
-        user.replace_all_uses_with(known[result])
-    else:
-        for inner in list(user.users):
-            _replace(graph, inner, result[inner.args[1]], known)
-    graph.erase_node(user)

@@ -123,9 +123,9 @@ class LookBack:
             for i, part in enumerate(parts):
                 part = arith.select(ints.less(i, some), part, c.identity(c.total))
                 total = part if total is None else c.combine(total, part)
-            distance = self.segment // 2
-            while distance:
-                total, distance = c.combine(total, exchange(total, distance)), distance // 2
+            distance = 1
+            while distance < self.segment:  # from neighbours on: what the first lane has, which writes, is in the order of the tiles
+                total, distance = c.combine(total, exchange(total, distance)), distance * 2
             carry = c.combine(carry, total)
         at_end = arith.andi(ints.equal(place, w.group - 1), ints.less(ints.add(groups, 1), w.groups))
         self.put(arith.andi(writes, at_end), self.front(chain, ints.add(groups, 1), column), c.combine(carry, mine))

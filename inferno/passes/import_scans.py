@@ -1,23 +1,25 @@
-"""Import the operation ``inferno::running`` of decompositions, which torch-mlir does not know, as ``tm_tensor.scan``.
+"""Import the operations ``inferno::running`` and ``inferno::recurrence`` of decompositions, which torch-mlir does not know, as ``tm_tensor.scan``.
 
-One whose body is more than an operation says in ``inferno.running`` what it computes.
+One whose body is more than an operation says in ``inferno.running`` what it computes.  A recurrence h = a * h + b is a scan of words of 64 bits, each a
+step's a below its b, which are put together and taken apart by operations of their own: two steps one after the other are one with the product of their a.
 """
 
 from collections.abc import Callable
 
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, math, owner, tensor, walk
-from inferno.passes.torch_tensors import from_builtin, load_casts, to_builtin
+from inferno.passes.torch_tensors import from_builtin, load_casts, map_elements, to_builtin
 
 RUNNING = "inferno.running"
-_OPERATOR = "torch.inferno.running"
+LINEAR = "linear"  # a recurrence
+_OPERATORS = ("torch.inferno.running", "torch.inferno.recurrence")
 _FLOATS = {"max": "arith.maximumf", "min": "arith.minimumf", "mul": "arith.mulf"}
 _INTEGERS = {"max": "arith.maxsi", "min": "arith.minsi", "mul": "arith.muli"}
 
 
 def import_scans(module: ir.Module) -> None:
-    """Replace every ``torch.operator "torch.inferno.running"``; PassError for a kind that there is not."""
-    found = [o for o in walk(module.operation, "torch.operator") if ir.StringAttr(o.attributes["name"]).value == _OPERATOR]
+    """Replace every such ``torch.operator``; PassError for a kind that there is not."""
+    found = [o for o in walk(module.operation, "torch.operator") if _name(o) in _OPERATORS]
     if not found:
         return
     load_casts(module.context)
@@ -26,9 +28,26 @@ def import_scans(module: ir.Module) -> None:
             _replace(op)
 
 
+def _name(op: ir.Operation) -> str:
+    return ir.StringAttr(op.attributes["name"]).value
+
+
 def _replace(op: ir.Operation) -> None:
-    source, dim, kind = op.operands[0], _integer(op.operands[1]), _text(op.operands[2])
-    values = to_builtin(source)
+    if _name(op) == _OPERATORS[0]:
+        source, dim, kind = op.operands[0], _integer(op.operands[1]), _text(op.operands[2])
+        made = _scan(to_builtin(source), dim, kind)
+    else:
+        a, b = map(to_builtin, list(op.operands)[:2])
+        if any(str(v.type.element_type) != "f32" for v in (a, b)):
+            raise PassError(f"import-scans: a recurrence of {a.type.element_type}; there are those of f32")
+        words = map_elements([a, b], ir.IntegerType.get_signless(64), lambda x, y: pair(x, arith.addf(y, _number(0.0))))
+        made = map_elements([_scan(words, _integer(op.operands[2]), LINEAR)], b.type.element_type, lambda word: parts(word)[1])
+    op.results[0].replace_all_uses_with(from_builtin(made, op.results[0].type))
+    op.erase()
+
+
+def _scan(values: ir.Value, dim: int, kind: str) -> ir.Value:
+    """What the elements up to each one come to."""
     type_ = ir.RankedTensorType(values.type)
     dim %= type_.rank
     sizes = [tensor.DimOp(values, arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else type_.shape[d] for d in range(type_.rank)]
@@ -42,7 +61,7 @@ def _replace(op: ir.Operation) -> None:
         },
     )
     element = type_.element_type
-    body = scan.regions[0].blocks.append(element, element, arg_locs=[op.location] * 2)
+    body = scan.regions[0].blocks.append(element, element, arg_locs=[scan.location] * 2)
     names = _INTEGERS if isinstance(element, ir.IntegerType) else _FLOATS
     with ir.InsertionPoint(body):
         if kind in names:
@@ -53,8 +72,7 @@ def _replace(op: ir.Operation) -> None:
         else:
             raise PassError(f"import-scans: no running {kind} of {element}; there are {', '.join([*names, *BODIES])}")
         ir.Operation.create("tm_tensor.yield", operands=[value])
-    op.results[0].replace_all_uses_with(from_builtin(scan.results[0], op.results[0].type))
-    op.erase()
+    return scan.results[0]
 
 
 def _logaddexp(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -65,7 +83,35 @@ def _logaddexp(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.addf(arith.maximumf(a, b), math.log1p(math.exp(apart)))
 
 
-BODIES: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {"logaddexp": _logaddexp}
+def _linear(first: ir.Value, second: ir.Value) -> ir.Value:
+    """A step behind another.  What is -0.0 is no state at all, in front of the first step (``pair`` is given none): nothing times an infinite a is nothing."""
+    (a, b), (c, d) = parts(first), parts(second)
+    contract = ir.Attribute.parse("#arith.fastmath<contract>")
+    i32 = ir.IntegerType.get_signless(32)
+    none = arith.cmpi(arith.CmpIPredicate.eq, arith.bitcast(i32, b), arith.constant(i32, -(1 << 31)))
+    behind = arith.addf(arith.mulf(c, b, fastmath=contract), d, fastmath=contract)
+    return pair(arith.mulf(a, c), arith.select(none, d, behind))
+
+
+def pair(low: ir.Value, high: ir.Value) -> ir.Value:
+    """Two float32 as a word of 64 bits."""
+    i32, i64 = (ir.IntegerType.get_signless(n) for n in (32, 64))
+    low, high = (arith.extui(i64, arith.bitcast(i32, x)) for x in (low, high))
+    return arith.ori(arith.shli(high, arith.constant(i64, 32)), low)
+
+
+def parts(word: ir.Value) -> tuple[ir.Value, ir.Value]:
+    i32, i64, f32 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64), ir.F32Type.get()
+    high = arith.shrui(word, arith.constant(i64, 32))
+    low, high = (arith.bitcast(f32, arith.trunci(i32, x)) for x in (word, high))
+    return low, high
+
+
+def _number(x: float) -> ir.Value:
+    return arith.constant(ir.F32Type.get(), x)
+
+
+BODIES: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {"logaddexp": _logaddexp, LINEAR: _linear}
 
 
 def _integer(value: ir.Value) -> int:

@@ -44,14 +44,22 @@ def element_name(value: ir.Value) -> str:
 def replace_elementwise(op: ir.Operation, compute: Callable[[ir.Type, ir.Value], ir.Value]) -> None:
     """Compute an operation's result of the elements of its first operand, of the same shape: ``compute(type, element)``."""
     source, element = to_builtin(op.operands[0]), builtin_type(op.results[0].type).element_type
-    type_ = ir.RankedTensorType(source.type)
-    sizes = [tensor.DimOp(source, arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else n for d, n in enumerate(type_.shape)]
+    made = map_elements([source], element, lambda value: compute(element, value))
+    op.results[0].replace_all_uses_with(from_builtin(made, op.results[0].type))
+    op.erase()
+
+
+def map_elements(sources: list[ir.Value], element: ir.Type, compute: Callable[..., ir.Value]) -> ir.Value:
+    """A builtin tensor of what is computed of the elements of others, all of one shape."""
+    type_ = ir.RankedTensorType(sources[0].type)
+    sizes = [tensor.DimOp(sources[0], arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else n for d, n in enumerate(type_.shape)]
     target = tensor.EmptyOp(sizes, element).result
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    generic = linalg.GenericOp([target.type], [source], [target], ir.ArrayAttr.get([identity] * 2), ir.ArrayAttr.get([parallel] * type_.rank))
-    body = generic.regions[0].blocks.append(type_.element_type, element, arg_locs=[op.location] * 2)
+    every = ir.ArrayAttr.get([identity] * (len(sources) + 1))
+    generic = linalg.GenericOp([target.type], sources, [target], every, ir.ArrayAttr.get([parallel] * type_.rank))
+    elements = [*(s.type.element_type for s in sources), element]
+    body = generic.regions[0].blocks.append(*elements, arg_locs=[generic.operation.location] * len(elements))
     with ir.InsertionPoint(body):
-        linalg.YieldOp([compute(element, body.arguments[0])])
-    op.results[0].replace_all_uses_with(from_builtin(generic.results[0], op.results[0].type))
-    op.erase()
+        linalg.YieldOp([compute(*list(body.arguments)[:-1])])
+    return generic.results[0]

@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from struct import pack, unpack
 
 from inferno.mlir import arith, clone_onto, ir, owner
-from inferno.passes.import_scans import RUNNING
+from inferno.passes.import_scans import LINEAR, RUNNING
 
 # Combiners that may be applied in any order, and the value that changes nothing.
 _IDENTITY: dict[str, float | int | str] = {
@@ -13,7 +14,8 @@ _IDENTITY: dict[str, float | int | str] = {
     "arith.maxsi": "least", "arith.minsi": "most", "arith.maxui": 0, "arith.minui": -1,
 }
 # Of bodies that are more than an operation, by what ``import_scans.RUNNING`` says.
-_BODIES = {"logaddexp": -math.inf}
+# Of a recurrence it multiplies by 1, and is no state.
+_BODIES: dict[str, float | tuple[float, float]] = {"logaddexp": -math.inf, LINEAR: (1.0, -0.0)}
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,11 @@ class BodyCombiner(Combiner):
     body: ir.Block
 
     def identity(self, type_: ir.Type | None = None) -> ir.Value:
-        return arith.constant(self.type, ir.FloatAttr.get(self.type, _BODIES[self.name]))
+        value = _BODIES[self.name]
+        if isinstance(value, tuple):
+            (word,) = unpack("<q", pack("<ff", *value))
+            return arith.constant(self.type, ir.IntegerAttr.get(self.type, word))
+        return arith.constant(self.type, ir.FloatAttr.get(self.type, value))
 
     def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
         known = dict(zip(self.body.arguments, (a, b)))

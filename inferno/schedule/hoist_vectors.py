@@ -8,16 +8,18 @@ the sums (``fuse-small``).
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import clone_onto, func, ir, tensor, walk
+from inferno.mlir import clone_onto, func, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
-from inferno.passes.programs import callee
+from inferno.passes.programs import VIEWS, callee, readers
 from inferno.schedule.accesses import loop_sizes
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
 from inferno.schedule.row_work import busy
 from inferno.target import Target, find_target
 
+_PARTS = (*VIEWS, "tensor.extract_slice")
 _FEWER = 64  # points for each element that is computed apart, at least
+_SCANNED = 8  # of what a scan alone reads: it takes the kernel in, and what is for each point is in no memory
 # Instructions of what takes more than one, as an elementwise kernel has it: quotients are rounded as they should be, with a branch for what is out of the
 # usual range.
 _LONG = {
@@ -46,7 +48,7 @@ def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         calls = [o for o in operations_in(main) if o.name == "func.call"]
-        found = [(c, generic, parts) for c in calls for generic, parts in _parts(kernels.get(callee(c)), machine, always == "1")]
+        found = [(c, g, parts) for c in calls for g, parts in _parts(kernels.get(callee(c)), machine, always == "1", _is_scanned(c, kernels))]
         for call, generic, parts in found:
             _hoist(module, kernels[callee(call)], call, generic, parts)
         return bool(found)
@@ -54,32 +56,39 @@ def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
     merge_in(module, merge)
 
 
-def _parts(kernel: func.FuncOp | None, target: Target, always: bool) -> list[tuple[ir.Operation, dict[ir.Value, _Value]]]:
-    """The only operation of an elementwise kernel, with what is to be computed apart, of the same loops, if that pays."""
+def _is_scanned(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
+    """Whether scans alone read what a call makes."""
+    found = [kernels.get(callee(u)) if u.name == "func.call" else None for r in call.results for u in readers(r)]
+    return bool(found) and all(k is not None and walk(k, "tm_tensor.scan") for k in found)
+
+
+def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bool) -> list[tuple[ir.Operation, dict[ir.Value, _Value]]]:
+    """The only operation of an elementwise kernel, with what is to be computed apart, of the same loops, if that pays; ``scanned``: scans read it."""
     operations = operations_in(kernel) if may_change(kernel) else []
-    generics = [o for o in operations if o.name != "arith.constant"][:-1]
+    generics = [o for o in operations if o.name not in ("arith.constant", *_PARTS)][:-1]
     if len(generics) != 1 or not is_elementwise(generics[0]) or len(generics[0].results) != len(kernel.type.results):
         return []
     if walk(generics[0], "tensor.extract", "scf.if"):
         return []  # which read other tensors, and values from around them
     (generic,), arguments = generics, list(kernel.entry_block.arguments)
     places = arguments[len(arguments) - len(generic.results):]
-    if outputs(generic) != places or list(operations[-1].operands) != list(generic.results) or any(v not in arguments for v in inputs(generic)):
+    if outputs(generic) != places or list(operations[-1].operands) != list(generic.results) or any(_root(v) not in arguments for v in inputs(generic)):
         return []
-    sizes, found = loop_sizes(generic), _vectors(generic)
+    sizes, found = loop_sizes(generic), _vectors(generic, _SCANNED if scanned else _FEWER)
+    bytes_ = count_bytes(kernel) - (sum(prod(t.shape) * t.element_type.width // 8 for t in map(ir.RankedTensorType, kernel.type.results)) if scanned else 0)
     for loops in sorted({v.loops for v in found.values()}, key=lambda d: -prod(sizes[i] for i in d)):
         parts = {value: v for value, v in found.items() if v.loops == loops}
-        if always or _pays(kernel, generic, parts, prod(sizes), target):
+        if always or _pays(bytes_, generic, parts, prod(sizes), target):
             return [(generic, parts)]
     return []
 
 
-def _vectors(generic: ir.Operation) -> dict[ir.Value, _Value]:
-    """The floats that a body computes of few elements, and that are read with others."""
+def _vectors(generic: ir.Operation, fewer: int) -> dict[ir.Value, _Value]:
+    """The floats that a body computes of few elements, each of ``fewer`` points at least, and that are read with others."""
     sizes, block = loop_sizes(generic), body(generic)
     selected = [dims(m) for m in maps(generic)[: len(inputs(generic))]]
     known = {a: _Value({}, {i: None}, frozenset(d)) for i, (a, d) in enumerate(zip(block.arguments, selected)) if d is not None}
-    known = {a: v for a, v in known.items() if _FEWER * prod(sizes[d] for d in v.loops) <= prod(sizes)}
+    known = {a: v for a, v in known.items() if fewer * prod(sizes[d] for d in v.loops) <= prod(sizes)}
     found: dict[ir.Value, _Value] = {}
     for op in [o.operation for o in block.operations]:
         own = [v for v in op.operands if (v.owner == block if isinstance(v, ir.BlockArgument) else v.owner.operation.block == block)]
@@ -90,7 +99,7 @@ def _vectors(generic: ir.Operation) -> dict[ir.Value, _Value]:
                 made.reads.update(known[value].reads)
                 made.loops |= known[value].loops
         pure = op.name.startswith(("arith.", "math.")) and not len(op.regions) and len(op.results) == 1
-        if pure and all(v in known for v in own) and _FEWER * prod(sizes[d] for d in made.loops) <= prod(sizes):
+        if pure and all(v in known for v in own) and fewer * prod(sizes[d] for d in made.loops) <= prod(sizes):
             made.operations[op] = None
             known[op.results[0]] = made
         else:
@@ -104,27 +113,28 @@ def _cost(operations: dict[ir.Operation, None] | list[ir.Operation]) -> int:
     return sum(_LONG.get(op.name, 1) for op in operations if op.name not in ("arith.constant", "linalg.yield", "linalg.index"))
 
 
-def _pays(kernel: func.FuncOp, generic: ir.Operation, parts: dict[ir.Value, _Value], points: int, target: Target) -> bool:
+def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], points: int, target: Target) -> bool:
     """Whether a kernel less of work for each point, and one more, take less time: what memory takes, or the arithmetic, if that is more."""
     whole = _cost([o.operation for o in body(generic).operations])
     saved = _cost({op: None for part in parts.values() for op in part.operations})
-    memory = count_bytes(kernel) / _RATE
+    memory = bytes_ / _RATE
     before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole, whole - saved))
     return after + _KERNEL < before
 
 
 def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation, parts: dict[ir.Value, _Value]) -> None:
     """Two calls in the place of one: of a kernel that computes the parts, and of one for the rest."""
-    given = [call.operands[ir.BlockArgument(v).arg_number] for v in inputs(generic)]
     block, sizes = body(generic), loop_sizes(generic)
     values, count = list(parts), len(inputs(generic))
     loops = sorted(parts[values[0]].loops)
     reads = sorted({i for part in parts.values() for i in part.reads})
     types = [ir.RankedTensorType.get([sizes[d] for d in loops], v.type) for v in values]
     indexing, constants = maps(generic), [o for o in operations_in(kernel) if o.name == "arith.constant"]
-    first = new_kernel(module, kernel, f"{kernel.name.value}_vectors", [given[i].type for i in reads], types)
+    read = _roots(generic, reads)
+    first = new_kernel(module, kernel, f"{kernel.name.value}_vectors", [v.type for v in read], types)
     with ir.InsertionPoint(first.entry_block):
-        outside: dict[ir.Value, ir.Value] = {}
+        own = list(first.entry_block.arguments)
+        outside = dict(zip(read, own))
         for op in constants:
             clone_onto(op, outside)
         renamed = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(sizes))]
@@ -137,13 +147,15 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
             return [known[v] for v in values]
 
         every = [*(substitute(indexing[i], renamed, len(loops)) for i in reads), *[ir.AffineMap.get_identity(len(loops))] * len(values)]
-        own = list(first.entry_block.arguments)
-        func.ReturnOp(build(own[: len(reads)], own[len(reads):], every, [PARALLEL] * len(loops), compute, generic.location).results)
+        taken = [_brought(inputs(generic)[i], outside) for i in reads]
+        func.ReturnOp(build(taken, own[len(read):], every, [PARALLEL] * len(loops), compute, generic.location).results)
     left = _left(block, values)
     kept = [i for i in range(count) if block.arguments[i] in left]
-    rest = new_kernel(module, kernel, kernel.name.value, [*(given[i].type for i in kept), *types], list(kernel.type.results))
+    left_in = _roots(generic, kept)
+    rest = new_kernel(module, kernel, kernel.name.value, [*(v.type for v in left_in), *types], list(kernel.type.results))
     with ir.InsertionPoint(rest.entry_block):
-        around: dict[ir.Value, ir.Value] = {}
+        own, inside = list(rest.entry_block.arguments), len(left_in) + len(values)
+        around = dict(zip(left_in, own))
         for op in constants:
             clone_onto(op, around)
 
@@ -156,16 +168,36 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
 
         place = ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops])
         every = [*(indexing[i] for i in kept), *[place] * len(values), *indexing[count:]]
-        own, inside = list(rest.entry_block.arguments), len(kept) + len(values)
-        func.ReturnOp(build(own[:inside], own[inside:], every, kinds(generic), apply, generic.location).results)
+        taken = [*(_brought(inputs(generic)[i], around) for i in kept), *own[len(left_in):inside]]
+        func.ReturnOp(build(taken, own[inside:], every, kinds(generic), apply, generic.location).results)
+    given = lambda roots: [call.operands[ir.BlockArgument(v).arg_number] for v in roots]  # noqa: E731
     with ir.InsertionPoint(call), call.location:
-        made = func.CallOp(first, [*(given[i] for i in reads), *(tensor.EmptyOp(t.shape, t.element_type).result for t in types)]).operation
-        done = func.CallOp(rest, [*(given[i] for i in kept), *made.results, *list(call.operands)[len(inputs_of(call)):]]).operation
+        made = func.CallOp(first, [*given(read), *(tensor.EmptyOp(t.shape, t.element_type).result for t in types)]).operation
+        done = func.CallOp(rest, [*given(left_in), *made.results, *list(call.operands)[len(inputs_of(call)):]]).operation
     for new in (made, done):
         tell_sources(new, [call])
     for old, result in zip(call.results, done.results):
         old.replace_all_uses_with(result)
     call.erase()
+
+
+def _root(value: ir.Value) -> ir.Value:
+    """What a part of a tensor, or a tensor in another shape, is of."""
+    while (op := owner(value)) is not None and op.name in _PARTS:
+        value = op.operands[0]
+    return value
+
+
+def _roots(generic: ir.Operation, numbers: list[int]) -> list[ir.Value]:
+    return list(dict.fromkeys(_root(inputs(generic)[i]) for i in numbers))
+
+
+def _brought(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """The same part of what ``known`` has for its root, at the insertion point."""
+    if value not in known:
+        _brought(owner(value).operands[0], known)
+        clone_onto(owner(value), known)
+    return known[value]
 
 
 def _left(block: ir.Block, made: list[ir.Value]) -> set[ir.Value]:

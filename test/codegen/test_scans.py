@@ -6,6 +6,8 @@ from checks import check
 from scan_cases import FUSED, PASSES
 from universal_program import SimulatedModel, assert_assembles
 
+import inferno
+from inferno.capture.running import recurrence
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule import scans
@@ -49,6 +51,10 @@ CASES = {
     "products of integers": (lambda x: x.cumprod(-1), lambda: torch.randint(-1, 2, (5, 100))),
     "sums of exponentials": (lambda x: x.logcumsumexp(0), lambda: randn(200, 5) * 9),
     "maxima, and where they are": (lambda x: x.cummax(-1), lambda: torch.randint(-9, 9, (5, 300)) / 2.0),
+    "a recurrence": (lambda a, b: recurrence(a, b, 1), lambda: (torch.rand(2, 70, 40), randn(2, 70, 40))),
+    "a recurrence along memory": (lambda a, b: recurrence(a, b, -1), lambda: (torch.rand(3, 700), randn(3, 700))),
+    "a recurrence with infinite factors": (lambda a, b: recurrence(a / 0, b, 0), lambda: (torch.ones(9, 4), torch.ones(9, 4))),
+    "a recurrence with infinite states": (lambda a, b: recurrence(a, b / 0, 0), lambda: (randn(9, 4), torch.ones(9, 4))),
     "the first dimension": (cumsum(0), lambda: randn(70, 64)),
     "the first, odd sizes": (cumsum(0), lambda: randn(300, 51)),
     "the middle, few columns": (cumsum(1), lambda: randn(3, 300, 3)),
@@ -61,7 +67,8 @@ CASES = {
 def test_right(name):
     torch.manual_seed(0)
     model, make = CASES[name]
-    args = (make(),)
+    made = make()
+    args = made if isinstance(made, tuple) else (made,)
     found = check(simulated(model, args), model, args)
     assert found.right, str(found)
 
@@ -176,3 +183,15 @@ def test_schedules_that_do_not_fit():
         simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))  # a thread for each column asks for what is in front of it
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 4, 0, 2))  # more than 48 KB
+
+
+def test_what_each_row_has_once_is_computed_once():
+    """The steps of a state space are a softplus of its width, which all of its states share: a kernel in front of the scan makes them."""
+    def model(u, a, b, x, w):
+        dt = torch.nn.functional.softplus(u.float() + w)
+        states = recurrence(torch.exp(-torch.exp(a) * dt[..., None]), dt[..., None] * b[:, 16:].float()[:, None] * x[..., None].float(), 0)
+        return states.to(bf16)
+
+    args = randn(1024, 2048).to(bf16), randn(2048, 16), randn(1024, 32).to(bf16), randn(1024, 2048).to(bf16), randn(2048)
+    rows = inferno.compile(model, args, target="sm_90a").explain().rows
+    assert [r.generator for r in rows] == ["elementwise", "scans"]

@@ -28,3 +28,18 @@ func.func @logaddexp(%x: !torch.vtensor<[?,9],f32>) -> !torch.vtensor<[?,9],f32>
   %0 = torch.operator "torch.inferno.running"(%x, %dim, %kind) : (!torch.vtensor<[?,9],f32>, !torch.int, !torch.str) -> !torch.vtensor<[?,9],f32>
   return %0 : !torch.vtensor<[?,9],f32>
 }
+
+// A recurrence is a scan of pairs.
+// CHECK-LABEL: @recurrence
+// CHECK: %[[W:.*]] = linalg.generic
+// CHECK: arith.shli
+// CHECK: %[[S:.*]]:2 = tm_tensor.scan dimension(1) inclusive(true) {inferno.running = "linear"} ins(%[[W]] : tensor<4x9xi64>)
+// CHECK: arith.mulf
+// CHECK: arith.addf
+// CHECK: linalg.generic {{.*}} ins(%[[S]]#0
+// CHECK: arith.bitcast {{.*}} : i32 to f32
+func.func @recurrence(%a: !torch.vtensor<[4,9],f32>, %b: !torch.vtensor<[4,9],f32>) -> !torch.vtensor<[4,9],f32> {
+  %dim = torch.constant.int 1
+  %0 = torch.operator "torch.inferno.recurrence"(%a, %b, %dim) : (!torch.vtensor<[4,9],f32>, !torch.vtensor<[4,9],f32>, !torch.int) -> !torch.vtensor<[4,9],f32>
+  return %0 : !torch.vtensor<[4,9],f32>
+}

@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import flex_attention
 import inferno
 from inferno.capture import capture
 from inferno.capture import flex_attention as flex
-from inferno.capture.expand_attention import _place_numbers
+from inferno.capture.replace_operation import place_numbers
 from inferno.capture.refusal import refusals
 from inferno.errors import CompileError
 from inferno.runtime.region import backend
@@ -95,7 +95,7 @@ def test_numbers_that_vmap_makes_on_the_host():
 
     with FakeTensorMode():
         graph = make_fx(function)(torch.empty(3, device="cuda")).graph
-        _place_numbers(graph, torch.device("cuda", 0))
+        place_numbers(graph, torch.device("cuda", 0))
     assert {n.meta["val"].device for n in graph.nodes if n.op == "call_function"} == {torch.device("cuda", 0)}
     assert not refusals(graph, torch.device("cuda", 0))
 

@@ -23,10 +23,13 @@ from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.expand_attention import expand_attention
+from inferno.capture.expand_scans import expand_scans
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.rematerialise import partition_training
+from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
+from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import trained_attention
 from inferno.errors import InfernoError, OptionError, UnsupportedOperation
 from inferno.options import Options, make_options
@@ -147,6 +150,9 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
     expand_attention(graph)
+    expand_scans(graph, table())
+    roll_loops(graph.graph, table())
+    join_products(graph.graph, table())
     place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
