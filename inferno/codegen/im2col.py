@@ -32,7 +32,7 @@ def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
     if tiling is None or schedule.swapped or schedule.threads > 384 or not keeps_to_group(schedule, c):
         raise CompileError(f"@{kernel.name.value} is not a convolution for tensor cores by {schedule}")
     wgmma.prepare_bodies(c)
-    emitter = HaloEmitter if schedule.patch else _StreamEmitter if schedule.stream else _Emitter
+    emitter = HaloEmitter if schedule.patch else _StreamEmitter if schedule.stream else Emitter
     wgmma.emit(kernel, emitter(kernel.name.value, c, tiling, schedule, target, kind))
 
 
@@ -93,7 +93,7 @@ class _Unfolded:
         tma.load_pixels(words, map_, [channel, *places[::-1], image], offsets[::-1], target, barrier, blocks)
 
 
-class _Emitter(_Unfolded, wgmma.Emitter):
+class Emitter(_Unfolded, wgmma.Emitter):
     pass
 
 
