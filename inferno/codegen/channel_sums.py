@@ -5,19 +5,20 @@ these to its own numbers in shared memory.  When a block has no more tiles its w
 up those of all blocks that had the columns.  Nothing is added in an order that depends on time.
 """
 
+import functools
 from collections.abc import Sequence
 from inferno.codegen import im2col, wgmma
-from inferno.codegen.elements import lanes_of
+from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.halo import HaloEmitter
 from inferno.codegen.halo_consumer import HaloEpilogue
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import Words, device_kernel, load_shared, only_if, shared_pointer, special_register, store
-from inferno.codegen.shuffles import exchange
+from inferno.codegen.shuffles import exchange, from_lane
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, nvvm
+from inferno.mlir import arith, func, ir, math, nvvm
 from inferno.schedule.channel_sums import WARPS, ChannelSums, Summed, read, takes_schedule, tiling_of
 from inferno.schedule.result_parts import columns_together
 from inferno.schedule.wgmma_schedule import precision
@@ -44,25 +45,36 @@ def generate(kernel: func.FuncOp, schedule: ChannelSums, target: Target) -> None
 class _Sums:
     """What an epilogue does with them."""
 
-    def sum_columns(self, summed: int, squares: Sequence[bool], base: Integer) -> None:
-        """Of the result of this number; ``base``: where this thread's are in shared memory."""
-        self.summed, self.squares, self.base = summed, squares, base
-        self._open: dict[int, list[ir.Value]] = {}
+    def sum_columns(self, found: Summed, base: Integer) -> None:
+        """``base``: where this thread's are in shared memory."""
+        self.summed, self.squares, self.centered, self.base = found.source, found.squares, found.centered, base
+        self._open: dict[int, list[ir.Value]] = {}  # of some columns the sums of this thread's rows, and behind them what was taken off
+        self._rows: ir.Value | None = None
 
     def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
         """As everywhere; and adds the results to those of the other rows of these columns that are on their way."""
         results = super().apply_pairs(block, j, values)
-        wide = ir.VectorType.get([2], ir.F32Type.get())
-        for half in self.halves:
-            pair = results[half][self.summed]
-            pair = pair if pair.type == wide else arith.extf(wide, pair)
-            inside = self.is_inside(block, half)
-            if inside is not None:
-                pair = arith.select(inside, pair, arith.constant(wide, ir.DenseElementsAttr.get_splat(wide, ir.FloatAttr.get(wide.element_type, 0.0))))
-            terms = [arith.mulf(pair, pair) if square else pair for square in self.squares]
-            before = self._open.get(j)
-            self._open[j] = terms if before is None else [arith.addf(x, y) for x, y in zip(before, terms)]
+        inside = [self.is_inside(block, half) for half in self.halves]
+        pairs = [_wide(results[half][self.summed]) for half in self.halves]
+        center = self.center(pairs[0], inside[0]) if self.centered else None
+        pairs = pairs if center is None else [arith.subf(pair, center) for pair in pairs]
+        pairs = [pair if condition is None else arith.select(condition, pair, _zero(pair.type)) for pair, condition in zip(pairs, inside)]
+        terms = [[arith.mulf(pair, pair) if square else pair for square in self.squares] for pair in pairs]
+        self._open[j] = [functools.reduce(arith.addf, each) for each in zip(*terms)] + ([center] if self.centered else [])
+        if self.centered and self.hangs_over:
+            self._rows = functools.reduce(arith.addf, (arith.uitofp(ir.F32Type.get(), c) for c in inside))
         return results
+
+    def center(self, pair: ir.Value, inside: ir.Value | None) -> ir.Value:
+        """Of a warp's rows of two columns the first, if it is finite and there is one: what is like it loses nothing when it is taken off."""
+        words, zero = self.words, arith.constant(ir.F32Type.get(), 0.0)
+        first, most = words.value(words.mask(self.group.lane, 3)), arith.constant(ir.F32Type.get(), 3.4028234663852886e38)
+        found = []
+        for x in lanes_of(pair):
+            x = x if inside is None else arith.select(inside, x, zero)
+            x = from_lane(x, first)
+            found.append(arith.select(arith.cmpf(arith.CmpFPredicate.OLE, math.absf(x), most), x, zero))
+        return join(found)
 
     def is_inside(self, block: int, half: int) -> ir.Value | None:
         """Whether a row is one of the result's; None where all are."""
@@ -77,18 +89,51 @@ class _Sums:
 
     def add_up(self, begin: int) -> None:
         """What there is of the columns from ``begin`` on: of 8 threads with the same columns each has an eighth of the totals in the end."""
-        words, lane, wide = self.words, self.group.lane, ir.F64Type.get()
+        words, wide = self.words, ir.F64Type.get()
         columns = [self._open[j] for j in sorted(self._open)]
-        self._open = {}
         values = [x for i in range(len(self.squares)) for each in columns for x in lanes_of(each[i])]
         for bit in (2, 3, 4):
-            upper, half = words.equal(words.mask(words.shr(lane, bit), 1), 1), len(values) // 2
-            low, high = values[:half], values[half:]
-            given = [exchange(arith.select(upper, a, b), 1 << bit) for a, b in zip(low, high)]
-            values = [arith.addf(arith.select(upper, b, a), x) for a, b, x in zip(low, high, given)]
-        for i, value in enumerate(values):
+            low, high = values[:len(values) // 2], values[len(values) // 2:]
+            given = [exchange(arith.select(self.has(bit), a, b), 1 << bit) for a, b in zip(low, high)]
+            values = [arith.addf(arith.select(self.has(bit), b, a), x) for a, b, x in zip(low, high, given)]
+        totals = self.uncentered(values, [x for each in columns for x in lanes_of(each[-1])]) if self.centered else [arith.extf(wide, x) for x in values]
+        for i, total in enumerate(totals):
             at = words.add(self.base, 8 * 32 * (len(self.squares) * begin // 32 + i))
-            store(arith.addf(load_shared(words, at, wide, 1), arith.extf(wide, value)), shared_pointer(words, at), 8)
+            store(arith.addf(load_shared(words, at, wide, 1), total), shared_pointer(words, at), 8)
+        self._open = {}
+
+    def has(self, bit: int) -> ir.Value:
+        """Whether this lane's number has it."""
+        words = self.words
+        return words.equal(words.mask(words.shr(self.group.lane, bit), 1), 1)
+
+    def uncentered(self, values: Sequence[ir.Value], centers: Sequence[ir.Value]) -> list[ir.Value]:
+        """Sums of numbers, or in the other lanes of their squares, of what was taken ``centers`` off, in float64; the centers are those of all columns."""
+        wide, upper = ir.F64Type.get(), self.has(2)
+        for bit in (3, 4):
+            half = len(centers) // 2
+            centers = [arith.select(self.has(bit), b, a) for a, b in zip(centers[:half], centers[half:])]
+        rows = self._rows
+        for bit in (2, 3, 4) if rows is not None else ():
+            rows = arith.addf(rows, exchange(rows, 1 << bit))
+        rows = arith.constant(wide, 16.0) if rows is None else arith.extf(wide, rows)
+        found = []
+        for value, center in zip(values, centers):
+            other = exchange(value, 4)
+            own, sum_, center = (arith.extf(wide, x) for x in (value, arith.select(upper, other, value), center))
+            taken = arith.mulf(rows, center)
+            of_squares = arith.mulf(center, arith.addf(arith.addf(sum_, sum_), taken))
+            found.append(arith.addf(own, arith.select(upper, of_squares, taken)))
+        return found
+
+
+def _wide(pair: ir.Value) -> ir.Value:
+    wide = ir.VectorType.get([2], ir.F32Type.get())
+    return pair if pair.type == wide else arith.extf(wide, pair)
+
+
+def _zero(type_: ir.Type) -> ir.Value:
+    return arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, ir.FloatAttr.get(ir.F32Type.get(), 0.0)))
 
 
 class _PlainEpilogue(_Sums, Epilogue):
@@ -114,9 +159,8 @@ class _Columns:
     scratch = ("!llvm.ptr<1> {llvm.noalias}",)
 
     def take(self, found: Summed) -> None:
-        """Of which result there are sums, and where these go."""
-        self.summed, self.squares, self.into = found.source, found.squares, found.into
-        self.elements = found.elements
+        """What there are sums of, and where these go."""
+        self.found = found
 
     def prepare(self) -> None:
         super().prepare()
@@ -135,7 +179,7 @@ class _Columns:
         words, s, group = self.words, self.schedule, self.epilogue.group
         warp = words.add(words.mul(group.number, WARPS), group.warp)
         own = words.add(words.mul(warp, s.sums_bytes // (WARPS * s.consumers)), words.shl(group.lane, 3))
-        self.epilogue.sum_columns(self.summed, self.squares, words.add(self.sums_at, own))
+        self.epilogue.sum_columns(self.found, words.add(self.sums_at, own))
         zero = arith.constant(ir.F64Type.get(), 0.0)
         for i in range(s.sums * s.tile_n // 32):
             store(zero, shared_pointer(words, words.add(self.epilogue.base, 8 * 32 * i)), 8)
@@ -207,7 +251,7 @@ class _Columns:
                 for i in range(1, _GROUPS):
                     total = arith.addf(total, load_shared(words, words.add(device.shared, words.shl(words.add(thread, _LANES * i), 3)), wide, 1))
                 with only_if(words.less(column, self.tiling.n.size)):
-                    for i, (base, element) in enumerate(zip(device.parameters[1:], self.elements)):
+                    for i, (base, element) in enumerate(zip(device.parameters[1:], self.found.elements)):
                         with only_if(words.equal(which, i)):
                             value = total if element == wide else arith.truncf(element, total)
                             Elements(words, base, element, readonly=False).write(value, column)
@@ -221,7 +265,7 @@ class _Columns:
     def launch(self, arguments: Sequence[ir.Value], copies: dict) -> None:
         super().launch(arguments, copies)
         blocks = self.schedule.sums * ceildiv(self.tiling.n.size, _LANES)
-        parameters = [pointer(self.partial), *(pointer(arguments[a]) for a in self.into)]
+        parameters = [pointer(self.partial), *(pointer(arguments[a]) for a in self.found.into)]
         launch(f"{self.name}_gpu", self.adding, parameters, (blocks, 1, 1), (_LANES * _GROUPS, 1, 1), shared=8 * _LANES * _GROUPS)
 
 

@@ -2,8 +2,8 @@
 
 That is what batch norm needs of a convolution while it is trained.  As ``im2col`` or ``wgmma`` with tiles of the same columns for all turns of a block: each
 warp adds up what it writes, in float32 through the 16 rows of a tile that it has, and in float64 from there on.  The squares of numbers of 16 bits with 8
-of precision, and their sums over 16 rows, are exact in float32 wherever they are nearly alike, so nothing that a variance needs is lost.  A second
-launch adds up the blocks' sums, in one order.
+of precision, and their sums over 16 rows, are exact in float32 wherever they are nearly alike, so nothing that a variance needs is lost; of others one of
+the 16 is taken off before, and what that changes is added in float64.  A second launch adds up the blocks' sums, in one order.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ from inferno.target import Target
 
 WARPS = 4  # of a consumer
 _SUM = 8  # bytes of a sum in shared memory
-# Guesses: clocks of a warp for its part of 64x64 results, of which ping-pong hides what the other consumer's products take; microseconds of the launch that
-# adds up the blocks' sums.
-_CLOCKS, _HIDDEN, _LAST = 260, 0.7, 2.0
+# Guesses: clocks of a warp for its part of 64x64 results, and where one of them is taken off, of which ping-pong hides a share; microseconds of the launch
+# that adds up the blocks' sums.
+_CLOCKS, _HIDDEN, _LAST = {False: 260, True: 400}, 0.7, 2.0
 _LEAST_SLOTS = 2, 3  # of the lhs, and of a halo's weights
 
 
@@ -60,7 +60,7 @@ class ChannelSums(Im2col):
 class Summed:
     """What such a kernel computes: ``head``, a kernel function of the first arguments, is the contraction, result ``source`` of which is added up
     over all but its last dimension.  ``squares``, ``into`` and ``elements``: of each sum whether it is of squares, the argument that it
-    goes to, one of the last, and its type there."""
+    goes to, one of the last, and its type there.  ``centered``: what is added up is less one of a warp's 16 rows."""
 
     head: func.FuncOp
     contraction: Contraction
@@ -68,6 +68,7 @@ class Summed:
     squares: tuple[bool, ...]
     into: tuple[int, ...]
     elements: tuple[ir.Type, ...]
+    centered: bool
     module: ir.Module
 
 
@@ -88,7 +89,7 @@ def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Cha
     for time, s in found if tiling is not None else ():
         made = _fit(ChannelSums(**asdict(replace(s, group=1)), sums=len(c.squares)), tiling, target)
         if made is not None and takes_schedule(made, c.contraction, tiling):
-            yield time + _time(made, tiling, target), made
+            yield time + _time(made, c.centered, tiling, target), made
 
 
 def tiling_of(c: Contraction) -> Tiling | None:
@@ -119,10 +120,10 @@ def _fit(s: ChannelSums, tiling: Tiling, target: Target) -> ChannelSums | None:
     return s
 
 
-def _time(s: ChannelSums, tiling: Tiling, target: Target) -> float:
+def _time(s: ChannelSums, centered: bool, tiling: Tiling, target: Target) -> float:
     """Microseconds that the sums take beside the contraction."""
     turns = ceil(tiling.tiles(s.tile_m, s.tile_n) / target.multiprocessors)
-    return _LAST + turns * s.rows * s.tile_n / 64**2 * _CLOCKS * (1 - _HIDDEN if s.pingpong else 1) / CLOCK
+    return _LAST + turns * s.rows * s.tile_n / 64**2 * _CLOCKS[centered] * (1 - _HIDDEN if s.pingpong else 1) / CLOCK
 
 
 def read(kernel: func.FuncOp, target: Target) -> Summed | None:
@@ -145,8 +146,10 @@ def read(kernel: func.FuncOp, target: Target) -> Summed | None:
             return None
         access = c.destinations[place].access
         columns = c.n.stride(access) == 1 and access.offset == 0 and c.n.size == access.shape[-1] and prod(access.shape) == c.M * c.N
-        exact = str(access.element) == "bf16" or not any(squares)
-        return Summed(head, c, place, squares, into, elements, module) if columns and exact else None
+        centered = any(squares) and str(access.element) != "bf16"
+        if not columns or (centered and squares != (False, True)):
+            return None
+        return Summed(head, c, place, squares, into, elements, centered, module)
 
 
 def _take_sums(kernel: func.FuncOp) -> tuple[int, tuple[bool, ...], tuple[int, ...]] | None:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 
 import torch
-from convolution_cases import BOTH, CASES, RELU, SAME, expected, shapes
+from convolution_cases import BOTH, CASES, PLAIN, RELU, SAME, expected, shapes
 from convolutions import Form, convolution
 from kernels import tensor
 
@@ -28,7 +28,7 @@ def sums(shape: tuple[int, ...], element: str, kind: str, squares: bool) -> str:
       %0{count} = linalg.generic {{indexing_maps = [{", ".join(maps)}], iterator_types = [{kinds}]}}
           ins(%x : {x}) outs({"%f0, %f1" if squares else "%f0"} : {outs}) {{
       ^bb0(%a: {element}, {", ".join(f"%t{i}: {kind}" for i in range(1 + squares))}):
-        {f"%w = arith.extf %a : {element} to {kind}" if element != kind else f"%none = arith.constant 0.0 : {kind}"}
+        {f"%w = arith.extf %a : {element} to {kind}" if element != kind else ""}
         %y0 = arith.addf {"%w" if element != kind else "%a"}, %t0 : {kind}
         {f"%s = arith.mulf %w, %w : {kind}" if squares else ""}
         {f"%y1 = arith.addf %s, %t1 : {kind}" if squares else ""}
@@ -84,6 +84,8 @@ TAKEN = {
     "ping-pong": (Form((3, 9, 17, 24), 64, (3, 3), **SAME), Im2col(64, 64, 3, 2, pingpong=True)),
     "wide": (Form((2, 9, 7, 24), 96, (2, 3), (2, 1), **SAME, **BOTH), Im2col(128, 128, 3, 1)),
     "float32": (Form((2, 9, 7, 24), 40, (3, 3), **SAME, results=("f32",), body=DOUBLED), Im2col(64, 64, 3, 1)),
+    "float32, squares": (Form((2, 9, 7, 24), 40, (3, 3), **SAME, **PLAIN), Im2col(64, 64, 3, 2, pingpong=True)),
+    "float16": (Form((3, 9, 7, 24), 64, (3, 3), **SAME, element="f16", results=("f16",), body="%y0 = arith.truncf %s : f32 to f16"), Im2col(128, 64, 3, 2)),
     **{name: CASES[name] for name in (
         "halo", "halo, in turns", "halo, weights are kept, in turns", "halo, whole rows", "halo, whole rows in turns",
         "halo, 3d", "halo, 64 bytes", "halo, tf32")},
@@ -91,8 +93,8 @@ TAKEN = {
 
 
 def has_squares(form: Form) -> bool:
-    """Whether its results are of a type whose squares are added up in the convolution's kernel."""
-    return form.results[0] == "bf16"
+    """Whether the squares are added up, too."""
+    return form.results[0] != "f32" or form.body == PLAIN["body"]
 
 
 def wrong(form: Form, tensors: list[torch.Tensor], found: list[torch.Tensor]) -> str:
