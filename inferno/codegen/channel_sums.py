@@ -12,6 +12,7 @@ from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.halo import HaloEmitter
 from inferno.codegen.halo_consumer import HaloEpilogue
+from inferno.codegen.halo_phases import PhasesEmitter
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import Words, device_kernel, load_shared, only_if, shared_pointer, special_register, store
@@ -20,6 +21,7 @@ from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, math, nvvm
 from inferno.schedule.channel_sums import WARPS, ChannelSums, Summed, read, takes_schedule, tiling_of
+from inferno.schedule.contraction import Contraction
 from inferno.schedule.result_parts import columns_together
 from inferno.schedule.wgmma_schedule import precision
 from inferno.symbolic import ceildiv
@@ -36,8 +38,7 @@ def generate(kernel: func.FuncOp, schedule: ChannelSums, target: Target) -> None
         raise CompileError(f"@{kernel.name.value} is not a contraction with sums of its columns by {schedule}")
     c = found.contraction
     wgmma.prepare_bodies(c)
-    emitter = _HaloEmitter if schedule.patch else _PlainEmitter if c.windows is None else _WindowsEmitter
-    made = emitter(kernel.name.value, c, tiling, schedule, target, precision(found.head, c))
+    made = _emitter_for(schedule, c)(kernel.name.value, c, tiling, schedule, target, precision(found.head, c))
     made.take(found)
     wgmma.emit(kernel, made)
 
@@ -279,3 +280,13 @@ class _WindowsEmitter(_Columns, im2col.Emitter):
 
 class _HaloEmitter(_Columns, HaloEmitter):
     epilogue_type = _HaloEpilogue
+
+
+class _PhasesEmitter(_Columns, PhasesEmitter):
+    epilogue_type = _HaloEpilogue
+
+
+def _emitter_for(s: ChannelSums, c: Contraction) -> type[_Columns]:
+    if s.patch:
+        return _HaloEmitter if im2col.halo_emitter(c) is HaloEmitter else _PhasesEmitter
+    return _PlainEmitter if c.windows is None else _WindowsEmitter

@@ -87,7 +87,7 @@ def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Cha
     found = wgmma.candidates(c.head, c.contraction, target) if plain else im2col.at_size(c.head, c.contraction, target)
     tiling = tiling_of(c.contraction)
     for time, s in found if tiling is not None else ():
-        made = _fit(ChannelSums(**asdict(replace(s, group=1)), sums=len(c.squares)), tiling, target)
+        made = _fit(ChannelSums(**asdict(replace(s, group=1, inside=False)), sums=len(c.squares)), tiling, target)
         if made is not None and takes_schedule(made, c.contraction, tiling):
             yield time + _time(made, c.centered, tiling, target), made
 

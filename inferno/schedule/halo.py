@@ -4,6 +4,9 @@ Window by window each pixel comes from L2 as often as a window has taps.  A patc
 of channels; a tap is another place in it to begin at.  Each 64 rows of a tile are a block of 8x8 pixels, so that 8 of them are neighbours in a row of the
 patch wherever a tap begins, and the next 8 lie one row of the patch further.  Where an image's rows with their halo have up to 16, 32 or 64 pixels a block
 may also be of whole ones: rows of a product follow each other through the patch, and those in the halo are computed for nothing.
+
+Where windows move by two pixels an image of even sizes is four images, of every other row and column, in each of which the windows of some of the taps move
+by one: a patch is of one of these.
 """
 
 import itertools
@@ -39,6 +42,16 @@ _WHOLE_ROWS = 0.97  # of that (28x28, 128 channels, 8 images: 10.1 us in 128x64,
 _LEFT = 0.88  # of the time that others' tiles with such steps would take
 _LEAST_TAP = 210  # clocks of a tap whose weights are awaited (8x128x128, 256 to 128, in 64x64 by turns 137 us)
 _FEWEST_TAPS = 3  # along each dimension of a plane, of windows that were timed
+_MOST_OF_PHASES, _MOST_TAPS = 6, 25  # slots of patches, and taps, whose products are one after the other, where windows move by two pixels
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One of the images of every other row and column: the first of its rows and columns, and its taps, each with the place in a patch where it begins."""
+
+    row: int
+    column: int
+    taps: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
 
 
 @dataclass(frozen=True)
@@ -63,9 +76,31 @@ class Patch:
         return self.width * self.wide
 
     @property
+    def step(self) -> int:
+        """Pixels by which windows move along both dimensions of a plane."""
+        return self.window.steps[-1]
+
+    def begin(self, dim: int) -> int:
+        """Where the patch of the result's first pixel begins along a dimension, in the image or each of the phases."""
+        return -self.window.low[dim] // self.step
+
+    def reach(self, dim: int, taps: int) -> int:
+        """Pixels of the patch from the first one's begin to the last one's of so many taps."""
+        return (((taps - 1) * self.window.dilations[dim] - self.window.low[dim]) // self.step) - self.begin(dim)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        found: dict[tuple[int, int], list] = {}
+        for tap in itertools.product(*map(range, self.window.taps[-2:])):
+            at = [t * d - low for t, d, low in zip(tap, self.window.dilations[-2:], self.window.low[-2:])]
+            place = tuple(x // self.step - self.begin(dim) for dim, x in zip((-2, -1), at))
+            found.setdefault((at[0] % self.step, at[1] % self.step), []).append((tap, place))
+        return tuple(Phase(*phase, tuple(taps)) for phase, taps in sorted(found.items()))
+
+    @property
     def height(self) -> int:
         """Of the patch."""
-        return self.rows + (self.window.taps[-2] - 1) * self.window.dilations[-2]
+        return self.rows + self.reach(-2, self.window.taps[-2])
 
     @property
     def pitch(self) -> int:
@@ -75,7 +110,7 @@ class Patch:
     @property
     def halo(self) -> int:
         """Pixels that a row of a tile reads more than it has."""
-        return (self.span - 1) * self.window.dilations[-1]
+        return self.reach(-1, self.span)
 
     @property
     def whole_rows(self) -> bool:
@@ -100,9 +135,9 @@ class Patch:
         return self.window.shape[0], *depths, ceil(rows / self.rows), ceil(columns / self.columns)
 
     @property
-    def taps(self) -> int:
-        """Of a patch."""
-        return self.window.taps[-2] * self.span
+    def taps(self) -> float:
+        """Of a patch; of those of several phases in the middle."""
+        return self.window.taps[-2] * self.span / (1 if self.step == 1 else len(self.phases))
 
     @property
     def each(self) -> tuple[int, ...]:
@@ -130,24 +165,32 @@ def takes(s: Im2col, c: Contraction, tiling: Tiling) -> bool:
     if patch.whole_rows:
         fills = s.width // 2 < patch.window.counts[-1] + patch.halo <= s.width
         plain = plain and s.width in WIDTHS and s.wide == 1 and s.span == patch.window.taps[-1] and fills
+    if patch.step > 1:  # a box may not reach into the next pixel, which is the other phase's
+        whole = window_bytes(c) % s.row == 0 and s.span == patch.window.taps[-1] and product(patch.window.taps) <= _MOST_TAPS
+        plain = plain and whole and not any(n % 2 for n in patch.window.shape[1:-1])
     fits = max(patch.height, patch.pitch) <= _MOST_BOX and s.span <= _MOST_SPAN and s.patch == patch.pixels
     steps = s.kept in (0, tiling.k_steps(s.row // _size(c))) and (s.weights > 1) != (s.kept > 0)
     return plain and fits and steps and (not s.kept or tiling.n.size <= s.tile_n) and len(store_maps(c, tiling, s)) == len(c.destinations)
+
+
+def window_bytes(c: Contraction) -> int:
+    """Of a pixel's channels."""
+    return c.lhs.unfolded.shape[-1] * _size(c)
 
 
 def takes_windows(c: Contraction, tiling: Tiling) -> bool:
     """Whether a patch serves several taps, and a row of a tile is one pixel for all tensors that are read or written."""
     window = c.lhs.unfolded
     return (
-        window is not None and not window.summed and window.group is None and len(window.counts) in (2, 3) and set(window.steps) == {1}
-        and window.taps[-2] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
+        window is not None and not window.summed and window.group is None and len(window.counts) in (2, 3)
+        and (set(window.steps) == {1} or window.steps == (2, 2)) and window.taps[-2] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
         and [a.dims for a in tiling.steps] == [(d,) for d in window.loops if d is not None]
     )
 
 
 def is_timed(c: Contraction) -> bool:
     """Whether a GPU has run its like."""
-    return min(c.lhs.unfolded.taps[-2:]) >= _FEWEST_TAPS
+    return min(c.lhs.unfolded.taps[-2:]) >= _FEWEST_TAPS and set(c.lhs.unfolded.steps) == {1}
 
 
 def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[float, Im2col]]:
@@ -175,7 +218,8 @@ def _shapes(tile: Im2col, c: Contraction) -> Iterator[tuple[int, int]]:
     yield 1, BLOCK
     if blocks > 1 and product(high) < product(low):
         yield 2, BLOCK
-    yield from ((1, width) for width in WIDTHS if width // 2 < window.counts[-1] + (columns - 1) * window.dilations[-1] <= width)
+    halo = Patch(window, blocks, 1, columns, ROW, BLOCK).halo
+    yield from ((1, width) for width in WIDTHS if width // 2 < window.counts[-1] + halo <= width)
 
 
 def _with_slots(s: Im2col, c: Contraction, tiling: Tiling, target: Target) -> Im2col | None:
@@ -197,19 +241,20 @@ def _size(c: Contraction) -> int:
 
 def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
     """``s`` with as many slots as shared memory holds, of patches at least two, and first of weights; None if there are too few."""
-    s = replace(s, patch=patch_of(s, c.lhs.unfolded).pixels, stages=2, weights=0 if s.kept else _LEAST_WEIGHTS)
+    patch = patch_of(s, c.lhs.unfolded)
+    s, most = replace(s, patch=patch.pixels, stages=2, weights=0 if s.kept else _LEAST_WEIGHTS), _MOST_PATCHES if patch.step == 1 else _MOST_OF_PHASES
     free, each = shared_of_block(s, target) - s.shared().total, ceil(s.tile_n * s.row / (8 * ROW)) * 8 * ROW + 16
     if free < 0:
         return None
     weights = min(free // each, _MOST_WEIGHTS - s.weights) if s.weights else 0
-    patches = min((free - weights * each) // (s.patch * s.row + 16), _MOST_PATCHES - s.stages)
+    patches = min((free - weights * each) // (s.patch * s.row + 16), most - s.stages)
     return replace(s, stages=s.stages + patches, weights=s.weights + weights)
 
 
 def estimate_of(s: Im2col, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
     """As that of a tile that brings a tap's part of a patch at each step, of as many rows as all tiles have."""
     patch = patch_of(s, c.lhs.unfolded)
-    each = replace(s, patch=0, span=0, weights=0, lhs_rows=ceil(s.patch / patch.taps), stages=s.weights or s.stages * patch.taps)
+    each = replace(s, patch=0, span=0, weights=0, lhs_rows=ceil(s.patch / patch.taps), stages=s.weights or int(s.stages * patch.taps))
     share *= _WHOLE_ROWS if patch.whole_rows else 1
     if not s.kept:
         share = min(share, s.tile_m * s.tile_n * 4 / 128 * s.row / ROW / _LEAST_TAP)

@@ -88,7 +88,7 @@ TAKEN = {
     "float16": (Form((3, 9, 7, 24), 64, (3, 3), **SAME, element="f16", results=("f16",), body="%y0 = arith.truncf %s : f32 to f16"), Im2col(128, 64, 3, 2)),
     **{name: CASES[name] for name in (
         "halo", "halo, in turns", "halo, weights are kept, in turns", "halo, whole rows", "halo, whole rows in turns",
-        "halo, 3d", "halo, 64 bytes", "halo, tf32")},
+        "halo, 3d", "halo, 64 bytes", "halo, tf32", "halo by 2, weights are kept, in turns")},
 }
 
 
