@@ -183,7 +183,8 @@ def takes_windows(c: Contraction, tiling: Tiling) -> bool:
     window = c.lhs.unfolded
     return (
         window is not None and not window.summed and window.group is None and len(window.counts) in (2, 3)
-        and (set(window.steps) == {1} or window.steps == (2, 2)) and window.taps[-2] > 1 and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
+        and (set(window.steps) == {1} or window.steps == (2, 2)) and window.taps[-2] > 1
+        and tiling.positions == 1 and tiling.rhs.along_k and tiling.rhs.raw is None
         and [a.dims for a in tiling.steps] == [(d,) for d in window.loops if d is not None]
     )
 

@@ -90,7 +90,8 @@ CASES = {
     "halo, 32 bytes": (Form((1, 9, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 2, 2, row=32, patch=192, span=3, kept=27)),
     # By two pixels: of each chunk of channels four patches, of every other row and column.
     "halo by 2": (Form((2, 18, 22, 128), 40, (3, 3), (2, 2), **SAME, **RELU), Im2col(64, 64, 3, 1, patch=88, span=3, weights=3)),
-    "halo by 2, one pixel more": (Form((1, 20, 18, 64), 72, (3, 3), (2, 2), (), (0, 0), (1, 1), **BOTH), Im2col(128, 64, 2, 2, patch=160, span=3, wide=2, weights=3)),
+    "halo by 2, one pixel more": (
+        Form((1, 20, 18, 64), 72, (3, 3), (2, 2), (), (0, 0), (1, 1), **BOTH), Im2col(128, 64, 2, 2, patch=160, span=3, wide=2, weights=3)),
     "halo by 2, 5x4, dilated": (
         Form((1, 22, 34, 32), 40, (5, 4), (2, 2), (1, 3), (2, 1), (2, 5), "f16"), Im2col(64, 64, 4, 2, row=64, patch=144, span=4, weights=3, pingpong=True)),
     "halo by 2, weights are kept, in turns": (
