@@ -66,6 +66,15 @@ def test_a_patch_is_a_box():
     assert built.resources is None or built.resources.spills == 0
 
 
+def test_patches_of_every_other_pixel():
+    """A pixel and the next one, and a row and the next one, are dimensions of the image that the copy engine is told."""
+    form = replace(LAYER, steps=(2, 2))
+    built = build(convolution(form), "im2col", Im2col(128, 64, 4, 2, patch=160, span=3, wide=2, weights=4))
+    assert "box = [64, 17, 1, 9, 1]" in built.gpu and "sizes = [128, 28, 2, 28, 8]" in built.gpu and "strides = [2, 256, 7168, 14336, 401408]" in built.gpu
+    assert built.resources is None or built.resources.spills == 0
+    assert [bool(asked(form, lambda kernel: choose(kernel, TARGET), unmeasured).patch) for unmeasured in (False, True)] == [False, True]
+
+
 @pytest.mark.parametrize("change", [
     {"patch": 336}, {"span": 2}, {"weights": 0}, {"tile_m": 192}, {"wide": 3}, {"width": 64}, {"inside": True}, {"kept": 4, "weights": 0}, {"row": 16},
 ], ids=str)
@@ -74,7 +83,10 @@ def test_patches_that_are_not_this_convolutions(change):
         build(convolution(LAYER), "im2col", replace(Im2col(256, 64, 2, 2, patch=344, span=3, weights=4), **change))
 
 
-@pytest.mark.parametrize("change", [{"steps": (2, 2)}, {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True}], ids=str)
+@pytest.mark.parametrize("change", [
+    {"steps": (3, 3)}, {"steps": (2, 1)}, {"steps": (2, 2), "image": (8, 57, 56, 64)}, {"steps": (2, 2), "image": (8, 56, 56, 72)},
+    {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True},
+], ids=str)
 def test_convolutions_without_patches(change):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(convolution(replace(LAYER, **change)))
