@@ -32,7 +32,7 @@ _LANES, _GROUPS = 32, 8  # of the kernel behind: neighbouring columns of a block
 
 def generate(kernel: func.FuncOp, schedule: ChannelSums, target: Target) -> None:
     """Add the ``gpu.module`` of a contraction with sums of its columns and make ``kernel`` its launcher."""
-    found = read(kernel, target)
+    found = read(kernel, target, schedule.windows)
     tiling = tiling_of(found.contraction) if found is not None else None
     if tiling is None or schedule.sums != len(found.squares) or not takes_schedule(schedule, found.contraction, tiling):
         raise CompileError(f"@{kernel.name.value} is not a contraction with sums of its columns by {schedule}")

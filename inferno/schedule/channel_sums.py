@@ -36,11 +36,12 @@ _LEAST_SLOTS = 2, 3  # of the lhs, and of a halo's weights
 
 @dataclass(frozen=True)
 class ChannelSums(Im2col):
-    """As ``Im2col``, and of a contraction without windows as ``Wgmma``.  ``sums``: how many there are of each column."""
+    """As ``Im2col``, or without ``windows``, where the terms are neighbours in memory, as ``Wgmma``.  ``sums``: how many there are of each column."""
 
     generator: ClassVar[str] = "channel_sums"
 
     sums: int = 2
+    windows: bool = False
 
     def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:
         """The sums are in front of the barriers."""
@@ -80,16 +81,20 @@ def choose(kernel: func.FuncOp, target: Target) -> ChannelSums | None:
 
 def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, ChannelSums]]:
     """Schedules with their estimates in microseconds."""
-    c = read(kernel, target)
-    if c is None:
-        return
-    plain = c.contraction.windows is None
-    found = wgmma.candidates(c.head, c.contraction, target) if plain else im2col.at_size(c.head, c.contraction, target)
-    tiling = tiling_of(c.contraction)
-    for time, s in found if tiling is not None else ():
-        made = _fit(ChannelSums(**asdict(replace(s, group=1, inside=False)), sums=len(c.squares)), tiling, target)
-        if made is not None and takes_schedule(made, c.contraction, tiling):
-            yield time + _time(made, c.centered, tiling, target), made
+    overlap = False  # what a plain contraction reads of an image
+    for windows in (True, False):
+        c = read(kernel, target, windows)
+        overlap |= windows and c is not None
+        tiling = tiling_of(c.contraction) if c is not None else None
+        if tiling is None:
+            continue
+        for time, s in im2col.at_size(c.head, c.contraction, target) if windows else wgmma.candidates(c.head, c.contraction, target):
+            plain = s if windows else im2col.im2col(s)
+            made = _fit(ChannelSums(**asdict(replace(plain, group=1, inside=False)), sums=len(c.squares), windows=windows), tiling, target)
+            if made is not None and takes_schedule(made, c.contraction, tiling):
+                if overlap and not windows:
+                    time = max(time, im2col.time_of_rows(s, c.contraction, tiling, bit_width(c.contraction.lhs.element) // 8, target))
+                yield time + _time(made, c.centered, tiling, target), made
 
 
 def tiling_of(c: Contraction) -> Tiling | None:
@@ -101,7 +106,8 @@ def takes_schedule(s: ChannelSums, c: Contraction, tiling: Tiling) -> bool:
     """Whether a block's tiles all have the same columns, each row of the result is in one of them, and is staged."""
     alone = s.split == s.cluster == s.group == 1 and s.persistent and s.resident == 1
     plain = not (s.stream or s.lhs_rows or s.inside or s.swapped or s.bring or s.line or s.by_threads or s.registers or s.parts)
-    if not (alone and plain) or any(raw_bytes(s, tiling, 1)) or tiling.lhs.copied or tiling.rhs.copied or len(store_maps(c, tiling, s)) != len(c.destinations):
+    as_they_lie = tiling.n.size == c.N and not (any(raw_bytes(s, tiling, 1)) or tiling.lhs.copied or tiling.rhs.copied)
+    if not (alone and plain and as_they_lie) or len(store_maps(c, tiling, s)) != len(c.destinations):
         return False
     width = columns_together(c, tiling, s)
     return s.tile_n % width == 0 and s.sums * width % 32 == 0 and (not s.patch or takes(s, c, tiling))
@@ -126,8 +132,9 @@ def _time(s: ChannelSums, centered: bool, tiling: Tiling, target: Target) -> flo
     return _LAST + turns * s.rows * s.tile_n / 64**2 * _CLOCKS[centered] * (1 - _HIDDEN if s.pingpong else 1) / CLOCK
 
 
-def read(kernel: func.FuncOp, target: Target) -> Summed | None:
-    """What ``kernel`` computes, if it is a contraction and sums of the columns of a result of its in one operation; None for anything else."""
+def read(kernel: func.FuncOp, target: Target, windows: bool) -> Summed | None:
+    """What ``kernel`` computes, if it is a contraction and sums of the columns of a result of its in one operation; None for anything else.  ``windows``:
+    a factor is those of an image."""
     if not target.hopper or len(kernel.type.results) < 2:
         return None
     with kernel.context, kernel.location:
@@ -138,14 +145,14 @@ def read(kernel: func.FuncOp, target: Target) -> Summed | None:
             return None
         (summed, squares, into), head = found, module.body.operations[0]
         elements = tuple(ir.RankedTensorType(kernel.type.inputs[a]).element_type for a in into)
-        c = im2col.parse_unfolded(head, target) or parse_contraction(head)
+        c = im2col.parse_unfolded(head, target) if windows else parse_contraction(head)
         if c is None or c.varies or precision(head, c) is None or not supported(c) or not c.n.flat or (c.windows is not None and c.windows.group is not None):
             return None
         place = next((i for i, d in enumerate(c.destinations) if d.access.argument == summed), None)
-        if place is None or c.B != 1 or not c.m.flat:
+        if place is None:
             return None
         access = c.destinations[place].access
-        columns = c.n.stride(access) == 1 and access.offset == 0 and c.n.size == access.shape[-1] and prod(access.shape) == c.M * c.N
+        columns = c.n.stride(access) == 1 and access.offset == 0 and c.n.size == access.shape[-1] and prod(access.shape) == c.B * c.M * c.N
         centered = any(squares) and str(access.element) != "bf16"
         if not columns or (centered and squares != (False, True)):
             return None

@@ -13,6 +13,7 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.channel_sums import ChannelSums
 from inferno.schedule.im2col import Im2col
+from inferno.schedule.wgmma_schedule import Wgmma
 
 
 def sums(shape: tuple[int, ...], element: str, kind: str, squares: bool) -> str:
@@ -72,8 +73,8 @@ def fused(text: str, schedule: ChannelSums | None = None) -> str:
         return str(module)
 
 
-def with_sums(schedule: Im2col, squares: bool = True) -> ChannelSums:
-    return ChannelSums(**asdict(replace(schedule, group=1)), sums=1 + squares)
+def with_sums(schedule: Wgmma, squares: bool = True) -> ChannelSums:
+    return ChannelSums(**asdict(replace(schedule, group=1)), sums=1 + squares, windows=isinstance(schedule, Im2col))
 
 
 DOUBLED = "%y0 = arith.addf %s, %s : f32"
@@ -86,6 +87,8 @@ TAKEN = {
     "float32": (Form((2, 9, 7, 24), 40, (3, 3), **SAME, results=("f32",), body=DOUBLED), Im2col(64, 64, 3, 1)),
     "float32, squares": (Form((2, 9, 7, 24), 40, (3, 3), **SAME, **PLAIN), Im2col(64, 64, 3, 2, pingpong=True)),
     "float16": (Form((3, 9, 7, 24), 64, (3, 3), **SAME, element="f16", results=("f16",), body="%y0 = arith.truncf %s : f32 to f16"), Im2col(128, 64, 3, 2)),
+    "1x1": (Form((3, 9, 7, 24), 104, (1, 1)), Wgmma(128, 64, 3, 2)),
+    "terms side by side": (Form((2, 9, 35, 24), 40, (3, 3), (2, 2)), Wgmma(64, 64, 3, 1)),
     **{name: CASES[name] for name in (
         "halo", "halo, in turns", "halo, weights are kept, in turns", "halo, whole rows", "halo, whole rows in turns",
         "halo, 3d", "halo, 64 bytes", "halo, tf32", "halo by 2, weights are kept, in turns")},
