@@ -5,24 +5,22 @@ these to its own numbers in shared memory.  When a block has no more tiles its w
 up those of all blocks that had the columns.  Nothing is added in an order that depends on time.
 """
 
-import functools
 from collections.abc import Sequence
+
 from inferno.codegen import im2col, wgmma
-from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.halo import HaloEmitter
-from inferno.codegen.halo_consumer import HaloEpilogue
 from inferno.codegen.halo_phases import PhasesEmitter
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import Words, device_kernel, load_shared, only_if, shared_pointer, special_register, store
-from inferno.codegen.shuffles import exchange, from_lane
-from inferno.codegen.wgmma_epilogue import Epilogue
+from inferno.codegen.summing_epilogue import SummingEpilogue, SummingHaloEpilogue
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, math, nvvm
-from inferno.schedule.channel_sums import WARPS, ChannelSums, Summed, read, takes_schedule, tiling_of
+from inferno.mlir import arith, func, ir, nvvm
+from inferno.schedule.channel_sums import WARPS, ChannelSums, takes_schedule, tiling_of
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.result_parts import columns_together
+from inferno.schedule.summed_columns import Summed, parse_summed
 from inferno.schedule.wgmma_schedule import precision
 from inferno.symbolic import ceildiv
 from inferno.target import Target
@@ -32,7 +30,7 @@ _LANES, _GROUPS = 32, 8  # of the kernel behind: neighbouring columns of a block
 
 def generate(kernel: func.FuncOp, schedule: ChannelSums, target: Target) -> None:
     """Add the ``gpu.module`` of a contraction with sums of its columns and make ``kernel`` its launcher."""
-    found = read(kernel, target, schedule.windows)
+    found = parse_summed(kernel, target, schedule.windows)
     tiling = tiling_of(found.contraction) if found is not None else None
     if tiling is None or schedule.sums != len(found.squares) or not takes_schedule(schedule, found.contraction, tiling):
         raise CompileError(f"@{kernel.name.value} is not a contraction with sums of its columns by {schedule}")
@@ -41,117 +39,6 @@ def generate(kernel: func.FuncOp, schedule: ChannelSums, target: Target) -> None
     made = _emitter_for(schedule, c)(kernel.name.value, c, tiling, schedule, target, precision(found.head, c))
     made.take(found)
     wgmma.emit(kernel, made)
-
-
-class _Sums:
-    """What an epilogue does with them."""
-
-    def sum_columns(self, found: Summed, base: Integer) -> None:
-        """``base``: where this thread's are in shared memory."""
-        self.summed, self.squares, self.centered, self.base = found.source, found.squares, found.centered, base
-        self._open: dict[int, list[ir.Value]] = {}  # of some columns the sums of this thread's rows, and behind them what was taken off
-        self._rows: ir.Value | None = None
-
-    def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
-        """As everywhere; and adds the results to those of the other rows of these columns that are on their way."""
-        results = super().apply_pairs(block, j, values)
-        inside = [self.is_inside(block, half) for half in self.halves]
-        pairs = [_wide(results[half][self.summed]) for half in self.halves]
-        center = self.center(pairs[0], inside[0]) if self.centered else None
-        pairs = pairs if center is None else [arith.subf(pair, center) for pair in pairs]
-        pairs = [pair if condition is None else arith.select(condition, pair, _zero(pair.type)) for pair, condition in zip(pairs, inside)]
-        terms = [[arith.mulf(pair, pair) if square else pair for square in self.squares] for pair in pairs]
-        self._open[j] = [functools.reduce(arith.addf, each) for each in zip(*terms)] + ([center] if self.centered else [])
-        if self.centered and self.hangs_over:
-            self._rows = functools.reduce(arith.addf, (arith.uitofp(ir.F32Type.get(), c) for c in inside))
-        return results
-
-    def center(self, pair: ir.Value, inside: ir.Value | None) -> ir.Value:
-        """Of a warp's rows of two columns the first, if it is finite and there is one: what is like it loses nothing when it is taken off."""
-        words, zero = self.words, arith.constant(ir.F32Type.get(), 0.0)
-        first, most = words.value(words.mask(self.group.lane, 3)), arith.constant(ir.F32Type.get(), 3.4028234663852886e38)
-        found = []
-        for x in lanes_of(pair):
-            x = x if inside is None else arith.select(inside, x, zero)
-            x = from_lane(x, first)
-            found.append(arith.select(arith.cmpf(arith.CmpFPredicate.OLE, math.absf(x), most), x, zero))
-        return join(found)
-
-    def is_inside(self, block: int, half: int) -> ir.Value | None:
-        """Whether a row is one of the result's; None where all are."""
-        if not self.hangs_over:
-            return None
-        return self.words.less(self.words.add(self.row, self.down(block, half)), self.tiling.m.size)
-
-    def stage(self, number: int, block: int, begin: int, pairs: Sequence[Sequence[ir.Value]], buffer: int, pending: int) -> None:
-        super().stage(number, block, begin, pairs, buffer, pending)
-        if number == self.summed:
-            self.add_up(begin)
-
-    def add_up(self, begin: int) -> None:
-        """What there is of the columns from ``begin`` on: of 8 threads with the same columns each has an eighth of the totals in the end."""
-        words, wide = self.words, ir.F64Type.get()
-        columns = [self._open[j] for j in sorted(self._open)]
-        values = [x for i in range(len(self.squares)) for each in columns for x in lanes_of(each[i])]
-        for bit in (2, 3, 4):
-            low, high = values[:len(values) // 2], values[len(values) // 2:]
-            given = [exchange(arith.select(self.has(bit), a, b), 1 << bit) for a, b in zip(low, high)]
-            values = [arith.addf(arith.select(self.has(bit), b, a), x) for a, b, x in zip(low, high, given)]
-        totals = self.uncentered(values, [x for each in columns for x in lanes_of(each[-1])]) if self.centered else [arith.extf(wide, x) for x in values]
-        for i, total in enumerate(totals):
-            at = words.add(self.base, 8 * 32 * (len(self.squares) * begin // 32 + i))
-            store(arith.addf(load_shared(words, at, wide, 1), total), shared_pointer(words, at), 8)
-        self._open = {}
-
-    def has(self, bit: int) -> ir.Value:
-        """Whether this lane's number has it."""
-        words = self.words
-        return words.equal(words.mask(words.shr(self.group.lane, bit), 1), 1)
-
-    def uncentered(self, values: Sequence[ir.Value], centers: Sequence[ir.Value]) -> list[ir.Value]:
-        """Sums of numbers, or in the other lanes of their squares, of what was taken ``centers`` off, in float64; the centers are those of all columns."""
-        wide, upper = ir.F64Type.get(), self.has(2)
-        for bit in (3, 4):
-            half = len(centers) // 2
-            centers = [arith.select(self.has(bit), b, a) for a, b in zip(centers[:half], centers[half:])]
-        rows = self._rows
-        for bit in (2, 3, 4) if rows is not None else ():
-            rows = arith.addf(rows, exchange(rows, 1 << bit))
-        rows = arith.constant(wide, 16.0) if rows is None else arith.extf(wide, rows)
-        found = []
-        for value, center in zip(values, centers):
-            other = exchange(value, 4)
-            own, sum_, center = (arith.extf(wide, x) for x in (value, arith.select(upper, other, value), center))
-            taken = arith.mulf(rows, center)
-            of_squares = arith.mulf(center, arith.addf(arith.addf(sum_, sum_), taken))
-            found.append(arith.addf(own, arith.select(upper, of_squares, taken)))
-        return found
-
-
-def _wide(pair: ir.Value) -> ir.Value:
-    wide = ir.VectorType.get([2], ir.F32Type.get())
-    return pair if pair.type == wide else arith.extf(wide, pair)
-
-
-def _zero(type_: ir.Type) -> ir.Value:
-    return arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, ir.FloatAttr.get(ir.F32Type.get(), 0.0)))
-
-
-class _PlainEpilogue(_Sums, Epilogue):
-    pass
-
-
-class _HaloEpilogue(_Sums, HaloEpilogue):
-    def is_inside(self, block: int, half: int) -> ir.Value | None:
-        words, patch = self.words, self.patch
-        if not self.hangs_over:
-            return None
-        (down, across), (further, beside) = patch.place(block), divmod(self.apart * half, patch.width)
-        first, (*_, y, x) = words.shl(self.group.warp, 4), self.place_in_image
-        row = words.add(words.add(y, words.div(first, patch.width)), down + further)
-        column = words.add(words.add(words.add(x, words.rem(first, patch.width)), words.shr(self.group.lane, 2)), across + beside)
-        rows, columns = patch.window.counts[-2:]
-        return arith.andi(words.less(row, rows), words.less(column, columns))
 
 
 class _Columns:
@@ -206,7 +93,7 @@ class _Columns:
                 target.write(total, words.add(words.mul(self.worker, count), place))
 
     def column_of(self, number: Integer) -> tuple[Integer, Integer]:
-        """Which sum, and of which column of a tile, the ``number``th of a warp's in shared memory is: see ``_Sums.add_up``."""
+        """Which sum, and of which column of a tile, the ``number``th of a warp's in shared memory is: see ``SummingEpilogue.add_up``."""
         words, width = self.words, columns_together(self.contraction, self.tiling, self.schedule)
         each = self.schedule.sums * width // 32  # of a thread, of a part
         lane, line = words.mask(number, 31), words.shr(number, 5)
@@ -271,19 +158,19 @@ class _Columns:
 
 
 class _PlainEmitter(_Columns, wgmma.Emitter):
-    epilogue_type = _PlainEpilogue
+    epilogue_type = SummingEpilogue
 
 
 class _WindowsEmitter(_Columns, im2col.Emitter):
-    epilogue_type = _PlainEpilogue
+    epilogue_type = SummingEpilogue
 
 
 class _HaloEmitter(_Columns, HaloEmitter):
-    epilogue_type = _HaloEpilogue
+    epilogue_type = SummingHaloEpilogue
 
 
 class _PhasesEmitter(_Columns, PhasesEmitter):
-    epilogue_type = _HaloEpilogue
+    epilogue_type = SummingHaloEpilogue
 
 
 def _emitter_for(s: ChannelSums, c: Contraction) -> type[_Columns]:
