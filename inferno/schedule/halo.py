@@ -42,7 +42,11 @@ _WHOLE_ROWS = 0.97  # of that (28x28, 128 channels, 8 images: 10.1 us in 128x64,
 _LEFT = 0.88  # of the time that others' tiles with such steps would take
 _LEAST_TAP = 210  # clocks of a tap whose weights are awaited (8x128x128, 256 to 128, in 64x64 by turns 137 us)
 _FEWEST_TAPS = 3  # along each dimension of a plane, of windows that were timed
-_MOST_OF_PHASES, _MOST_TAPS = 6, 25  # slots of patches, and taps, whose products are one after the other, where windows move by two pixels
+# Where windows move by two pixels: slots of patches, of which the shortest are read by one tap, and taps, whose products are one after the other.
+_SLOTS_OF_PHASES, _MOST_TAPS = (3, 6), 25
+# Of the estimate there, times (on an H100, bf16, 3x3, us: 256 channels of 32x28x28 to 256 14.6 in 128x128 by turns, window by window 16.9; 512 of 14x14 to 512
+# 17.8 in 64x128 by turns, in clusters 17.2; 320 of 4x64x64 to 320 19.7 in 128x128 by turns, in 64x192 with two slots 24.2).
+_PHASES = 1.05
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ def takes_windows(c: Contraction, tiling: Tiling) -> bool:
 
 def is_timed(c: Contraction) -> bool:
     """Whether a GPU has run its like."""
-    return min(c.lhs.unfolded.taps[-2:]) >= _FEWEST_TAPS and set(c.lhs.unfolded.steps) == {1}
+    return min(c.lhs.unfolded.taps[-2:]) >= _FEWEST_TAPS and set(c.lhs.unfolded.steps[-2:]) in ({1}, {2})
 
 
 def candidates(c: Contraction, target: Target, at: At = hint) -> Iterator[tuple[float, Im2col]]:
@@ -241,9 +245,10 @@ def _size(c: Contraction) -> int:
 
 
 def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
-    """``s`` with as many slots as shared memory holds, of patches at least two, and first of weights; None if there are too few."""
+    """``s`` with as many slots as shared memory holds, of patches two at least, or three where windows move by two pixels, and first of weights; None if there are too few."""
     patch = patch_of(s, c.lhs.unfolded)
-    s, most = replace(s, patch=patch.pixels, stages=2, weights=0 if s.kept else _LEAST_WEIGHTS), _MOST_PATCHES if patch.step == 1 else _MOST_OF_PHASES
+    least, most = (2, _MOST_PATCHES) if patch.step == 1 else _SLOTS_OF_PHASES
+    s = replace(s, patch=patch.pixels, stages=least, weights=0 if s.kept else _LEAST_WEIGHTS)
     free, each = shared_of_block(s, target) - s.shared().total, ceil(s.tile_n * s.row / (8 * ROW)) * 8 * ROW + 16
     if free < 0:
         return None
@@ -260,4 +265,4 @@ def estimate_of(s: Im2col, share: float, c: Contraction, tiling: Tiling, target:
     if not s.kept:
         share = min(share, s.tile_m * s.tile_n * 4 / 128 * s.row / ROW / _LEAST_TAP)
     time = estimate(each, share, c, replace(tiling, m=replace(tiling.m, size=product(patch.tiles) * s.tile_m)), target, at)
-    return _LEFT * time + (1 - _LEFT) * LAUNCH
+    return (_LEFT * time + (1 - _LEFT) * LAUNCH) * (1 if patch.step == 1 else _PHASES)
