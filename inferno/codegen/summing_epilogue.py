@@ -3,13 +3,13 @@
 import functools
 from collections.abc import Sequence
 
-from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.elements import lanes_of
 from inferno.codegen.halo_consumer import HaloEpilogue
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import load_shared, shared_pointer, store
-from inferno.codegen.shuffles import exchange, from_lane
+from inferno.codegen.shuffles import exchange
 from inferno.codegen.wgmma_epilogue import Epilogue
-from inferno.mlir import arith, ir, math
+from inferno.mlir import arith, ir
 from inferno.schedule.summed_columns import Summed
 
 
@@ -18,34 +18,18 @@ class _Sums:
 
     def sum_columns(self, found: Summed, base: Integer) -> None:
         """``base``: where this thread's are in shared memory."""
-        self.summed, self.squares, self.centered, self.base = found.source, found.squares, found.centered, base
-        self._open: dict[int, list[ir.Value]] = {}  # of some columns the sums of this thread's rows, and behind them what was taken off
-        self._rows: ir.Value | None = None
+        self.summed, self.squares, self.base = found.source, found.squares, base
+        self._open: dict[int, list[ir.Value]] = {}  # of some columns the sums of this thread's rows
 
     def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
         """As everywhere; and adds the results to those of the other rows of these columns that are on their way."""
         results = super().apply_pairs(block, j, values)
         inside = [self.is_inside(block, half) for half in self.halves]
         pairs = [_wide(results[half][self.summed]) for half in self.halves]
-        center = self.center(pairs[0], inside[0]) if self.centered else None
-        pairs = pairs if center is None else [arith.subf(pair, center) for pair in pairs]
         pairs = [pair if condition is None else arith.select(condition, pair, _zero(pair.type)) for pair, condition in zip(pairs, inside)]
         terms = [[arith.mulf(pair, pair) if square else pair for square in self.squares] for pair in pairs]
-        self._open[j] = [functools.reduce(arith.addf, each) for each in zip(*terms)] + ([center] if self.centered else [])
-        if self.centered and self.hangs_over:
-            self._rows = functools.reduce(arith.addf, (arith.uitofp(ir.F32Type.get(), c) for c in inside))
+        self._open[j] = [functools.reduce(arith.addf, each) for each in zip(*terms)]
         return results
-
-    def center(self, pair: ir.Value, inside: ir.Value | None) -> ir.Value:
-        """Of a warp's rows of two columns the first, if it is finite and there is one: what is like it loses nothing when it is taken off."""
-        words, zero = self.words, arith.constant(ir.F32Type.get(), 0.0)
-        first, most = words.value(words.mask(self.group.lane, 3)), arith.constant(ir.F32Type.get(), 3.4028234663852886e38)
-        found = []
-        for x in lanes_of(pair):
-            x = x if inside is None else arith.select(inside, x, zero)
-            x = from_lane(x, first)
-            found.append(arith.select(arith.cmpf(arith.CmpFPredicate.OLE, math.absf(x), most), x, zero))
-        return join(found)
 
     def is_inside(self, block: int, half: int) -> ir.Value | None:
         """Whether a row is one of the result's; None where all are."""
@@ -67,35 +51,15 @@ class _Sums:
             low, high = values[:len(values) // 2], values[len(values) // 2:]
             given = [exchange(arith.select(self.has(bit), a, b), 1 << bit) for a, b in zip(low, high)]
             values = [arith.addf(arith.select(self.has(bit), b, a), x) for a, b, x in zip(low, high, given)]
-        totals = self.uncentered(values, [x for each in columns for x in lanes_of(each[-1])]) if self.centered else [arith.extf(wide, x) for x in values]
-        for i, total in enumerate(totals):
+        for i, value in enumerate(values):
             at = words.add(self.base, 8 * 32 * (len(self.squares) * begin // 32 + i))
-            store(arith.addf(load_shared(words, at, wide, 1), total), shared_pointer(words, at), 8)
+            store(arith.addf(load_shared(words, at, wide, 1), arith.extf(wide, value)), shared_pointer(words, at), 8)
         self._open = {}
 
     def has(self, bit: int) -> ir.Value:
         """Whether this lane's number has it."""
         words = self.words
         return words.equal(words.mask(words.shr(self.group.lane, bit), 1), 1)
-
-    def uncentered(self, values: Sequence[ir.Value], centers: Sequence[ir.Value]) -> list[ir.Value]:
-        """Sums of numbers, or in the other lanes of their squares, of what was taken ``centers`` off, in float64; the centers are those of all columns."""
-        wide, upper = ir.F64Type.get(), self.has(2)
-        for bit in (3, 4):
-            half = len(centers) // 2
-            centers = [arith.select(self.has(bit), b, a) for a, b in zip(centers[:half], centers[half:])]
-        rows = self._rows
-        for bit in (2, 3, 4) if rows is not None else ():
-            rows = arith.addf(rows, exchange(rows, 1 << bit))
-        rows = arith.constant(wide, 16.0) if rows is None else arith.extf(wide, rows)
-        found = []
-        for value, center in zip(values, centers):
-            other = exchange(value, 4)
-            own, sum_, center = (arith.extf(wide, x) for x in (value, arith.select(upper, other, value), center))
-            taken = arith.mulf(rows, center)
-            of_squares = arith.mulf(center, arith.addf(arith.addf(sum_, sum_), taken))
-            found.append(arith.addf(own, arith.select(upper, of_squares, taken)))
-        return found
 
 
 def _wide(pair: ir.Value) -> ir.Value:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from inferno.schedule.contraction import Contraction
-from inferno.schedule.cost import At, bit_width
+from inferno.schedule.cost import CLOCK, At, bit_width
 from inferno.schedule.im2col import LAUNCH, Im2col
 from inferno.schedule.result_parts import ROW, store_maps
+from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.unfolded import Unfolded
-from inferno.schedule.wgmma_cost import estimate
+from inferno.schedule.wgmma_cost import STORE_RATE, estimate
 from inferno.schedule.wgmma_schedule import shared_of_block
 from inferno.symbolic import Int, hint, product
 from inferno.target import Target
@@ -32,12 +33,16 @@ _MOST_SPAN = 9  # columns of taps, whose products are one after the other in the
 _MOST_PATCHES, _MOST_WEIGHTS, _LEAST_WEIGHTS = 3, 8, 3  # slots
 # Tiles with the share of the tensor core's rate, fitted like what is left of the estimate to 340 times of 60 layers on an H100, from which it is 5% away in
 # the middle where they take 40 us or more.  3x3, bf16, 128 channels of 32x128x128 to as many 176 us in 128x128 by turns, 189 without; 256 of 8x128x128 to 128
-# 95, in 256x128 106, window by window 119; 256 of 32x64x64 to as many with a residual 207 in 128x128 by turns, 215 in 64x256, 220 in 128x64.
+# 95, in 256x128 106, window by window 119; 256 of 32x64x64 to as many with a residual 207 in 128x128 by turns, 215 in 64x256, 220 in 128x64; 128 of 8x128x128
+# with ReLU 50.6 in 128x128 by turns, 52.7 in 64x128, 52.9 in 128x64.
 _TILES = (
     (Im2col(128, 256), 0.96), (Im2col(128, 192), 0.94), (Im2col(128, 128), 0.93), (Im2col(128, 64), 0.9), (Im2col(256, 128), 0.94), (Im2col(256, 96), 0.95),
     (Im2col(256, 64), 0.92), (Im2col(256, 32), 0.66), *((Im2col(m, n, pingpong=True), share) for m, n, share in (
-        (64, 256, 0.965), (64, 192, 0.96), (64, 128, 0.965), (64, 64, 0.88), (128, 64, 0.94), (128, 128, 0.985))),
+        (64, 256, 0.965), (64, 192, 0.96), (64, 128, 0.94), (64, 64, 0.88), (128, 64, 0.94), (128, 128, 1.0))),
 )
+# Of the arithmetic on a tile's results the share that the other consumer's products do not hide, by turns (the same with GELU, us: 58.2, 61.7 and 62.5; without
+# turns 67.5 in 256x128, which were 57.3).
+_SHOWN = 0.45
 _WHOLE_ROWS = 0.97  # of that (28x28, 128 channels, 8 images: 10.1 us in 128x64, in blocks of 8x8 9.7)
 _LEFT = 0.88  # of the time that others' tiles with such steps would take
 _LEAST_TAP = 210  # clocks of a tap whose weights are awaited (8x128x128, 256 to 128, in 64x64 by turns 137 us)
@@ -245,7 +250,8 @@ def _size(c: Contraction) -> int:
 
 
 def fit(s: Im2col, c: Contraction, target: Target) -> Im2col | None:
-    """``s`` with as many slots as shared memory holds, of patches two at least, or three where windows move by two pixels, and first of weights; None if there are too few."""
+    """``s`` with as many slots as shared memory holds, of patches at least two, or three where windows move by two pixels, and first of
+    weights; None if there are too few."""
     patch = patch_of(s, c.lhs.unfolded)
     least, most = (2, _MOST_PATCHES) if patch.step == 1 else _SLOTS_OF_PHASES
     s = replace(s, patch=patch.pixels, stages=least, weights=0 if s.kept else _LEAST_WEIGHTS)
@@ -264,5 +270,17 @@ def estimate_of(s: Im2col, share: float, c: Contraction, tiling: Tiling, target:
     share *= _WHOLE_ROWS if patch.whole_rows else 1
     if not s.kept:
         share = min(share, s.tile_m * s.tile_n * 4 / 128 * s.row / ROW / _LEAST_TAP)
-    time = estimate(each, share, c, replace(tiling, m=replace(tiling.m, size=product(patch.tiles) * s.tile_m)), target, at)
+    of_tiles = replace(tiling, m=replace(tiling.m, size=product(patch.tiles) * s.tile_m))
+    time = estimate(each, share, c, of_tiles, target, at) + _shown_work(s, share, c, of_tiles, target, at)
     return (_LEFT * time + (1 - _LEFT) * LAUNCH) * (1 if patch.step == 1 else _PHASES)
+
+
+def _shown_work(s: Im2col, share: float, c: Contraction, tiling: Tiling, target: Target, at: At) -> float:
+    """Microseconds of the ends of tiles that take turns, beside those that the estimate has where ends take longer than products."""
+    if not (s.pingpong and are_long(c)):
+        return 0.0
+    tile, rounds = s.tile_m * s.tile_n, ceil(at(tiling.tiles(s.tile_m, s.tile_n)) / target.multiprocessors)
+    products = at(tiling.k_steps(s.row // _size(c))) * tile * 4 / 128 * s.row / ROW / share
+    work, written = work_clocks(c, s.tile_m, s.tile_n, 1), tile * sum(bit_width(d.access.element) // 8 for d in c.destinations) / STORE_RATE
+    counted = max(0.0, (read_clocks(c, s.tile_m, s.tile_n) + work + written - products) / 2)
+    return max(0.0, _SHOWN * work - counted) * (rounds - 1) / CLOCK

@@ -17,7 +17,7 @@ from inferno.target import Target
 class Summed:
     """What such a kernel computes: ``head``, a kernel function of the first arguments, is the contraction, result ``source`` of which is added up
     over all but its last dimension.  ``squares``, ``into`` and ``elements``: of each sum whether it is of squares, the argument that it
-    goes to, one of the last, and its type there.  ``centered``: what is added up is less one of a warp's 16 rows."""
+    goes to, one of the last, and its type there."""
 
     head: func.FuncOp
     contraction: Contraction
@@ -25,7 +25,6 @@ class Summed:
     squares: tuple[bool, ...]
     into: tuple[int, ...]
     elements: tuple[ir.Type, ...]
-    centered: bool
     module: ir.Module
 
 
@@ -50,10 +49,8 @@ def parse_summed(kernel: func.FuncOp, target: Target, windows: bool) -> Summed |
             return None
         access = c.destinations[place].access
         columns = c.n.stride(access) == 1 and access.offset == 0 and c.n.size == access.shape[-1] and prod(access.shape) == c.B * c.M * c.N
-        centered = any(squares) and str(access.element) != "bf16"
-        if not columns or (centered and squares != (False, True)):
-            return None
-        return Summed(head, c, place, squares, into, elements, centered, module)
+        exact = not any(squares) or str(access.element) == "bf16"
+        return Summed(head, c, place, squares, into, elements, module) if columns and exact else None
 
 
 def _take_sums(kernel: func.FuncOp) -> tuple[int, tuple[bool, ...], tuple[int, ...]] | None:
