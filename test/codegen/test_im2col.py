@@ -124,6 +124,12 @@ def test_where_patches_are_chosen(form, taken):
     assert bool(asked(form, lambda kernel: choose(kernel, TARGET)).patch) == taken
 
 
+@pytest.mark.parametrize("steps", [(1, 1), (2, 2)])
+def test_tiles_have_few_features_that_there_are_not(steps):
+    """Their weights, rows outside of a tensor, take the copy engine longer than others."""
+    assert 320 % asked(Form((4, 64, 64, 320), 320, (3, 3), steps, **SAME), lambda kernel: choose(kernel, TARGET)).tile_n == 0
+
+
 def test_windows_that_are_not_timed():
     form = Form((32, 128, 128, 64), 64, (2, 5), (), (), (1, 2), (0, 2))
     assert [bool(asked(form, lambda kernel: choose(kernel, TARGET), unmeasured).patch) for unmeasured in (False, True)] == [False, True]
