@@ -4,6 +4,8 @@ schedule has patches.
 One thread brings patches, boxes of an image's pixels in which what lies outside of the image arrives as zeros; another one the weights, tap by tap.
 """
 
+from collections.abc import Sequence
+
 from inferno.codegen import tma, wgmma
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.halo_consumer import HaloConsumer, HaloEpilogue, PatchTile
@@ -87,21 +89,25 @@ class HaloEmitter(HaloConsumer, wgmma.Emitter):
 
     def bring_weights(self, number: ir.Value, *at: ir.Value) -> list[ir.Value]:
         """Those of a tile, in the order in which the taps of its patches are multiplied."""
-        words, ring, taps, (map_, tile, source, _, base, *_) = self.words, self.weights, self.patch.taps, self.operands(0, 0)[1]
-        _, _, n0 = self.tile(number)
+        words, taps, (_, _, n0) = self.words, self.window.taps[-2] * self.patch.span, self.tile(number)
 
         def tap(step: ir.Value, *at: ir.Value) -> list[ir.Value]:
-            here, (chunk, *depths, left), inside = Position(*at), self.chunk_and_taps(words.div(step, taps)), words.rem(step, taps)
-            ring.acquire(here)
-            ring.full.expect(here.slot, tile.bytes)
+            (chunk, *depths, left), inside = self.chunk_and_taps(words.div(step, taps)), words.rem(step, taps)
             places = (*depths, words.div(inside, self.patch.span), words.add(left, words.rem(inside, self.patch.span)))
-            where: dict[Axis, Integer] = {a: places[self.window.loops.index(a.dims[0])] for a in self.tiling.steps}
-            target = words.add(words.add(self.device.shared, base), words.mul(here.slot, tile.bytes))
-            outer = [where[a] for a in source.axes[2:]]
-            self.copy_tile(map_, tile, outer, n0, words.mul(chunk, self.depth), target, ring.full.at(here.slot), 1)
-            return ring.next(here).values
+            return self.bring_tap(chunk, places, n0, Position(*at)).values
 
         return loop(words, 0, self.steps, 1, at, tap)
+
+    def bring_tap(self, chunk: Integer, places: Sequence[Integer], n0: Integer, here: Position) -> Position:
+        """The weights of a tap and a chunk of channels; where the next ones go."""
+        words, ring, (map_, tile, source, _, base, *_) = self.words, self.weights, self.operands(0, 0)[1]
+        ring.acquire(here)
+        ring.full.expect(here.slot, tile.bytes)
+        where: dict[Axis, Integer] = {a: places[self.window.loops.index(a.dims[0])] for a in self.tiling.steps}
+        target = words.add(words.add(self.device.shared, base), words.mul(here.slot, tile.bytes))
+        outer = [where[a] for a in source.axes[2:]]
+        self.copy_tile(map_, tile, outer, n0, words.mul(chunk, self.depth), target, ring.full.at(here.slot), 1)
+        return ring.next(here)
 
     def chunk_and_taps(self, step: Integer) -> list[Integer]:
         """Of a tile's patch: its chunk of channels, its tap along the depth, if there is one, and its first column of taps."""

@@ -63,14 +63,7 @@ class HaloConsumer:
     def compute(self, number: ir.Value, *at: ir.Value) -> list[ir.Value]:
         """One tile, from these slots on; returns where the next one begins."""
         s, words = self.schedule, self.words
-        at, sums = self.multiply_row(0, [*at, at[0], at[2]], self.multiplier.start(s.rows // 64))
-
-        def row(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            at, sums = self.multiply_row(number, carried[:6], carried[6:])
-            return [*at, *sums]
-
-        *at, = loop(words, 1, self.patches * self.window.taps[-2], 1, [*at, *sums], row)
-        at, sums = at[:6], at[6:]
+        at, sums = self.multiply_tile([*at, at[0], at[2]], self.multiplier.start(s.rows // 64))
         if s.pingpong:
             with only_if(words.equal(self.member, 0)):
                 self.turns.arrive(words.sub(1, self.number))
@@ -84,6 +77,17 @@ class HaloConsumer:
             self.weights.release(at[5], self.member)
         self.epilogue.emit(values)
         return at[:4]
+
+    def multiply_tile(self, at: Sequence[ir.Value], sums: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
+        """The products of a tile; ``at`` is as ``multiply_row``'s."""
+        at, sums = self.multiply_row(0, at, sums)
+
+        def row(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            at, sums = self.multiply_row(number, carried[:6], carried[6:])
+            return [*at, *sums]
+
+        found = loop(self.words, 1, self.patches * self.window.taps[-2], 1, [*at, *sums], row)
+        return found[:6], found[6:]
 
     def multiply_row(self, number: Integer, at: Sequence[ir.Value], sums: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         """The products of a row of taps, the tile's first if ``number`` is 0.  ``at``: where the next patch and weights are, and the slots of those that were

@@ -8,6 +8,7 @@ strides; what lies outside of the image, as padding does, arrives as zeros, and 
 
 from inferno.codegen import tma, wgmma
 from inferno.codegen.halo import HaloEmitter
+from inferno.codegen.halo_phases import PhasesEmitter
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import pixel_map
 from inferno.codegen.stream_k import StreamEmitter
@@ -15,7 +16,7 @@ from inferno.codegen.tensor_core import Tile
 from inferno.codegen.nvvm_builder import Words
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
-from inferno.schedule.contraction import Operand
+from inferno.schedule.contraction import Contraction, Operand
 from inferno.schedule.im2col import Im2col, keeps_to_group, parse_unfolded
 from inferno.schedule.tiling import Source, tile_contraction
 from inferno.schedule.unfolded import Unfolded
@@ -32,8 +33,13 @@ def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
     if tiling is None or schedule.swapped or schedule.threads > 384 or not keeps_to_group(schedule, c):
         raise CompileError(f"@{kernel.name.value} is not a convolution for tensor cores by {schedule}")
     wgmma.prepare_bodies(c)
-    emitter = HaloEmitter if schedule.patch else _StreamEmitter if schedule.stream else _Emitter
+    emitter = halo_emitter(c) if schedule.patch else _StreamEmitter if schedule.stream else Emitter
     wgmma.emit(kernel, emitter(kernel.name.value, c, tiling, schedule, target, kind))
+
+
+def halo_emitter(c: Contraction) -> type[HaloEmitter]:
+    """For tiles with their halo."""
+    return HaloEmitter if c.lhs.unfolded.steps[-1] == 1 else PhasesEmitter
 
 
 def image_map(value: ir.Value, window: Unfolded, tile: Tile, channels: int, pixels: int, kind: str) -> ir.Value:
@@ -93,7 +99,7 @@ class _Unfolded:
         tma.load_pixels(words, map_, [channel, *places[::-1], image], offsets[::-1], target, barrier, blocks)
 
 
-class _Emitter(_Unfolded, wgmma.Emitter):
+class Emitter(_Unfolded, wgmma.Emitter):
     pass
 
 

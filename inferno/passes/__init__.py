@@ -74,6 +74,7 @@ _PASSES = {
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
+    "fuse-channel-sums": "inferno.schedule.fuse_channel_sums:fuse_channel_sums",
     "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
     "hoist-vectors": "inferno.schedule.hoist_vectors:hoist_vectors",

@@ -35,6 +35,7 @@ _CLASSES = {
     "group_windows": "inferno.schedule.group_windows:GroupWindows",
     "wgmma": "inferno.schedule.wgmma_schedule:Wgmma",
     "im2col": "inferno.schedule.im2col:Im2col",
+    "channel_sums": "inferno.schedule.channel_sums:ChannelSums",
     "pixel_sums": "inferno.schedule.pixel_sums:PixelSums",
     "dual": "inferno.schedule.dual:Dual",
     "grouped": "inferno.schedule.grouped:Grouped",

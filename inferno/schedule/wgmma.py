@@ -68,6 +68,10 @@ _SHORT_PAIRS = ((Wgmma(128, 128, 12, 2, pingpong=True), 0.95),)
 _ALL_COLUMNS = ((Wgmma(64, 256, 5, 1), 0.9),)  # 8 x 1024x2048x256, `x @ w`: 15.3 us; in 128x128, which read the lhs twice, 17.4
 _SHARED = tuple((replace(s, cluster=cluster, across=across), share) for s, share in CANDIDATES for cluster in (2, 4) for across in (False, True))
 
+# Of TF32, where all run at once, blocks side by side that share rows, of so many steps (H100, 1x1, 2048 channels of 32x7x7 to 512 14.3 us, alone 17.4, of 16 to
+# 1024 15.9 and 16.6; in clusters of two of 1024 channels of 8x14x14 to 256 8.7, alone 8.2).
+_SHARING_ROWS, _LONG = (Wgmma(64, 128, 8, 1, cluster=4, across=True), 0.89), 64
+
 # Registers of a thread for sums and for what it reads itself of two parts, from which on ptxas spills beside what is brought: with four rows of
 # numbers 160 + 20 and 128 + 80 of them (32 and 104 bytes), not 128 + 40 or 96 + 80.
 _HELD = 180
@@ -141,8 +145,17 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
         yield from _cut(tiling, target, at, long)
     if many and plain and not any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         yield from sharing_terms(tiling, width, target, CANDIDATES)
+    if many and plain and width == 4 and tiling.rhs.along_k and tiling.rhs.raw is None:
+        yield from _sharing_rows(tiling, target)
     if many and plain and begins_inside_of_sectors(tiling, width, at):
         yield from (*_SHARED, *_shared_cut(tiling, target, at))
+
+
+def _sharing_rows(tiling: Tiling, target: Target) -> Iterator[tuple[Wgmma, float]]:
+    s, steps = _SHARING_ROWS[0], tiling.k_steps(ROW // 4)
+    known = all(isinstance(x, int) for x in (tiling.m.size, tiling.n.size, steps))
+    if known and steps >= _LONG and tiling.tiles(s.tile_m, s.tile_n) <= s.cluster * clusters_at_once(s.cluster, target.multiprocessors):
+        yield _SHARING_ROWS
 
 
 def copies(s: Wgmma, c: Contraction) -> bool:

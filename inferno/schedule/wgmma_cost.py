@@ -41,7 +41,9 @@ _ALONE = 0.91  # of that time where one consumer reads what arrives (fitted like
 _SWAPPED, _WIDE = 1.2, 160  # times longer a step takes with the sides exchanged, where a tile has fewer columns: the rows are the operand that each
 # consumer reads all of (9 times of 5 matmuls; of 112 columns 0.9 of the estimate with it, as others are, of 160 and 176 0.9 without)
 _TURNED_BACK = 1.01  # the same of others: of equal ones the usual is chosen (8 x 256x1024x2048, `x @ w`, in 256x128 14.6 us, exchanged 15.9)
-_OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
+# Clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us; on an H100, 3x3 by 2, bf16, 320
+# channels of 4x64x64 to 320 in 64x192, of which a half of the tiles have 64 such rows of weights, 26.1 us, in 128x80 20.2).
+_OUTSIDE = 7
 # Of few rows.  Memory takes longer by this share of the time in which multiprocessors have nothing to read, where k is innermost or not.
 # (4x8192x28672, 359 of 396 places taken: 118.6 us, 598 of 660: 117.2, 512 of 528: 113.5; columns innermost, 1x4096x11008 172 of 264: 26.7,
 # 115 of 132: 26.7, 16x18944x3584 56 of 132: 39.2, 112: 37.3.)
@@ -198,6 +200,11 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     if s.swapped:
         column_tiles = ceil(at(tiling.n.size) / s.tile_n)
         step += max(0, _OUTSIDE * (column_tiles * s.tile_n - at(tiling.n.size)) - step) / (1 if rounds <= 1 else column_tiles)
+    if c.lhs.has_windows and not s.kept:
+        column_tiles = ceil(at(tiling.n.size) / s.tile_n)
+        beyond = column_tiles * s.tile_n - at(tiling.n.size)  # features that there are not: the last tile's rows of weights come as zeros
+        copies = s.chunks * (_FULL_ROW[s.row] * (s.lhs_height / lhs + (s.tile_n - beyond) / rhs) + _OUTSIDE * beyond / rhs)
+        step += max(0, copies - step) / (1 if rounds <= 1 else column_tiles) if beyond else 0
     return step * (_SENDING if s.sends else _APART if s.stream and not s.parts else 1)
 
 

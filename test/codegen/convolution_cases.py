@@ -88,6 +88,17 @@ CASES = {
         Form((1, 5, 9, 9, 24), 64, (2, 3, 3), (), (), (0, 1, 1), (1, 1, 1), **PLAIN), Im2col(64, 64, 2, 2, patch=80, span=1, kept=18, pingpong=True)),
     "halo, 64 bytes": (Form((1, 9, 20, 24), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 2, 1, row=64, patch=112, span=3, weights=3)),
     "halo, 32 bytes": (Form((1, 9, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 2, 2, row=32, patch=192, span=3, kept=27)),
+    # By two pixels: of each chunk of channels four patches, of every other row and column.
+    "halo by 2": (Form((2, 18, 22, 128), 40, (3, 3), (2, 2), **SAME, **RELU), Im2col(64, 64, 3, 1, patch=88, span=3, weights=3)),
+    "halo by 2, one pixel more": (
+        Form((1, 20, 18, 64), 72, (3, 3), (2, 2), (), (0, 0), (1, 1), **BOTH), Im2col(128, 64, 2, 2, patch=160, span=3, wide=2, weights=3)),
+    "halo by 2, 5x4, dilated": (
+        Form((1, 22, 34, 32), 40, (5, 4), (2, 2), (1, 3), (2, 1), (2, 5), "f16"), Im2col(64, 64, 4, 2, row=64, patch=144, span=4, weights=3, pingpong=True)),
+    "halo by 2, weights are kept, in turns": (
+        Form((2, 36, 34, 64), 64, (3, 3), (2, 2), **SAME, **RELU), Im2col(64, 64, 3, 2, patch=88, span=3, kept=9, pingpong=True)),
+    "halo by 2, weights are kept": (Form((2, 36, 34, 64), 64, (3, 3), (2, 2), **SAME), Im2col(128, 64, 3, 2, patch=160, span=3, kept=9)),
+    "halo by 2, whole rows": (Form((2, 20, 26, 64), 40, (3, 3), (2, 2), **SAME), Im2col(64, 64, 2, 1, patch=80, span=3, width=16, weights=3)),
+    "halo by 2, tf32": (Form((1, 18, 22, 32), 40, (3, 3), (2, 2), **SAME, element="f32", **PLAIN), Im2col(64, 64, 3, 1, patch=88, span=3, weights=3)),
     # Signs beside sums: bytes that the copy engine writes, or threads do where lines are no multiple of 16 bytes.
     "signs": (Form((2, 7, 9, 24), 48, (3, 3), **SAME, **SIGN), Im2col(64, 64, 3, 1)),
     "signs, by elements": (Form((2, 7, 9, 24), 40, (3, 3), **SAME, **SIGN), Im2col(64, 64, 3, 1)),

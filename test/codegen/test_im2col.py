@@ -66,6 +66,14 @@ def test_a_patch_is_a_box():
     assert built.resources is None or built.resources.spills == 0
 
 
+def test_patches_of_every_other_pixel():
+    """A pixel and the next one, and a row and the next one, are dimensions of the image that the copy engine is told."""
+    form = replace(LAYER, steps=(2, 2))
+    built = build(convolution(form), "im2col", Im2col(128, 64, 4, 2, patch=160, span=3, wide=2, weights=4))
+    assert "box = [64, 17, 1, 9, 1]" in built.gpu and "sizes = [128, 28, 2, 28, 8]" in built.gpu and "strides = [2, 256, 7168, 14336, 401408]" in built.gpu
+    assert built.resources is None or built.resources.spills == 0
+
+
 @pytest.mark.parametrize("change", [
     {"patch": 336}, {"span": 2}, {"weights": 0}, {"tile_m": 192}, {"wide": 3}, {"width": 64}, {"inside": True}, {"kept": 4, "weights": 0}, {"row": 16},
 ], ids=str)
@@ -74,7 +82,10 @@ def test_patches_that_are_not_this_convolutions(change):
         build(convolution(LAYER), "im2col", replace(Im2col(256, 64, 2, 2, patch=344, span=3, weights=4), **change))
 
 
-@pytest.mark.parametrize("change", [{"steps": (2, 2)}, {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True}], ids=str)
+@pytest.mark.parametrize("change", [
+    {"steps": (3, 3)}, {"steps": (2, 1)}, {"steps": (2, 2), "image": (8, 57, 56, 64)}, {"steps": (2, 2), "image": (8, 56, 56, 72)},
+    {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True},
+], ids=str)
 def test_convolutions_without_patches(change):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(convolution(replace(LAYER, **change)))
@@ -106,10 +117,17 @@ def test_patches_are_in_the_space():
     (Form((32, 7, 7, 512), 512, (3, 3), **SAME), True), (Form((1, 7, 7, 512), 512, (3, 3), **SAME), False),
     (Form((32, 112, 112, 16), 16, (3, 3), **SAME), True), (Form((32, 56, 56, 64), 64, (7, 7), (), (), (3, 3), (3, 3)), True),
     (Form((2, 16, 56, 56, 128), 128, (3, 3, 3), low=(1, 1, 1), high=(1, 1, 1)), True),
-    (Form((32, 14, 14, 64), 1024, (2, 2)), False), (Form((32, 56, 56, 64), 64, (3, 3), (2, 2), **SAME), False),
+    (Form((32, 14, 14, 64), 1024, (2, 2)), False), (Form((32, 56, 56, 64), 64, (3, 3), (2, 2), **SAME), True),
+    (Form((32, 56, 56, 64), 64, (3, 3), (3, 3), **SAME), False), (Form((32, 57, 56, 64), 64, (3, 3), (2, 2), **SAME), False),
 ], ids=str)
 def test_where_patches_are_chosen(form, taken):
     assert bool(asked(form, lambda kernel: choose(kernel, TARGET)).patch) == taken
+
+
+@pytest.mark.parametrize("steps", [(1, 1), (2, 2)])
+def test_tiles_have_few_features_that_there_are_not(steps):
+    """Their weights, rows outside of a tensor, take the copy engine longer than others."""
+    assert 320 % asked(Form((4, 64, 64, 320), 320, (3, 3), steps, **SAME), lambda kernel: choose(kernel, TARGET)).tile_n == 0
 
 
 def test_windows_that_are_not_timed():

@@ -47,6 +47,14 @@ def test_parts_that_come_through_the_workspace(m, k, n, tile):
     assert (s.tile_m, s.tile_n, s.parts, s.cluster, s.across) == tile and s.lead == 8
 
 
+@pytest.mark.parametrize("m, k, n, cluster", [(1568, 2048, 512, 4), (784, 2048, 1024, 4), (1568, 1024, 256, 1), (4096, 4096, 4096, 1)])
+def test_few_rows_of_tf32_are_shared(m, k, n, cluster):
+    """By blocks side by side, which all run at once."""
+    text = contraction({"m": m, "n": n, "k": k}, "mk", "nk", "mn", "f32", attributes='{inferno.precision = "tf32"}')
+    s = choose(text, "wgmma")
+    assert (s.cluster, s.across) == (cluster, cluster > 1)
+
+
 @pytest.mark.parametrize("m, k, n, tile", [(128, 4096, 4096, (128, 64, 2, True)), (256, 3072, 768, (64, 64, 2, True)), (320, 8192, 512, (128, 64, 4, False))])
 def test_sums_are_sent_where_each_block_has_one_share(m, k, n, tile):
     s = choose(matmul(m, n, k, "bf16", rhs="n,k"), "wgmma")
