@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import autocast, export_model
 from inferno.capture.capture import leaf_names
-from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
-from inferno.capture.refusal import preferences, refusals
+from inferno.capture.known_values import SIZE_OF_DATA, KnownValues, asks_for_values, known_values, reads_tokens, unrolls
+from inferno.capture.refusal import picks_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.capture.library_grouped import capturing_for
 from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
@@ -211,6 +211,8 @@ def _compile_for(
         if key or not open_cache():  # there is something to compile, unless only the capture was not kept
             pool().warm(1 + len(exported.program.graph.nodes) // _NODES, target.kind)
         captured = exported.capture()
+        if values is None and picks_by_constants(captured.graph):
+            raise UnsupportedOperation(f"how many elements a mask selects {SIZE_OF_DATA}, which is made of no input")
         if options.freeze is not False:
             captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
     except (CaptureError, UnsupportedOperation) as error:
