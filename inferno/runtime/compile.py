@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import autocast, export_model
 from inferno.capture.capture import leaf_names
+from inferno.capture.dynamic_shapes import check_dynamic_shapes
 from inferno.capture.known_values import SIZE_OF_DATA, KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import picks_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
@@ -55,9 +56,10 @@ def compile(
     ``@inferno.compile(inputs=...)``: on a function it compiles at once, on an nn.Module class each instance compiles at
     its first call.
 
-    Raises OptionError for an unknown option or target.  With ``fallback=False``, CaptureError when the model is not one
-    graph of tensor operations, and UnsupportedOperation for an operation that has no way into the compiler.  The model is
-    not run and not changed.  With ``check=True`` the first call raises CheckError if its result is wrong.
+    Raises OptionError for an unknown option or target, and for sizes in ``dynamic_shapes`` that the example does not have.  With
+    ``fallback=False``, CaptureError when the model is not one graph of tensor operations, and UnsupportedOperation for an operation
+    that has no way into the compiler.  The model is not run and not changed.  With ``check=True`` the first call raises CheckError
+    if its result is wrong.
     """
     if example_inputs is not None and inputs is not None:
         raise InputError("give example_inputs or inputs, not both: they are the same thing, inputs= is for the decorator")
@@ -140,6 +142,7 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
 
 
 def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None = None) -> CompiledModule:
+    check_dynamic_shapes(model, args, kwargs, request.dynamic_shapes)
     state = autocast.around()
     with collection_paused(), autocast.outside(state):
         compiled = _compile_unchecked(model, args, kwargs, request, values, state)
