@@ -65,6 +65,8 @@ def compile(
         raise InputError("give example_inputs or inputs, not both: they are the same thing, inputs= is for the decorator")
     examples = inputs if example_inputs is None else example_inputs
     request = _Request(make_options(options), dynamic_shapes)
+    if isinstance(model, Face):
+        raise InputError(f"model: expected an nn.Module, a function or an ExportedProgram, got {model!r}, which is compiled; compile what it was compiled of")
     if model is None:
         return functools.partial(_decorate, examples=examples, kwargs=kwargs, request=request)
     if isinstance(model, type) or (example_inputs is None and inputs is not None):

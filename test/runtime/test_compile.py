@@ -77,6 +77,11 @@ def test_inputs_that_do_not_fit_are_named(compiled, bad, message):
         compiled(bad)
 
 
+def test_what_is_compiled_is_no_model(compiled):
+    with pytest.raises(inferno.InputError, match="model: expected an nn.Module.*, got CompiledModule.*, which is compiled"):
+        inferno.compile(compiled, (torch.randn(2, 16),))
+
+
 def test_a_package_needs_a_path(compiled):
     with pytest.raises(inferno.PackageError, match="path: expected a path to write the package to, got None"):
         compiled.save(None)
