@@ -1,5 +1,6 @@
 """``inferno.compile``: from a model to a CompiledModule."""
 
+import contextlib
 import functools
 import logging
 import operator
@@ -14,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from inferno.capture import autocast, export_model
 from inferno.capture.capture import leaf_names
 from inferno.capture.dynamic_shapes import check_dynamic_shapes
-from inferno.capture.known_values import SIZE_OF_DATA, KnownValues, asks_for_values, known_values, reads_tokens, unrolls
+from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import picks_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.capture.library_grouped import capturing_for
@@ -216,14 +217,15 @@ def _compile_for(
         if key or not open_cache():  # there is something to compile, unless only the capture was not kept
             pool().warm(1 + len(exported.program.graph.nodes) // _NODES, target.kind)
         captured = exported.capture()
-        if values is None and picks_by_constants(captured.graph):
-            raise UnsupportedOperation(f"how many elements a mask selects {SIZE_OF_DATA}, which is made of no input")
         if options.freeze is not False:
             captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
     except (CaptureError, UnsupportedOperation) as error:
         if not options.fallback or isinstance(model, torch.export.ExportedProgram) or values is not None:
             raise
         return _compile_apart(model, args, kwargs, request, target, device, error)
+    if values is None and request.dynamic_shapes is None and picks_by_constants(captured.graph):
+        with contextlib.suppress(CaptureError, UnsupportedOperation):
+            return _compile_for(target, device, model, args, kwargs, request, KnownValues({}), state)
     log.info("captured in %.2f s", time.perf_counter() - begin)
     compiled, failures, generator = None, {}, generator_of(device)
     drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states
