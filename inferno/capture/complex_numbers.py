@@ -71,6 +71,9 @@ class _Split:
         if isinstance(made, tuple) and any(isinstance(p, Node) for p in made):
             like = next(p for p in made if isinstance(p, Node))
             made = tuple(p if isinstance(p, Node) else self.call(aten.full_like.default, like, p or 0.0) for p in made)
+        elif isinstance(made, tuple) and _is_complex(node):  # of a number: the conjugate of ``1j`` that a gradient is multiplied by
+            value = node.meta["val"]
+            made = tuple(self.call(aten.full.default, list(value.shape), p or 0.0, dtype=REAL[value.dtype], device=value.device) for p in made)
         if isinstance(made, tuple) and self._fits(made, node):
             self._parts[node] = tuple(self._spread(p, node) for p in made)
         elif isinstance(made, Node) and _describe(made.meta["val"]) == _describe(node.meta["val"]):

@@ -29,7 +29,7 @@ _MOST_STEPS = 256  # of all layers together: an LSTM of 240 compiles in 35 s, an
 # Errors of torch's where it traces, by name.
 _ASKING = {"GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException", "PendingUnbackedSymbolNotFound"}
 _READS = {"item", "tolist", "__int__", "__bool__", "__index__", "__float__", "is_nonzero", "equal", "__contains__"}
-_MAKES = {"arange", "zeros", "ones", "full", "tensor", "linspace"}
+_MAKES = {"arange", "zeros", "ones", "full", "tensor", "linspace", "eye", "tril_indices", "triu_indices"}
 # Functions whose results have as many elements as values say.
 _COUNTS = {"repeat_interleave", "nonzero", "unique", "unique_consecutive", "masked_select", "bincount", "argwhere"}
 # Parts of the names of functions that draw numbers, or leave what memory held.
@@ -172,6 +172,10 @@ class KnownValues(TorchFunctionMode):
             self._forget(_tensors((args, kwargs)))
         elif _writes(name) or "out" in kwargs:
             self._forget(_tensors((args[:1], kwargs.get("out"))))
+        if name in ("__getitem__", "masked_select") and len(args) == 2 and isinstance(args[0], Tensor) and (places := self._by_places(args[1])):
+            whole = args[0].expand(args[1].shape) if name == "masked_select" and args[0].dim() <= args[1].dim() else args[0]
+            if name == "__getitem__" or whole.shape == args[1].shape:
+                return whole[places]
         if name == "repeat_interleave" and "output_size" not in kwargs:
             repeats = args[1] if len(args) > 1 else kwargs.get("repeats")
             if isinstance(repeats, Tensor) and id(repeats) in self._known and repeats.dim():
@@ -181,6 +185,23 @@ class KnownValues(TorchFunctionMode):
                     size = int(found.value.sum())
                 return func(*args, **kwargs, output_size=size)
         return func(*args, **kwargs)
+
+    def _by_places(self, index: Any) -> tuple | None:
+        """An index by masks as one by the places where these are true; None where there is none, or one is not known."""
+        parts, places = index if isinstance(index, tuple) else (index,), []
+        masks = [p for p in parts if isinstance(p, Tensor) and p.dtype in (torch.bool, torch.uint8)]
+        if not masks or any(id(m) not in self._known for m in masks):
+            return None
+        for part in parts:
+            if all(part is not m for m in masks):
+                places.append(part)
+                continue
+            known = self._known[id(part)]
+            self.used |= known.sources
+            with _apart():
+                found = known.value.nonzero(as_tuple=True)
+            places += [_constant(p, part.device) for p in found]
+        return tuple(places)
 
     def _compute(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What the function makes of the values; None where that is not known."""

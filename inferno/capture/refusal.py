@@ -34,6 +34,7 @@ _LAST_ONE = {aten.index_put.default, aten._unsafe_index_put.default, aten.scatte
 
 _NAMESPACES = ("aten", "prims", "quantized_decomposed")
 _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
+_PICKS = {aten.index.Tensor, aten._unsafe_index.Tensor}  # by a mask of which a later operation has told torch how many it has to select the import never ends
 _SPACES = (aten.linspace, aten.logspace)
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 
@@ -66,9 +67,7 @@ def refusal(node: Node) -> str | None:
         return "repeating zero times ends torch-mlir's process"
     if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
         return "it draws random numbers, which would not be torch's; call eval() on a model with dropout"
-    if target in _PUTS and any(
-        i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1]
-    ):
+    if target in (*_PUTS, *_PICKS) and masks_of(node):
         return "how many elements its mask selects depends on the data"
     if getattr(target, "namespace", "") == "aten" and target.overloadpacket.__name__ not in _OF_BYTES and _reads_bytes(node):
         return "the import takes bytes for signed numbers there"
@@ -86,6 +85,27 @@ def refusal(node: Node) -> str | None:
         if free_unbacked_symbols(value):
             return "its result's shape depends on the data"
     return None
+
+
+def masks_of(node: Node) -> list[Node]:
+    """What picks elements among the indices of an operation."""
+    return [i for i in node.args[1] if i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8)]
+
+
+def picks_by_constants(graph: Graph) -> bool:
+    """Whether so many elements are picked, or found, as what is made of no input says: which they are may be found out while tracing."""
+    constant: set[Node] = set()
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        masks = masks_of(node) if node.target in _PICKS else [node.args[1]] if node.target is aten.masked_select.default else []
+        if masks and constant.issuperset(masks):
+            return True
+        if constant.issuperset(node.all_input_nodes) and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+            constant.add(node)
+            if any(free_unbacked_symbols(v) for v in _tensors(node.meta.get("val"))):
+                return True
+    return False
 
 
 def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:

@@ -1,5 +1,6 @@
 """``inferno.compile``: from a model to a CompiledModule."""
 
+import contextlib
 import functools
 import logging
 import operator
@@ -13,8 +14,9 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import autocast, export_model
 from inferno.capture.capture import leaf_names
+from inferno.capture.dynamic_shapes import check_dynamic_shapes
 from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
-from inferno.capture.refusal import preferences, refusals
+from inferno.capture.refusal import picks_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.capture.library_grouped import capturing_for
 from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
@@ -55,14 +57,17 @@ def compile(
     ``@inferno.compile(inputs=...)``: on a function it compiles at once, on an nn.Module class each instance compiles at
     its first call.
 
-    Raises OptionError for an unknown option or target.  With ``fallback=False``, CaptureError when the model is not one
-    graph of tensor operations, and UnsupportedOperation for an operation that has no way into the compiler.  The model is
-    not run and not changed.  With ``check=True`` the first call raises CheckError if its result is wrong.
+    Raises OptionError for an unknown option or target, and for sizes in ``dynamic_shapes`` that the example does not have.  With
+    ``fallback=False``, CaptureError when the model is not one graph of tensor operations, and UnsupportedOperation for an operation
+    that has no way into the compiler.  The model is not run and not changed.  With ``check=True`` the first call raises CheckError
+    if its result is wrong.
     """
     if example_inputs is not None and inputs is not None:
         raise InputError("give example_inputs or inputs, not both: they are the same thing, inputs= is for the decorator")
     examples = inputs if example_inputs is None else example_inputs
     request = _Request(make_options(options), dynamic_shapes)
+    if isinstance(model, Face):
+        raise InputError(f"model: expected an nn.Module, a function or an ExportedProgram, got {model!r}, which is compiled; compile what it was compiled of")
     if model is None:
         return functools.partial(_decorate, examples=examples, kwargs=kwargs, request=request)
     if isinstance(model, type) or (example_inputs is None and inputs is not None):
@@ -140,6 +145,7 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
 
 
 def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None = None) -> CompiledModule:
+    check_dynamic_shapes(model, args, kwargs, request.dynamic_shapes)
     state = autocast.around()
     with collection_paused(), autocast.outside(state):
         compiled = _compile_unchecked(model, args, kwargs, request, values, state)
@@ -217,6 +223,9 @@ def _compile_for(
         if not options.fallback or isinstance(model, torch.export.ExportedProgram) or values is not None:
             raise
         return _compile_apart(model, args, kwargs, request, target, device, error)
+    if values is None and request.dynamic_shapes is None and picks_by_constants(captured.graph):
+        with contextlib.suppress(CaptureError, UnsupportedOperation):
+            return _compile_for(target, device, model, args, kwargs, request, KnownValues({}), state)
     log.info("captured in %.2f s", time.perf_counter() - begin)
     compiled, failures, generator = None, {}, generator_of(device)
     drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states

@@ -176,6 +176,9 @@ class CompiledModule(Face):
         if not isinstance(tensor, torch.Tensor):
             like = f"{tuple(argument.outer_shape)} {dtype}"
             raise InputError(f"argument {argument.name}: expected a tensor of {like}, got {type(tensor).__name__} {tensor!r:.100}")
+        if tensor.layout is not torch.strided:
+            layout = str(tensor.layout).removeprefix("torch.")
+            raise InputError(f"argument {argument.name}: expected a dense tensor, got one of layout {layout}; pass {argument.name}.to_dense()")
         elsewhere = tensor.device != self.device and not (tensor.dim() == 0 and tensor.device.type == "cpu")
         if (shape is not None and tensor.shape != shape) or tensor.dtype is not dtype or elsewhere:
             self._refuse(argument, tensor)

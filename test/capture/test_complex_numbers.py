@@ -121,6 +121,15 @@ def test_gradients():
         torch.testing.assert_close(ours, eager)
 
 
+def test_gradients_of_products_with_a_complex_number():
+    """torch multiplies the gradient by the number's conjugate, which is an operation of no tensor."""
+    def function(x):
+        return torch.exp((1j * x - x) * 0.5).real.sum()
+
+    fast, x = torch.compile(function, backend="inferno", options={"fallback": False}), X.clone().requires_grad_()
+    torch.testing.assert_close(torch.autograd.grad(fast(x), x), torch.autograd.grad(function(x), x))
+
+
 def test_arguments_are_pairs_and_nothing_is_complex():
     graph = make_fx(rotate, tracing_mode="fake")(X, F).graph
     split_complex(graph)

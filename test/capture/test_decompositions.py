@@ -341,6 +341,29 @@ def test_one_index_without_dimensions():
     same(aten.index_put.default, normal(4, 3, 2), [place, None, torch.tensor(-1)], normal(3))
 
 
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_indices_that_stand_apart(dtype, accumulate):
+    """The dimensions of the indices come first in what is put, those between behind them."""
+    x, i, j = normal(5, 3, 6, 2) > 0 if dtype == torch.bool else normal(5, 3, 6, 2), torch.tensor([0, 4, 2]), torch.tensor([5, -1, 0])
+    for shape in ((3, 3, 2), (3, 1, 2), ()):
+        same(aten.index_put.default, x, [i, None, j], torch.randn(shape).to(dtype), accumulate)
+    values = normal(4, 3, 3, 2).to(dtype)
+    same(aten.index_put.default, x, [torch.arange(4).unsqueeze(1), None, j], values, accumulate)
+    same(aten.index_put.default, x[None], [None, i, None, j], normal(3, 1, 3, 2).to(dtype), accumulate)
+    same(aten.index_put.default, x, [i, None, torch.tensor(3)], normal(3, 3, 2).to(dtype), accumulate)
+
+
+def test_tokens_of_sequences_go_to_a_cache():
+    """Each sequence's to a place of its own, in a cache [batch, heads, rows, columns]."""
+    def write(cache, new, batch, places):
+        cache[batch, :, places] = new
+        return cache.sum(2)
+
+    cache = normal(4, 2, 16, 8)
+    assert_right(lambda c, *rest: write(c.clone(), *rest), (cache, normal(4, 2, 8), torch.arange(4), torch.tensor([3, 0, 15, 7])))
+
+
 def test_products_of_integers_added():
     """torch takes beta and alpha as integers too."""
     same(aten.addmv.default, whole(4), whole(4, 3), whole(3), beta=2, alpha=3)

@@ -126,5 +126,24 @@ def test_fold_is_one_kernel():
     assert program.explain().launches == 1
 
 
+@pytest.mark.parametrize("shape, dim, size, step", [
+    ((3, 10), 1, 3, 1), ((3, 10, 4), 1, 4, 2), ((7,), 0, 2, 3), ((5, 6), -1, 6, 1), ((2, 9, 3), 0, 2, 1), ((2, 9, 3), 1, 3, 4),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_windows(shape, dim, size, step, dtype):
+    """Along one dimension: they overlap, lie side by side, and leave something out."""
+    grad = torch.randn(shape).unfold(dim, size, step).to(dtype)
+    check(aten.unfold_backward.default, torch.randn_like(grad), list(shape), dim, size, step)
+
+
+def test_gradients_of_windows_are_sums():
+    """Nothing is scattered, as where attention goes over neighbours."""
+    def gradient(x):
+        return aten.unfold_backward.default(aten.unfold_backward.default(x, [2, 10, 10, 8, 3], 2, 3, 1), [2, 12, 10, 8], 1, 3, 1)
+
+    program = inferno.compile(gradient, (torch.randn(2, 10, 8, 8, 3, 3),), target="sm_90a", fallback=False)
+    assert "scatter" not in program.ir("linalg") and program.explain().launches == 2
+
+
 def test_fold_with_gaps_is_left_alone():
     assert own()[aten.col2im.default](torch.randn(1, 4, 4), [4, 4], [2, 2], [2, 2], [0, 0], [1, 1]) is NotImplemented

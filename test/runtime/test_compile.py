@@ -70,10 +70,21 @@ def test_unknown_target_lists_the_targets(net):
     (torch.randn(4, 16).double(), r"argument x: expected .*float32.*got .*float64"),
     ([1, 2], "nested differently|argument x"),
     (3, "argument x: expected a tensor"),
+    (torch.randn(4, 16).to_sparse(), r"argument x: expected a dense tensor, got one of layout sparse_coo; pass x.to_dense\(\)"),
 ])
 def test_inputs_that_do_not_fit_are_named(compiled, bad, message):
     with pytest.raises(inferno.InputError, match=message):
         compiled(bad)
+
+
+def test_what_is_compiled_is_no_model(compiled):
+    with pytest.raises(inferno.InputError, match="model: expected an nn.Module.*, got CompiledModule.*, which is compiled"):
+        inferno.compile(compiled, (torch.randn(2, 16),))
+
+
+def test_a_package_needs_a_path(compiled):
+    with pytest.raises(inferno.PackageError, match="path: expected a path to write the package to, got None"):
+        compiled.save(None)
 
 
 def test_too_many_arguments(compiled):

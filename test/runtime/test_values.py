@@ -224,3 +224,35 @@ def test_calls_under_transforms_and_without_fallback():
     torch.testing.assert_close(torch.func.vmap(lambda y: compiled(y, LENGTHS))(x[None]), cut(x, LENGTHS)[None])
     with pytest.raises(inferno.InfernoError):
         inferno.compile(cut, (x, LENGTHS), target="cpu", fallback=False)
+
+
+def off_the_diagonal(x):
+    """Scores of pairs, as contrastive losses have them."""
+    scores = x @ x.T
+    return scores[~torch.eye(len(x), dtype=torch.bool)].view(len(x), -1).logsumexp(1)
+
+
+MASKS = {
+    "pairs": off_the_diagonal,
+    "a diagonal": lambda x: (x @ x.T)[torch.eye(len(x), dtype=torch.bool)] - x[:, 0],
+    "masked_select": lambda x: torch.masked_select(x @ x.T, torch.ones(len(x), len(x)).triu(1).bool()).mean(),
+    "places": lambda x: x[torch.ones(len(x), x.shape[1]).tril().nonzero(as_tuple=True)].sum(),
+    "beside other indices": lambda x: (x[torch.arange(len(x)) > 3, 2:4].sum(), x[:, torch.arange(x.shape[1]) % 2 == 0, None], x[torch.arange(len(x)) < 2, 1]),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_of_no_input(name):
+    """What they pick is found out while the model is traced."""
+    fast = assert_right(MASKS[name], (torch.randn(8, 6),), fallback=True)
+    assert isinstance(fast, CompiledModule) and not fast.explain().fallbacks
+
+
+def test_a_mask_that_must_select_as_many_as_another_tensor_has():
+    """So torch says how many there are, though they depend on the data: the import would never end."""
+    def function(x, y):
+        return x[x.isfinite()] - y.flatten()
+
+    fast = inferno.compile(function, (torch.randn(3, 4), y := torch.randn(3, 4)))
+    torch.testing.assert_close(fast(x := torch.randn(3, 4), y), function(x, y))
+    assert ["how many elements its mask selects" in str(f) for f in fast.explain().fallbacks] == [True]

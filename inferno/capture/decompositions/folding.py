@@ -1,4 +1,5 @@
-"""``F.fold``: each element is the sum of the windows' elements that lie on it.  They are few, and where they are is known, so nothing is scattered."""
+"""``F.fold``, and the gradient of ``Tensor.unfold``: each element is the sum of the windows' elements that lie on it.  They are few, and where they are is
+known, so nothing is scattered."""
 
 import torch
 from torch import Tensor
@@ -33,6 +34,23 @@ def col2im(x: Tensor, output_size: list[int], kernel_size: list[int], dilation: 
     return total if x.dim() == 3 else total.squeeze(0)
 
 
+def unfold_backward(grad: Tensor, input_sizes: list[int], dim: int, size: int, step: int) -> Tensor:
+    """Along one dimension; windows lie along it, their elements along the last one."""
+    known = all(isinstance(n, int) and n for n in (*grad.shape, *input_sizes, size, step))
+    if not known or not input_sizes or not grad.is_floating_point() or (met := -(-size // step)) > _MOST_MET:
+        return NotImplemented
+    dim = dim % len(input_sizes)
+    between = grad.shape[dim + 1:-1]  # dimensions between the windows and their elements, each of which is read where it is
+    whole = [torch.arange(n, device=grad.device).reshape([-1 if e == d else 1 for e in range(len(between))]) for d, n in enumerate(between)]
+    wide = torch.float64 if grad.dtype == torch.float64 else torch.float32
+    total = None
+    for places in (_met(input_sizes[dim], 0, step, size, grad.shape[dim], t, grad.device) for t in range(met)):
+        element, window, inside = (x.reshape(-1, *[1] * len(between)) for x in places)
+        term = torch.where(inside, aten.index.Tensor(grad, [*[None] * dim, window, *whole, element]).to(wide), 0.0)
+        total = term if total is None else total + term
+    return total.to(grad.dtype)
+
+
 def _met(size: int, pad: int, step: int, length: int, count: int, number: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """For each place the element of the ``number``-th window from the last that begins in front of it, that window, and whether there is one."""
     place = torch.arange(size, device=device) + pad
@@ -41,4 +59,4 @@ def _met(size: int, pad: int, step: int, length: int, count: int, number: int, d
     return element.clamp(0, length - 1), window.clamp(0, count - 1), inside
 
 
-TABLE = {aten.col2im.default: col2im}
+TABLE = {aten.col2im.default: col2im, aten.unfold_backward.default: unfold_backward}

@@ -31,6 +31,8 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
     if indices[0] is not None and x.dim() and all(i is None or (not i.dim() and i.dtype not in (torch.bool, torch.uint8)) for i in indices):
         rows = [i if i is None else i.reshape(1) for i in indices]  # the import wants indices in a row
         return aten.index_put.default(x, rows, values, accumulate)
+    if _stand_apart(indices):
+        return aten.index_put.default(x, _of_all_in_front(x, indices), values, accumulate)
     if x.device.type == "cuda" and (dim := _one_row_of_places(x, indices)) is not None:
         index = torch.where(indices[dim] < 0, indices[dim] + x.shape[dim], indices[dim])
         slices = [index.shape[0] if d == dim else n for d, n in enumerate(x.shape)]
@@ -41,6 +43,27 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
     if x.dtype != torch.bool or not accumulate:
         return NotImplemented
     return aten.index_put.default(x.to(torch.int32), indices, values.to(torch.int32), True) != 0
+
+
+def _stand_apart(indices: list[Tensor | None]) -> bool:
+    """Whether a dimension without indices is between two with: tokens' heads in a cache [batch, heads, rows, columns].  (A mask is several indices.)"""
+    told = [d for d, i in enumerate(indices) if i is not None]
+    return len(told) < told[-1] - told[0] + 1 and all(indices[d].dtype not in (torch.bool, torch.uint8) for d in told)
+
+
+def _of_all_in_front(x: Tensor, indices: list[Tensor | None]) -> list[Tensor]:
+    """Indices of every dimension up to the last that has any.  In what is put the dimensions of those that are given come first, as torch has it where they
+    stand apart."""
+    told = [d for d, i in enumerate(indices) if i is not None]
+    others = [d for d in range(told[-1]) if indices[d] is None]
+    front = []
+    for d, i in enumerate(indices[: told[-1] + 1]):
+        if i is None:
+            i = torch.arange(x.shape[d], device=x.device).reshape([-1 if other == d else 1 for other in others])
+        else:
+            i = i.to(x.device).reshape(*i.shape, *[1] * len(others))
+        front.append(i)
+    return list(torch.broadcast_tensors(*front))
 
 
 def _one_row_of_places(x: Tensor, indices: list[Tensor | None]) -> int | None:

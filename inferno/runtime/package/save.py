@@ -41,6 +41,8 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
 
     PackageError for the cpu target, whose native code a file must not bring along, and for what has no form as data.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise PackageError(f"path: expected a path to write the package to, got {path!r:.100}")
     program, path = compiled.program, Path(path)
     if program.target.kind == "cpu":
         raise PackageError(

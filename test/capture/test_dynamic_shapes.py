@@ -1,0 +1,44 @@
+"""Sizes that are said to vary and are none of the example's are an error that names the argument, before anything is captured."""
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import inferno
+from inferno.capture.dynamic_shapes import check_dynamic_shapes
+
+X = torch.randn(2, 3)
+
+
+class Pair(nn.Module):
+    def forward(self, x, more, scale=None):
+        return x + more["y"][0]
+
+
+@pytest.mark.parametrize("given, message", [
+    ("b", "dynamic_shapes: expected a dict by the arguments' names, or a tuple .*, got str"),
+    (({0: Dim("b")},), "an entry for each of the 2 arguments, None where nothing varies, got 1 entries"),
+    ({"z": {0: Dim("b")}}, "names of the arguments, x, more, got 'z'"),
+    (({7: Dim("b")}, None), "dynamic_shapes of x: expected numbers of its 2 dimensions, got 7"),
+    (((Dim("b"),), None), "of x: expected an entry for each of its 2 dimensions, got 1 entries"),
+    ((Dim("b"), None), "of x: expected a dict of dimensions, .*, or None, got"),
+    (({0: 5}, None), "of x: expected a range of dimension 0 with the example's size, 2, in it, got 5"),
+    ((None, {"y": [{1: Dim("b", min=4, max=9)}]}), r"of more\['y'\]\[0\]: expected a range of dimension 1 with the example's size, 3, in it, got 4 to 9"),
+])
+def test_what_does_not_fit(given, message):
+    with pytest.raises(inferno.OptionError, match=message):
+        inferno.compile(Pair(), (X, {"y": [X]}), dynamic_shapes=given)
+
+
+@pytest.mark.parametrize("given", [
+    None, {"x": {0: Dim("b")}},
+    ({0: Dim("b", min=2, max=9), 1: None}, None), ({-1: 3}, {"y": [(Dim.AUTO, None)]}), {"x": None, "scale": None}, (None, None, None),
+])
+def test_what_fits(given):
+    check_dynamic_shapes(Pair(), (X, {"y": [X]}), {}, given)
+
+
+def test_what_has_no_names_is_left_to_torch():
+    check_dynamic_shapes(lambda *tensors: tensors[0], (X, X), {}, ({0: Dim("b")},))
+    check_dynamic_shapes(lambda x, **others: x, (X,), {"y": X}, {"x": None, "others": {"y": None}})
