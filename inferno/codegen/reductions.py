@@ -18,6 +18,7 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.joined_exponentials import take_exponentials
 from inferno.codegen.joining import Joining, Values, convert, tree, where
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.minmax import recognise_maximum
@@ -186,6 +187,8 @@ class _Emitter:
             found.append(terms)
         if self.joining.extremum is not None:
             return (self.best_along if c.along else self.best_across)([t[0] for t in found], units, running)
+        if c.exponentials is not None:
+            return take_exponentials(c.combiners, running, [x for t in found for x in (lanes_of(t[0]) if c.along else t[:1])])
         totals = []
         for i, k in enumerate(c.combiners):
             value = tree(k, [terms[i] for terms in found])
@@ -204,7 +207,7 @@ class _Emitter:
         arguments = [splat(ir.IntegerType.get_signless(1), 0) if v is None else v for v in values] + [splat(ir.IntegerType.get_signless(1), 0)] * count
         lanes = s.vector if s.vector > 1 else 0
         results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract})
-        if c.extremum is not None:
+        if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
         return [convert(as_vector(r, s.vector) if lanes else r, k.type) for k, r in zip(c.combiners, results)]
 

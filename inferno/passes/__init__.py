@@ -76,6 +76,7 @@ _PASSES = {
     "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
     "hoist-vectors": "inferno.schedule.hoist_vectors:hoist_vectors",
+    "merge-softmaxes": "inferno.schedule.merge_softmaxes:merge_softmaxes",
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",
     "fuse-convolutions": "inferno.schedule.fuse_convolutions:fuse_convolutions",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",

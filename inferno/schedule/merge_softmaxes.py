@@ -1,0 +1,282 @@
+"""On a GPU, let the largest of some elements and the sum of exponentials of what is below it be one kernel that reads a tensor once, and all that reads the
+exponentials compute them.
+
+Where neighbours in memory are different sums (softmax along the first dimension) a cluster of blocks can keep all of its rows and read them once
+(``columns``), but of long rows, which are few side by side, few blocks have much to do, and they wait for each other.  Sums that are cut into chunks read
+as fast as memory can, and what follows reads the tensor once more, together with what else it reads.
+"""
+
+from dataclasses import dataclass, replace
+
+from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
+from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, kinds, maps, outputs, yielded
+from inferno.passes.programs import callee
+from inferno.schedule import columns
+from inferno.schedule.accesses import filled, loop_sizes
+from inferno.schedule.combiners import read_combiner, term_of
+from inferno.schedule.exponential_sums import take_term
+from inferno.schedule.fuse_reductions import alone
+from inferno.schedule.merge_calls import (
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, tell_sources,
+)
+from inferno.schedule.recompute_maps import compute_first, generics_of, is_map, replace_reader
+from inferno.schedule.reductions import read
+from inferno.target import Target, find_target
+
+_INFINITY = float("inf")
+
+
+@dataclass(frozen=True)
+class _Softmax:
+    """Calls of kernels in ``@main``: ``largest`` reduces, ``base`` replaces what is infinite by 0 if that is done, ``exponentials`` are made by themselves if
+    the sum does not make them; ``total`` adds them up."""
+
+    largest: ir.Operation
+    base: ir.Operation | None
+    exponentials: ir.Operation | None
+    total: ir.Operation
+
+    @property
+    def readers(self) -> list[ir.Operation]:
+        """Of exponentials, beside the sum."""
+        return [] if self.exponentials is None else [u for u in dict.fromkeys(users(self.exponentials.results[0])) if u != self.total]
+
+    @property
+    def calls(self) -> list[ir.Operation]:
+        return [c for c in (self.largest, self.base, self.exponentials, self.total) if c is not None]
+
+
+def merge_softmaxes(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for wherever that can be."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed = False
+        for call in operations_in(main):
+            if call.name == "func.call" and _is_largest(kernels.get(callee(call))):
+                found = _softmax(module, kernels, call)
+                if found is not None and _merge(module, kernels, found, machine, always == "1"):
+                    changed = True
+        return changed
+
+    merge_in(module, merge)
+
+
+def _reduction(kernel: func.FuncOp | None, name: str, start: float) -> ir.Operation | None:
+    """The only operation of a kernel, if that reduces float32 by ``name``."""
+    generics = generics_of(kernel) if may_change(kernel) else []
+    if len(generics) != 1 or len(generics[0].results) != 1 or "linalg.index" in {o.operation.name for o in body(generics[0]).operations}:
+        return None
+    (generic,) = generics
+    first, sizes = filled(outputs(generic)[0]), loop_sizes(generic)
+    combiner = read_combiner(body(generic), body(generic).arguments[len(inputs(generic))])
+    if sizes is None or 0 in sizes or combiner is None or combiner.name != name or str(combiner.narrow) != "f32":
+        return None
+    known = first is not None and ir.FloatAttr(first).value == start and all(isinstance(v, ir.BlockArgument) for v in inputs(generic))
+    return generic if known else None
+
+
+def _is_largest(kernel: func.FuncOp | None) -> bool:
+    return _reduction(kernel, "arith.maximumf", -_INFINITY) is not None
+
+
+def _softmax(module: ir.Module, kernels: dict[str, func.FuncOp], largest: ir.Operation) -> _Softmax | None:
+    """What sums exponentials of elements below their largest one, if there is one such sum of the very same elements."""
+    bases = [(largest, None), *((u, u) for u in users(largest.results[0]) if _replaces_infinity(u, kernels))]
+    for made, base in bases:
+        for reader in dict.fromkeys(users(made.results[0])):
+            if reader.name != "func.call" or made.results[0] not in inputs_of(reader):
+                continue
+            if is_map(kernels.get(callee(reader))):
+                totals = [(reader, u) for u in dict.fromkeys(users(reader.results[0])) if u.name == "func.call"]
+            else:
+                totals = [(None, reader)]
+            for exponentials, total in totals:
+                found = _Softmax(largest, base, exponentials, total)
+                if _reduction(kernels.get(callee(total)), "arith.addf", 0.0) is not None and _is_softmax(module, kernels, found):
+                    return found
+    return None
+
+
+def _replaces_infinity(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
+    """Whether a call is a map of each number to itself, or 0 where that is infinite."""
+    kernel = kernels.get(callee(call)) if call.name == "func.call" else None
+    generics = generics_of(kernel) if may_change(kernel) else []
+    if len(generics) != 1 or not is_elementwise(generics[0]) or len(inputs(generics[0])) != 1 or len(set(map(str, maps(generics[0])))) != 1:
+        return False
+    (x, *_), choice = body(generics[0]).arguments, owner(yielded(generics[0])[0])
+    if choice is None or choice.name != "arith.select" or choice.operands[2] != x or _constant(choice.operands[1]) != 0:
+        return False
+    question = owner(choice.operands[0])
+    if question is None or question.name != "arith.cmpf" or _constant(question.operands[1]) != _INFINITY:
+        return False
+    size = owner(question.operands[0])
+    while size is not None and size.name == "arith.extf":
+        size = owner(size.operands[0])
+    equal = ir.IntegerAttr(question.attributes["predicate"]).value == int(arith.CmpFPredicate.OEQ)
+    return equal and size is not None and size.name == "math.absf" and size.operands[0] == x
+
+
+def _constant(value: ir.Value) -> float | None:
+    op = owner(value)
+    found = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
+    return found.value if isinstance(found, ir.FloatAttr) else None
+
+
+def _is_softmax(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax) -> bool:
+    """Whether the sum is of exponentials of the largest's own terms, less the largest."""
+    if found.exponentials is None:
+        kernel, made = kernels[callee(found.total)], inputs_of(found.total)
+        return _is_below(kernel, made, found, kernels)
+    edges = replace(edges_of([found.exponentials, found.total], views=True), exported=(found.total.results[0],))
+    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    right = compute_first(kernel) and _is_below(kernel, list(edges.captured), found, kernels)
+    kernel.operation.erase()
+    return right
+
+
+def _is_below(kernel: func.FuncOp, made: list[ir.Value], found: _Softmax, kernels: dict[str, func.FuncOp]) -> bool:
+    """The same of a kernel that sums exponentials which it makes, of values ``made`` in ``@main``."""
+    sums = _reduction(kernel, "arith.addf", 0.0)
+    first = generics_of(kernels[callee(found.largest)])[0]
+    if sums is None or kinds(sums) != kinds(first) or loop_sizes(sums) != loop_sizes(first) or maps(sums)[-1] != maps(first)[-1]:
+        return False
+    power = owner(_term(sums))
+    difference = owner(power.operands[0]) if power is not None and power.name == "math.exp" else None
+    if difference is None or difference.name != "arith.subf" or str(difference.results[0].type) != "f32":
+        return False
+    base = (found.base or found.largest).results[0]
+    mine = _leaves(sums, made)
+    if mine.get(difference.operands[1]) != (base, maps(sums)[-1]):
+        return False
+    return _same(difference.operands[0], _term(first), mine, _leaves(first, inputs_of(found.largest)))
+
+
+def _term(generic: ir.Operation) -> ir.Value:
+    return term_of(body(generic), body(generic).arguments[len(inputs(generic))])
+
+
+def _leaves(generic: ir.Operation, made: list[ir.Value]) -> dict[ir.Value, tuple[ir.Value, ir.AffineMap]]:
+    """What the arguments of a body are in ``@main``, and how they are walked."""
+    every = zip(body(generic).arguments, inputs(generic), maps(generic))
+    return {a: (made[ir.BlockArgument(v).arg_number], m) for a, v, m in every}
+
+
+def _same(a: ir.Value, b: ir.Value, mine: dict, others: dict) -> bool:
+    """Whether two bodies compute the same number."""
+    if a in mine or b in others:
+        return a in mine and b in others and mine[a] == others[b]
+    x, y = owner(a), owner(b)
+    if x is None or y is None or x.name != y.name or len(x.operands) != len(y.operands) or len(x.regions) or len(x.results) != 1 or a.type != b.type:
+        return False
+    if {n: str(x.attributes[n]) for n in x.attributes} != {n: str(y.attributes[n]) for n in y.attributes}:
+        return False
+    return all(_same(v, w, mine, others) for v, w in zip(x.operands, y.operands))
+
+
+def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, target: Target, always: bool) -> bool:
+    """Put the one kernel in the place of the largest's, if that pays; whether it was."""
+    sums = _sums_kernel(module, kernels, found)
+    c = read(sums, target)
+    readers = _computing(module, kernels, found)
+    pays = c is not None and (always or (not c.along and _pays(module, kernels, found, sums, readers, target)))
+    if not pays:
+        for new in (sums, *(kernel for _, _, kernel in readers)):
+            new.operation.erase()
+        return False
+    kernels[sums.name.value] = sums
+    with ir.InsertionPoint(found.largest), found.largest.location:
+        made = func.CallOp(sums, [*inputs_of(found.largest), *empty_like([found.largest.results[0], found.total.results[0]])]).operation
+    tell_sources(made, [found.largest, found.total])
+    known: dict[ir.Value, ir.Value] = {found.largest.results[0]: made.results[0], found.total.results[0]: made.results[1]}
+    for reader, edges, kernel in readers:
+        replace_reader(reader, edges, kernel, known)
+        kernels[kernel.name.value] = kernel
+    for call, result in ((found.largest, made.results[0]), (found.total, made.results[1])):
+        call.results[0].replace_all_uses_with(result)
+    found.total.erase()
+    if found.exponentials is not None and not any(True for _ in found.exponentials.results[0].uses):
+        found.exponentials.erase()
+    found.largest.erase()
+    return True
+
+
+def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax) -> list[tuple[ir.Operation, Edges, func.FuncOp]]:
+    """The readers of exponentials, each with the kernel that computes them, where that can be."""
+    made = []
+    for reader in found.readers:
+        if reader.name != "func.call" or found.exponentials.results[0] not in inputs_of(reader) or not may_change(kernels.get(callee(reader))):
+            continue
+        if len(generics_of(kernels[callee(reader)])) != 1:
+            continue
+        edges = edges_of([found.exponentials, reader], views=True)
+        edges = replace(edges, exported=tuple(v for v in edges.exported if v != found.exponentials.results[0]))
+        kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+        if compute_first(kernel):
+            made.append((reader, edges, kernel))
+        else:
+            kernel.operation.erase()
+    return made
+
+
+def _pays(
+    module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]], target: Target,
+) -> bool:
+    """Whether the kernels take less time than one that keeps its rows, or than those that there are."""
+    left = found.exponentials is not None and len(readers) < len(found.readers)
+    apart = alone(sums, target) + sum(alone(k, target) for _, _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
+    now = [*found.calls, *(reader for reader, _, _ in readers)]
+    whole = _by_columns(module, kernels, now, target)
+    return apart < (whole if whole is not None else sum(alone(kernels[callee(c)], target) for c in now))
+
+
+def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> float | None:
+    """Microseconds of one kernel of all calls, whose blocks keep what they read; None where there is none."""
+    order = {c: i for i, c in enumerate(operations_in(calls[0].parent.opview))}
+    edges = edges_of(sorted(calls, key=order.__getitem__), views=True)
+    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    c = columns.read(kernel, target)
+    kernel.operation.erase()
+    if c is None:
+        return None
+    s = columns.pick(c, target)
+    return max(columns.estimate(s, c, target), columns.arithmetic_of_blocks(s, c, target))
+
+
+def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax) -> func.FuncOp:
+    """The largest, and the sum: where the largest is infinite and nothing replaces that, the sum is no number."""
+    kernel = kernels[callee(found.largest)]
+    (first,) = generics_of(kernel)
+    result = found.largest.results[0].type
+    new = new_kernel(module, kernel, "reduce_exponentials", [v.type for v in inputs_of(found.largest)], [result, result])
+    values, block, running = list(new.entry_block.arguments), body(first), body(first).arguments[len(inputs(first))]
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        known, term = dict(zip(block.arguments, arguments)), _term(first)
+        for op in [o.operation for o in block.operations]:
+            if op.name != "linalg.yield" and running not in list(op.operands):
+                for constant in [v for v in op.operands if v not in known and owner(v) is not None and owner(v).block != block]:
+                    known[constant] = owner(constant).clone().results[0]
+                clone_onto(op, known)
+        return take_term(known[term], *arguments[-2:])
+
+    def correct(arguments: list[ir.Value]) -> list[ir.Value]:
+        largest, total, *_ = arguments
+        f32 = largest.type
+        infinite = arith.cmpf(arith.CmpFPredicate.OEQ, math.absf(largest), arith.constant(f32, ir.FloatAttr.get(f32, _INFINITY)))
+        return [largest, arith.select(infinite, arith.constant(f32, ir.FloatAttr.get(f32, float("nan"))), total)]
+
+    to = values[-2:]
+    with ir.InsertionPoint(new.entry_block), first.location:
+        given = [values[ir.BlockArgument(v).arg_number] for v in inputs(first)]
+        starts = [arith.constant(result.element_type, ir.FloatAttr.get(result.element_type, x)) for x in (-_INFINITY, 0.0)]
+        begun = to if found.base is not None else [tensor.EmptyOp(list(result.shape), result.element_type).result for _ in to]
+        every = [*maps(first)[:-1], maps(first)[-1], maps(first)[-1]]
+        made = build(given, [linalg.fill(x, outs=[v]) for x, v in zip(starts, begun)], every, kinds(first), fill, first.location)
+        if found.base is None:
+            identity = ir.AffineMap.get_identity(result.rank)
+            made = build(list(made.results), to, [identity] * 4, [PARALLEL] * result.rank, correct, first.location)
+        func.ReturnOp(list(made.results))
+    return new
