@@ -116,7 +116,7 @@ class _Emitter:
         begin = ints.mul(chunk, s.share(c))
         units = s.units(c)
         length = s.share(c) if s.share(c) * s.chunks == units else ints.min(s.share(c), ints.sub(units, begin))
-        totals = self.reduce(begin, length, lane)
+        totals = self.reduce_interleaved(chunk, lane) if s.interleaved else self.reduce(begin, length, lane)
         if c.along:
             self.meet_along(totals, thread, lane, column, chunk)
         else:
@@ -168,6 +168,19 @@ class _Emitter:
             left = ceil(length % step / s.along) if isinstance(length, int) else s.unroll
             running = self.some(ints.add(first, ints.mul(rounds, step)), ints.add(begin, length), running, left)
         return running
+
+    def reduce_interleaved(self, chunk: Integer, lane: Integer) -> Values:
+        """The same of a chunk's turns, of which the other chunks' lie between."""
+        ints, s = self.ints, self.s
+        units, step = s.units(self.c), s.along * s.unroll
+        rounds, left = divmod(units, step * s.chunks)
+        running, first = self.joining.identities(1 if self.c.along else s.vector), ints.add(ints.mul(chunk, step), lane)
+        if rounds:
+            loop = scf.ForOp(ints.value(0), ints.value(rounds), ints.value(1), running)
+            with ir.InsertionPoint(loop.body):
+                scf.YieldOp(self.some(ints.add(first, ints.mul(loop.induction_variable, step * s.chunks)), None, list(loop.inner_iter_args)))
+            running = list(loop.results_)
+        return self.some(ints.add(first, rounds * step * s.chunks), units, running) if left else running
 
     def some(self, unit: Integer, end: Integer | None, running: Values, count: int = 0) -> Values:
         """The totals with ``unroll`` units more, or ``count``, of which those from ``end`` on are none."""

@@ -54,6 +54,7 @@ class Elementwise:
     tile: int = 0
     across: int = 1
     windows: bool = False
+    backwards: bool = False
 
     @property
     def sides(self) -> tuple[int, int]:

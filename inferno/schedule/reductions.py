@@ -61,6 +61,7 @@ class Reductions:
     vector: int
     unroll: int = 8
     chunks: int = 1
+    interleaved: bool = False
 
     @property
     def threads(self) -> int:

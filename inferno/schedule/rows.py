@@ -113,6 +113,7 @@ class Rows:
     persistent: int = 0
     common: bool = False
     resident: int = 0
+    backwards: bool = False
 
     def vectors(self, c: RowKernel) -> int:
         """Vectors of a row, of which the first and the last may be another row's in part."""
