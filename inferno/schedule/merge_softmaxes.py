@@ -178,15 +178,20 @@ def _same(a: ir.Value, b: ir.Value, mine: dict, others: dict) -> bool:
 
 def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, target: Target, always: bool) -> bool:
     """Put the one kernel in the place of the largest's, if that pays; whether it was."""
-    sums = _sums_kernel(module, kernels, found)
-    c = read(sums, target)
     readers = _computing(module, kernels, found)
+    divisions = _divisions(found, readers)
+    sums = _sums_kernel(module, kernels, found, bool(divisions))
+    c = read(sums, target)
     pays = c is not None and (always or (not c.along and _pays(module, kernels, found, sums, readers, target)))
     if not pays:
         for new in (sums, *(kernel for _, _, kernel in readers)):
             new.operation.erase()
         return False
     kernels[sums.name.value] = sums
+    for op in divisions:
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(arith.mulf(*op.operands))
+        op.erase()
     with ir.InsertionPoint(found.largest), found.largest.location:
         made = func.CallOp(sums, [*inputs_of(found.largest), *empty_like([found.largest.results[0], found.total.results[0]])]).operation
     tell_sources(made, [found.largest, found.total])
@@ -221,6 +226,22 @@ def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softm
     return made
 
 
+def _divisions(found: _Softmax, readers: list[tuple[ir.Operation, Edges, func.FuncOp]]) -> list[ir.Operation]:
+    """Those by the sum, if nothing else is done with it: a product with its reciprocal, of which there is one a column, is one instruction of each point.  (The
+    largest's own exponential is 1, so no sum is less.)"""
+    total, divisions = found.total.results[0], []
+    if found.base is not None or any(u not in [reader for reader, _, _ in readers] for u in users(total)):
+        return []
+    for _, edges, kernel in readers:
+        for generic in generics_of(kernel):
+            for value, point in zip(inputs(generic), body(generic).arguments):
+                if isinstance(value, ir.BlockArgument) and value.arg_number < len(edges.captured) and edges.captured[value.arg_number] == total:
+                    divisions += list(dict.fromkeys(users(point)))
+                    if any(op.name != "arith.divf" or op.operands[0] == point for op in divisions):
+                        return []
+    return divisions
+
+
 def _pays(
     module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]], target: Target,
 ) -> bool:
@@ -245,8 +266,8 @@ def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[
     return max(columns.estimate(s, c, target), columns.arithmetic_of_blocks(s, c, target))
 
 
-def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax) -> func.FuncOp:
-    """The largest, and the sum: where the largest is infinite and nothing replaces that, the sum is no number."""
+def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, reciprocal: bool) -> func.FuncOp:
+    """The largest, and the sum or its reciprocal: where the largest is infinite and nothing replaces that, the sum is no number."""
     kernel = kernels[callee(found.largest)]
     (first,) = generics_of(kernel)
     result = found.largest.results[0].type
@@ -266,7 +287,8 @@ def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sof
         largest, total, *_ = arguments
         f32 = largest.type
         infinite = arith.cmpf(arith.CmpFPredicate.OEQ, math.absf(largest), arith.constant(f32, ir.FloatAttr.get(f32, _INFINITY)))
-        return [largest, arith.select(infinite, arith.constant(f32, ir.FloatAttr.get(f32, float("nan"))), total)]
+        total = arith.select(infinite, arith.constant(f32, ir.FloatAttr.get(f32, float("nan"))), total)
+        return [largest, arith.divf(arith.constant(f32, 1.0), total) if reciprocal else total]
 
     to = values[-2:]
     with ir.InsertionPoint(new.entry_block), first.location:
