@@ -39,7 +39,7 @@ def _base(largest: ir.Value) -> ir.Value:
 
 
 def _factor(largest: ir.Value, base: ir.Value) -> ir.Value:
-    """What brings a sum relative to ``largest`` to one relative to ``base``, in float64.  (Of no terms, or of those that are minus infinity, it is 0 times 0.)"""
+    """What brings a sum relative to ``largest`` to one relative to ``base``, in float64.  (Of minus infinity alone both are 0.)"""
     return _wide(_lanewise(math.exp, arith.subf(largest, base)))
 
 

@@ -73,6 +73,7 @@ _PASSES = {
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
+    "fuse-sum-maps": "inferno.schedule.fuse_sum_maps:fuse_sum_maps",
     "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
     "hoist-vectors": "inferno.schedule.hoist_vectors:hoist_vectors",

@@ -243,7 +243,8 @@ def _divisions(found: _Softmax, readers: list[tuple[ir.Operation, Edges, func.Fu
 
 
 def _pays(
-    module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]], target: Target,
+    module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]],
+    target: Target,
 ) -> bool:
     """Whether the kernels take less time than one that keeps its rows, or than those that there are."""
     left = found.exponentials is not None and len(readers) < len(found.readers)
