@@ -13,7 +13,7 @@ from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, i
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose
-from inferno.schedule.merge_calls import empty_like, inputs_of, joint_name, may_change, merge_in, new_kernel, operations_in, tell_sources
+from inferno.schedule.merge_calls import empty_like, in_order, inputs_of, joint_name, may_change, merge_in, new_kernel, operations_in, tell_sources
 from inferno.schedule.recompute_maps import generics_of, is_map
 from inferno.target import Target, find_target
 
@@ -85,7 +85,7 @@ def _is_for_reductions(kernel: func.FuncOp, target: Target) -> bool:
 def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, target: Target) -> bool:
     """Let one reader of sums be part of their kernel; whether that is the same generator's then."""
     call = found.call
-    reader = next(u for r in call.results for u in users(r) if _reads_only(u, call, kernels))
+    reader = in_order({u for r in call.results for u in users(r) if _reads_only(u, call, kernels)})[0]
     kept = [i for i, r in enumerate(call.results) if any(u != reader for u in users(r))]
     kernel = _kernel(module, kernels, found, reader, kept)
     if not _is_for_reductions(kernel, target):
