@@ -48,6 +48,18 @@ def test_schedules(along, chunks):
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("name", ["logsumexp", "log_softmax"])
+def test_what_is_made_of_sums(name):
+    """Is made where they come together: a logarithm of the sum needs no kernel."""
+    torch.manual_seed(0)
+    model, x = MODELS[name], columns(3000, 9, torch.float32)
+    passes = PASSES + ",hoist-vectors{target=sm_90a always=1},fuse-sum-maps{target=sm_90a}"
+    found = SimulatedModel(model, (x,), choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    assert len({s.kernel.partition("::")[0] for s in found.program.plan.steps}) == (1 if name == "logsumexp" else 2)
+    verdict = check(found, model, (x,))
+    assert verdict.right, str(verdict)
+
+
 def test_assembles():
     for dtype in (torch.float32, torch.bfloat16):
         assert_assembles(simulated(MODELS["softmax"], torch.randn(3000, 64).to(dtype)).program.gpu, TARGET)
