@@ -9,7 +9,7 @@ as fast as memory can, and what follows reads the tensor once more, together wit
 from dataclasses import dataclass, replace
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
-from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, kinds, maps, outputs, yielded
+from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee
 from inferno.schedule import columns
 from inferno.schedule.accesses import filled, loop_sizes
@@ -140,28 +140,46 @@ def _is_softmax(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Soft
 def _is_below(kernel: func.FuncOp, made: list[ir.Value], found: _Softmax, kernels: dict[str, func.FuncOp]) -> bool:
     """The same of a kernel that sums exponentials which it makes, of values ``made`` in ``@main``."""
     sums = _reduction(kernel, "arith.addf", 0.0)
-    first = generics_of(kernels[callee(found.largest)])[0]
-    if sums is None or kinds(sums) != kinds(first) or loop_sizes(sums) != loop_sizes(first) or maps(sums)[-1] != maps(first)[-1]:
+    (first,) = generics_of(kernels[callee(found.largest)])
+    loops = _loops(sums, made, first, inputs_of(found.largest)) if sums is not None else None
+    if loops is None or [kinds(first)[n] for n in loops] != kinds(sums) or _walked(sums, -1, loops) != _walked(first, -1):
         return False
     power = owner(_term(sums))
     difference = owner(power.operands[0]) if power is not None and power.name == "math.exp" else None
     if difference is None or difference.name != "arith.subf" or str(difference.results[0].type) != "f32":
         return False
-    base = (found.base or found.largest).results[0]
-    mine = _leaves(sums, made)
-    if mine.get(difference.operands[1]) != (base, maps(sums)[-1]):
+    mine = _leaves(sums, made, loops)
+    if mine.get(difference.operands[1]) != ((found.base or found.largest).results[0], _walked(first, -1)):
         return False
     return _same(difference.operands[0], _term(first), mine, _leaves(first, inputs_of(found.largest)))
+
+
+def _loops(sums: ir.Operation, made: list[ir.Value], first: ir.Operation, others: list[ir.Value]) -> list[int] | None:
+    """Which loop of ``first`` each of the sum's is, by a tensor that both read whole; None where there is none or a map is more than loops."""
+    if any(dims(m) is None for g in (sums, first) for m in maps(g)):
+        return None
+    for value, map_ in zip(inputs(first), maps(first)):
+        for other, also in zip(inputs(sums), maps(sums)):
+            same = made[ir.BlockArgument(other).arg_number] == others[ir.BlockArgument(value).arg_number]
+            if same and map_.is_permutation and also.is_permutation:
+                return [n for _, n in sorted(zip(dims(also), dims(map_)))]
+    return None
+
+
+def _walked(generic: ir.Operation, operand: int, loops: list[int] | None = None) -> tuple[int, ...]:
+    """The loops that walk over an operand, by another operation's numbers where ``loops`` has these."""
+    found = dims(maps(generic)[operand])
+    return tuple(found if loops is None else [loops[d] for d in found])
 
 
 def _term(generic: ir.Operation) -> ir.Value:
     return term_of(body(generic), body(generic).arguments[len(inputs(generic))])
 
 
-def _leaves(generic: ir.Operation, made: list[ir.Value]) -> dict[ir.Value, tuple[ir.Value, ir.AffineMap]]:
-    """What the arguments of a body are in ``@main``, and how they are walked."""
-    every = zip(body(generic).arguments, inputs(generic), maps(generic))
-    return {a: (made[ir.BlockArgument(v).arg_number], m) for a, v, m in every}
+def _leaves(generic: ir.Operation, made: list[ir.Value], loops: list[int] | None = None) -> dict[ir.Value, tuple[ir.Value, tuple[int, ...]]]:
+    """What the arguments of a body are in ``@main``, and which loops walk over them."""
+    every = enumerate(zip(body(generic).arguments, inputs(generic)))
+    return {a: (made[ir.BlockArgument(v).arg_number], _walked(generic, i, loops)) for i, (a, v) in every}
 
 
 def _same(a: ir.Value, b: ir.Value, mine: dict, others: dict) -> bool:
