@@ -53,12 +53,14 @@ def merge_softmaxes(module: ir.Module, target: str, always: str = "") -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed = False
-        for call in operations_in(main):
-            if call.name == "func.call" and _is_largest(kernels.get(callee(call))):
-                found = _softmax(module, kernels, call)
-                if found is not None and _merge(module, kernels, found, machine, always == "1"):
-                    changed = True
+        changed, place, operations = False, 0, operations_in(main)
+        while place < len(operations):
+            call = operations[place]
+            found = _softmax(module, kernels, call) if call.name == "func.call" and _is_largest(kernels.get(callee(call))) else None
+            if found is not None and _merge(module, kernels, found, machine, always == "1"):
+                changed, operations = True, operations_in(main)  # and the next one is here
+            else:
+                place += 1
         return changed
 
     merge_in(module, merge)
