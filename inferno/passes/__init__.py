@@ -42,6 +42,7 @@ _PASSES = {
     "sink-concats": "inferno.passes.sink_concats:sink_concats",
     "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
     "expand-windows": "inferno.passes.expand_windows:expand_windows",
+    "turn-back": "inferno.schedule.turn_back:turn_back",
     "turn-returned": "inferno.passes.turn_returned:turn_returned",
     "unroll-sums": "inferno.passes.unroll_sums:unroll_sums",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",

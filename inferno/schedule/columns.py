@@ -26,7 +26,6 @@ from inferno.target import Target
 # Of the rate of a copy: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
-_IN_REGISTERS = 0.7  # of points that stay in registers: softmax along the first dimension of 150x131072 in bf16 took 28.9 us
 _RUNS = 0.68  # of rows that are written one behind the other by runs of points (turned_rows.py has their times)
 # Of rows that share their reductions, and microseconds of their own.  On an H200 group norms in bf16 took (and are estimated) 96 us (86) for 64x256x64x64, 15.9
 # (14) for 8x256x64x64, 9.7 (7) for 2x320x64x64, 7.0 (6) for 1x512x64x64, but 24 (13) for 2x960x64x64, and 44 (22) for 1x128x256x256, in narrow pieces, of
@@ -325,7 +324,7 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     kept = set(kept_accesses(c)) if s.kept >= s.rounds(c) else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
-    rate, more = _RUNS if s.run > 1 else _IN_REGISTERS if _holding(s, c).held else _RATE, 0.0
+    rate, more = _RATE if s.run == 1 else _RUNS, 0.0
     if c.together > 1 and not turns(c):
         width = s.across * s.vector * min(a.element.width // 8 for a in kept_accesses(c))
         rate, more = _GROUPED * efficiency(width) ** 0.5, _SHARED

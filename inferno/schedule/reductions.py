@@ -51,7 +51,8 @@ class Reductions:
     """A block of ``across`` times ``along`` threads: ``along`` threads have the terms of a sum, of ``unroll`` vectors of ``vector`` elements at
     once.  Where neighbours in memory are terms of one sum ``across`` are different sums, otherwise different vectors of sums.
 
-    A sum is cut into ``chunks``, whose results a second kernel puts together.
+    A sum is cut into ``chunks``, whose results a second kernel puts together; ``interleaved``: what they have at once lies between what the others have,
+    so that all end at the tensor's end (``turn_back.py``).
     """
 
     generator: ClassVar[str] = "reductions"
