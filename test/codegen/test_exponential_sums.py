@@ -37,11 +37,11 @@ def test_right(name, dtype, shape):
 
 
 @pytest.mark.parametrize("along", [1, 8])
-@pytest.mark.parametrize("chunks", [1, 3])
-def test_schedules(along, chunks):
+@pytest.mark.parametrize("chunks, interleaved", [(1, False), (3, False), (3, True)])
+def test_schedules(along, chunks, interleaved):
     torch.manual_seed(0)
     model, x = MODELS["logsumexp"], columns(500, 64, torch.float32)
-    changed = simulated(model, x, lambda s: reductions.Reductions(32, along, 2, 4, chunks))
+    changed = simulated(model, x, lambda s: reductions.Reductions(32, along, 2, 4, chunks, interleaved))
     steps = [s.kernel for s in changed.program.plan.steps]
     assert sum(s.startswith("reduce_exponentials") for s in steps) == 1 + (chunks > 1)
     found = check(changed, model, (x,))
@@ -57,6 +57,16 @@ def test_what_is_made_of_sums(name):
     found = SimulatedModel(model, (x,), choose=lambda k: assign.choose(k, TARGET), passes=passes)
     assert len({s.kernel.partition("::")[0] for s in found.program.plan.steps}) == (1 if name == "logsumexp" else 2)
     verdict = check(found, model, (x,))
+    assert verdict.right, str(verdict)
+
+
+@pytest.mark.parametrize("columns_", [37, 222])
+def test_rows_of_an_odd_length(columns_):
+    """The map behind them reads the largest and the sum as they lie: lanes of a vector are in one row."""
+    torch.manual_seed(0)
+    x = torch.randn(900, columns_).half()
+    found = simulated(MODELS["softmax"], x)
+    verdict = check(found, MODELS["softmax"], (x,))
     assert verdict.right, str(verdict)
 
 
