@@ -10,45 +10,24 @@ logsumexp of 20000x512 in bf16 19.9 and 11.2.  But where a block's rows are in r
 1024x32768 in float32 113 and 141, of 4096x64 6.7 and 7.4.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import inf
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
-from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, yielded
+from inferno.passes.generics import PARALLEL, body, build, inputs, kinds, maps
 from inferno.passes.programs import callee
 from inferno.schedule import columns
-from inferno.schedule.accesses import filled, loop_sizes
-from inferno.schedule.combiners import read_combiner, term_of
 from inferno.schedule.exponential_sums import take_term
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
     Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, tell_sources,
 )
-from inferno.schedule.recompute_maps import compute_first, generics_of, is_map, replace_reader
+from inferno.schedule.recompute_maps import compute_first, generics_of, replace_reader
 from inferno.schedule.reductions import read
+from inferno.schedule.softmax_calls import Softmax, find_softmax, is_largest, term_in
 from inferno.target import Target, find_target
 
-_INFINITY = float("inf")
 _LEAST = 1 << 17  # points: of fewer, launches are what kernels take
-
-
-@dataclass(frozen=True)
-class _Softmax:
-    """Calls of kernels in ``@main``: ``largest`` reduces, ``base`` replaces what is infinite by 0 if that is done, ``exponentials`` are made by themselves if
-    the sum does not make them; ``total`` adds them up."""
-
-    largest: ir.Operation
-    base: ir.Operation | None
-    exponentials: ir.Operation | None
-    total: ir.Operation
-
-    @property
-    def readers(self) -> list[ir.Operation]:
-        """Of exponentials, beside the sum."""
-        return [] if self.exponentials is None else [u for u in dict.fromkeys(users(self.exponentials.results[0])) if u != self.total]
-
-    @property
-    def calls(self) -> list[ir.Operation]:
-        return [c for c in (self.largest, self.base, self.exponentials, self.total) if c is not None]
 
 
 def merge_softmaxes(module: ir.Module, target: str, always: str = "") -> None:
@@ -61,7 +40,7 @@ def merge_softmaxes(module: ir.Module, target: str, always: str = "") -> None:
         changed, place, operations = False, 0, operations_in(main)
         while place < len(operations):
             call = operations[place]
-            found = _softmax(module, kernels, call) if call.name == "func.call" and _is_largest(kernels.get(callee(call))) else None
+            found = find_softmax(module, kernels, call) if call.name == "func.call" and is_largest(kernels.get(callee(call))) else None
             if found is not None and _merge(module, kernels, found, machine, always == "1"):
                 changed, operations = True, operations_in(main)  # and the next one is here
             else:
@@ -71,137 +50,7 @@ def merge_softmaxes(module: ir.Module, target: str, always: str = "") -> None:
     merge_in(module, merge)
 
 
-def _reduction(kernel: func.FuncOp | None, name: str, start: float) -> ir.Operation | None:
-    """The only operation of a kernel, if that reduces float32 by ``name``."""
-    generics = generics_of(kernel) if may_change(kernel) else []
-    if len(generics) != 1 or len(generics[0].results) != 1 or "linalg.index" in {o.operation.name for o in body(generics[0]).operations}:
-        return None
-    (generic,) = generics
-    first, sizes = filled(outputs(generic)[0]), loop_sizes(generic)
-    combiner = read_combiner(body(generic), body(generic).arguments[len(inputs(generic))])
-    if sizes is None or 0 in sizes or combiner is None or combiner.name != name or str(combiner.narrow) != "f32":
-        return None
-    known = first is not None and ir.FloatAttr(first).value == start and all(isinstance(v, ir.BlockArgument) for v in inputs(generic))
-    return generic if known else None
-
-
-def _is_largest(kernel: func.FuncOp | None) -> bool:
-    return _reduction(kernel, "arith.maximumf", -_INFINITY) is not None
-
-
-def _softmax(module: ir.Module, kernels: dict[str, func.FuncOp], largest: ir.Operation) -> _Softmax | None:
-    """What sums exponentials of elements below their largest one, if there is one such sum of the very same elements."""
-    bases = [(largest, None), *((u, u) for u in users(largest.results[0]) if _replaces_infinity(u, kernels))]
-    for made, base in bases:
-        for reader in dict.fromkeys(users(made.results[0])):
-            if reader.name != "func.call" or made.results[0] not in inputs_of(reader):
-                continue
-            if is_map(kernels.get(callee(reader))):
-                totals = [(reader, u) for u in dict.fromkeys(users(reader.results[0])) if u.name == "func.call"]
-            else:
-                totals = [(None, reader)]
-            for exponentials, total in totals:
-                found = _Softmax(largest, base, exponentials, total)
-                if _reduction(kernels.get(callee(total)), "arith.addf", 0.0) is not None and _is_softmax(module, kernels, found):
-                    return found
-    return None
-
-
-def _replaces_infinity(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
-    """Whether a call is a map of each number to itself, or 0 where that is infinite."""
-    kernel = kernels.get(callee(call)) if call.name == "func.call" else None
-    generics = generics_of(kernel) if may_change(kernel) else []
-    if len(generics) != 1 or not is_elementwise(generics[0]) or len(inputs(generics[0])) != 1 or len(set(map(str, maps(generics[0])))) != 1:
-        return False
-    (x, *_), choice = body(generics[0]).arguments, owner(yielded(generics[0])[0])
-    if choice is None or choice.name != "arith.select" or choice.operands[2] != x or _constant(choice.operands[1]) != 0:
-        return False
-    question = owner(choice.operands[0])
-    if question is None or question.name != "arith.cmpf" or _constant(question.operands[1]) != _INFINITY:
-        return False
-    size = owner(question.operands[0])
-    while size is not None and size.name == "arith.extf":
-        size = owner(size.operands[0])
-    equal = ir.IntegerAttr(question.attributes["predicate"]).value == int(arith.CmpFPredicate.OEQ)
-    return equal and size is not None and size.name == "math.absf" and size.operands[0] == x
-
-
-def _constant(value: ir.Value) -> float | None:
-    op = owner(value)
-    found = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
-    return found.value if isinstance(found, ir.FloatAttr) else None
-
-
-def _is_softmax(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax) -> bool:
-    """Whether the sum is of exponentials of the largest's own terms, less the largest."""
-    if found.exponentials is None:
-        kernel, made = kernels[callee(found.total)], inputs_of(found.total)
-        return _is_below(kernel, made, found, kernels)
-    edges = replace(edges_of([found.exponentials, found.total], views=True), exported=(found.total.results[0],))
-    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
-    right = compute_first(kernel) and _is_below(kernel, list(edges.captured), found, kernels)
-    kernel.operation.erase()
-    return right
-
-
-def _is_below(kernel: func.FuncOp, made: list[ir.Value], found: _Softmax, kernels: dict[str, func.FuncOp]) -> bool:
-    """The same of a kernel that sums exponentials which it makes, of values ``made`` in ``@main``."""
-    sums = _reduction(kernel, "arith.addf", 0.0)
-    (first,) = generics_of(kernels[callee(found.largest)])
-    loops = _loops(sums, made, first, inputs_of(found.largest)) if sums is not None else None
-    if loops is None or [kinds(first)[n] for n in loops] != kinds(sums) or _walked(sums, -1, loops) != _walked(first, -1):
-        return False
-    power = owner(_term(sums))
-    difference = owner(power.operands[0]) if power is not None and power.name == "math.exp" else None
-    if difference is None or difference.name != "arith.subf" or str(difference.results[0].type) != "f32":
-        return False
-    mine = _leaves(sums, made, loops)
-    if mine.get(difference.operands[1]) != ((found.base or found.largest).results[0], _walked(first, -1)):
-        return False
-    return _same(difference.operands[0], _term(first), mine, _leaves(first, inputs_of(found.largest)))
-
-
-def _loops(sums: ir.Operation, made: list[ir.Value], first: ir.Operation, others: list[ir.Value]) -> list[int] | None:
-    """Which loop of ``first`` each of the sum's is, by a tensor that both read whole; None where there is none or a map is more than loops."""
-    if any(dims(m) is None for g in (sums, first) for m in maps(g)):
-        return None
-    for value, map_ in zip(inputs(first), maps(first)):
-        for other, also in zip(inputs(sums), maps(sums)):
-            same = made[ir.BlockArgument(other).arg_number] == others[ir.BlockArgument(value).arg_number]
-            if same and map_.is_permutation and also.is_permutation:
-                return [n for _, n in sorted(zip(dims(also), dims(map_)))]
-    return None
-
-
-def _walked(generic: ir.Operation, operand: int, loops: list[int] | None = None) -> tuple[int, ...]:
-    """The loops that walk over an operand, by another operation's numbers where ``loops`` has these."""
-    found = dims(maps(generic)[operand])
-    return tuple(found if loops is None else [loops[d] for d in found])
-
-
-def _term(generic: ir.Operation) -> ir.Value:
-    return term_of(body(generic), body(generic).arguments[len(inputs(generic))])
-
-
-def _leaves(generic: ir.Operation, made: list[ir.Value], loops: list[int] | None = None) -> dict[ir.Value, tuple[ir.Value, tuple[int, ...]]]:
-    """What the arguments of a body are in ``@main``, and which loops walk over them."""
-    every = enumerate(zip(body(generic).arguments, inputs(generic)))
-    return {a: (made[ir.BlockArgument(v).arg_number], _walked(generic, i, loops)) for i, (a, v) in every}
-
-
-def _same(a: ir.Value, b: ir.Value, mine: dict, others: dict) -> bool:
-    """Whether two bodies compute the same number."""
-    if a in mine or b in others:
-        return a in mine and b in others and mine[a] == others[b]
-    x, y = owner(a), owner(b)
-    if x is None or y is None or x.name != y.name or len(x.operands) != len(y.operands) or len(x.regions) or len(x.results) != 1 or a.type != b.type:
-        return False
-    if {n: str(x.attributes[n]) for n in x.attributes} != {n: str(y.attributes[n]) for n in y.attributes}:
-        return False
-    return all(_same(v, w, mine, others) for v, w in zip(x.operands, y.operands))
-
-
-def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, target: Target, always: bool) -> bool:
+def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, target: Target, always: bool) -> bool:
     """Put the one kernel in the place of the largest's, if that pays; whether it was."""
     readers = _computing(module, kernels, found)
     divisions = _divisions(found, readers)
@@ -233,7 +82,7 @@ def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, 
     return True
 
 
-def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax) -> list[tuple[ir.Operation, Edges, func.FuncOp]]:
+def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax) -> list[tuple[ir.Operation, Edges, func.FuncOp]]:
     """The readers of exponentials, each with the kernel that computes them, where that can be."""
     made = []
     for reader in found.readers:
@@ -251,7 +100,7 @@ def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softm
     return made
 
 
-def _divisions(found: _Softmax, readers: list[tuple[ir.Operation, Edges, func.FuncOp]]) -> list[ir.Operation]:
+def _divisions(found: Softmax, readers: list[tuple[ir.Operation, Edges, func.FuncOp]]) -> list[ir.Operation]:
     """Those by the sum, if nothing else is done with it: a product with its reciprocal, of which there is one a column, is one instruction of each point.  (The
     largest's own exponential is 1, so no sum is less.)"""
     total, divisions = found.total.results[0], []
@@ -269,7 +118,7 @@ def _divisions(found: _Softmax, readers: list[tuple[ir.Operation, Edges, func.Fu
 
 
 def _pays(
-    module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]],
+    module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]],
     target: Target,
 ) -> bool:
     """Whether the kernels take less time than one that keeps its rows, or than those that there are."""
@@ -292,7 +141,7 @@ def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[
     return s.held, max(columns.estimate(s, c, target), columns.arithmetic_of_blocks(s, c, target))
 
 
-def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Softmax, reciprocal: bool) -> func.FuncOp:
+def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, reciprocal: bool) -> func.FuncOp:
     """The largest, and the sum or its reciprocal: where the largest is infinite and nothing replaces that, the sum is no number."""
     kernel = kernels[callee(found.largest)]
     (first,) = generics_of(kernel)
@@ -301,7 +150,7 @@ def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sof
     values, block, running = list(new.entry_block.arguments), body(first), body(first).arguments[len(inputs(first))]
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
-        known, term = dict(zip(block.arguments, arguments)), _term(first)
+        known, term = dict(zip(block.arguments, arguments)), term_in(first)
         for op in [o.operation for o in block.operations]:
             if op.name != "linalg.yield" and running not in list(op.operands):
                 for constant in [v for v in op.operands if v not in known and owner(v) is not None and owner(v).block != block]:
@@ -312,14 +161,14 @@ def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sof
     def correct(arguments: list[ir.Value]) -> list[ir.Value]:
         largest, total, *_ = arguments
         f32 = largest.type
-        infinite = arith.cmpf(arith.CmpFPredicate.OEQ, math.absf(largest), arith.constant(f32, ir.FloatAttr.get(f32, _INFINITY)))
+        infinite = arith.cmpf(arith.CmpFPredicate.OEQ, math.absf(largest), arith.constant(f32, ir.FloatAttr.get(f32, inf)))
         total = arith.select(infinite, arith.constant(f32, ir.FloatAttr.get(f32, float("nan"))), total)
         return [largest, arith.divf(arith.constant(f32, 1.0), total) if reciprocal else total]
 
     to = values[-2:]
     with ir.InsertionPoint(new.entry_block), first.location:
         given = [values[ir.BlockArgument(v).arg_number] for v in inputs(first)]
-        starts = [arith.constant(result.element_type, ir.FloatAttr.get(result.element_type, x)) for x in (-_INFINITY, 0.0)]
+        starts = [arith.constant(result.element_type, ir.FloatAttr.get(result.element_type, x)) for x in (-inf, 0.0)]
         begun = to if found.base is not None else [tensor.EmptyOp(list(result.shape), result.element_type).result for _ in to]
         every = [*maps(first)[:-1], maps(first)[-1], maps(first)[-1]]
         made = build(given, [linalg.fill(x, outs=[v]) for x, v in zip(starts, begun)], every, kinds(first), fill, first.location)

@@ -25,7 +25,9 @@ from inferno.target import find_target
 from inferno.tools.cli import main
 
 TARGET = find_target("sm_90a")
-SLOWER = '{across = 1 : i64, backwards = false, generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 2 : i64, vector = 1 : i64, windows = false}'
+SLOWER = (
+    '{across = 1 : i64, backwards = false, generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 2 : i64, vector = 1 : i64, windows = false}'
+)
 
 
 def entry(schedule=SLOWER, time=12.5, kernel="exp", model_time=25.0, runners=()):
