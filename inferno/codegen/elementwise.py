@@ -113,6 +113,8 @@ class Emitter:
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         firsts = self.point.points // s.across
         vectors, left = firsts // s.vector, firsts % s.vector
+        if s.backwards:
+            block = ints.sub(ceildiv(self.point.points, s.threads * s.vector * s.unroll * s.across) - 1, block)
         first = ints.add(ints.mul(block, s.threads * s.unroll), thread)
         if vectors % (s.threads * s.unroll) == 0 and left == 0:  # (what is left over may take a block of its own)
             self.vectors(first, range(s.unroll))

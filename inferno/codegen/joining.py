@@ -1,10 +1,11 @@
-"""How the running values of a reduction meet: on scalars or vectors, of sums or of extrema and their places."""
+"""How the running values of a reduction meet: on scalars or vectors, of sums, of extrema and their places, or of a largest term and exponentials below it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from inferno.codegen.elements import as_vector
+from inferno.codegen.joined_exponentials import join_exponentials
 from inferno.codegen.nvvm_builder import only_if
 from inferno.mlir import arith, ir
 from inferno.schedule.combiners import Combiner
@@ -36,6 +37,8 @@ class Joining:
     def totals(self, a: Values, b: Values) -> Values:
         if self.extremum is not None:
             return self.extremum.combine(a, b)
+        if self.c.exponentials is not None:
+            return join_exponentials(self.combiners, a, b)
         return [k.combine(x, y) for k, x, y in zip(self.combiners, a, b)]
 
     def tree(self, parts: list[Values]) -> Values:

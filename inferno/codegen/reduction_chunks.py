@@ -18,7 +18,8 @@ def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Int
         block = c.after.regions[0].blocks[0]
         count = len(c.after.operands) - len(c.after.results)
         unread = [splat(ir.IntegerType.get_signless(1), 0)] * len(c.after.results)
-        values = inline_body(block, [values[0]] * count + unread, [])
+        sums = list(c.generic.results)
+        values = inline_body(block, [values[sums.index(v)] for v in list(c.after.operands)[:count]] + unread, [])
     at = ints.split(point, [c.size(run) for run in c.points])
     for value, result in zip(values, c.results):
         if result is not None:

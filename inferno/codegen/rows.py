@@ -131,6 +131,8 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
         per_block = s.threads // s.across
         self.lane = ints.rem(thread, s.across)
         group = ints.div(block, s.cluster)
+        if s.backwards:
+            group = ints.sub(s.blocks(c) // s.cluster - 1, group)
         row = ints.add(ints.mul(group, per_block), ints.div(thread, s.across) if per_block > 1 else 0)
         self.mine = None
         if not is_multiple(c.count, per_block):  # threads of no row help with the last one, for all must reach the barriers, and write nothing

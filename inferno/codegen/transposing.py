@@ -48,6 +48,8 @@ class Transposing:
         index, last = ir.IndexType.get(), len(self.point.runs) - 1
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        if self.schedule.backwards:
+            block = ints.sub(self.blocks() - 1, block)
         # Blocks run over the tiles; multiplied up, they are the coordinates of a tile's first point.
         first = [ints.mul(c, tile) if r in (self.across, last) else c for r, c in enumerate(ints.split(block, self.grid()))]
         lane, row = ints.rem(thread, 32), ints.div(thread, 32)

@@ -60,6 +60,8 @@ class VectorTransposing(Transposing):
         (width, height), last = s.sides, len(self.point.runs) - 1
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        if self.schedule.backwards:
+            block = ints.sub(self.blocks() - 1, block)
         sides = {self.across: width, last: height}
         first = [ints.mul(c, sides.get(r, 1)) for r, c in enumerate(ints.split(block, self.grid()))]
         lane, warp, warps = ints.rem(thread, 32), ints.div(thread, 32), s.threads // 32

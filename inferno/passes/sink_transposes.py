@@ -89,7 +89,7 @@ def _followed(op: ir.Operation, plan: Reordering) -> list[int] | None:
     loops = found[0]
     if is_elementwise(op):
         return loops
-    if is_sum_of_products(op) or PARALLEL not in kinds(op):
+    if is_sum_of_products(op):
         return None
     left = [d for d in loops if kinds(op)[d] == PARALLEL]
     return loops if all(dims(m) == left for m in maps(op)[len(inputs(op)):]) else None

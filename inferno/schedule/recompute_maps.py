@@ -54,18 +54,18 @@ def recompute_maps(module: ir.Module, target: str) -> None:
     merge_in(module, merge)
 
 
-def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
+def generics_of(kernel: func.FuncOp) -> list[ir.Operation]:
     return [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None]
 
 
 def _size(kernel: func.FuncOp) -> int:
     """How many operations its bodies have."""
-    return sum(len(g.regions[0].blocks[0].operations) for g in _generics(kernel))
+    return sum(len(g.regions[0].blocks[0].operations) for g in generics_of(kernel))
 
 
 def is_map(kernel: func.FuncOp | None) -> bool:
     """Whether it is one elementwise operation on points, whose result a reader can compute at any."""
-    generics = _generics(kernel) if may_change(kernel) else []
+    generics = generics_of(kernel) if may_change(kernel) else []
     plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0])
     return plain and bool(inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if")
 
@@ -88,14 +88,14 @@ def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.O
     for reader, edges in zip(readers, pairs):
         kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
         made.append((reader, edges, kernel))
-        own = len(_generics(kernels[callee(reader)]))
-        if (own == 1 and not _fuse(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
+        own = len(generics_of(kernels[callee(reader)]))
+        if (own == 1 and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
             break
     else:
         if sum(_time(kernel, target) for _, _, kernel in made) < before:
             known: dict[ir.Value, ir.Value] = {}  # a reader may take what another one makes
             for reader, edges, kernel in made:
-                _replace(reader, edges, kernel, known)
+                replace_reader(reader, edges, kernel, known)
                 kernels[kernel.name.value] = kernel
             call.erase()
             return True
@@ -105,9 +105,9 @@ def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.O
     return False
 
 
-def _fuse(kernel: func.FuncOp) -> bool:
+def compute_first(kernel: func.FuncOp) -> bool:
     """Let the second operation of two compute what the first one makes; whether that can be."""
-    first, second = _generics(kernel)
+    first, second = generics_of(kernel)
     if set(kinds(second)) != {PARALLEL} and walk(first, "linalg.index"):
         return False
     mark_rounding(first)  # the others read it, too
@@ -135,7 +135,7 @@ def _alike(kernel: func.FuncOp, before: func.FuncOp, target: Target) -> bool:
         return False
 
 
-def _replace(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, known: dict[ir.Value, ir.Value]) -> None:
+def replace_reader(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, known: dict[ir.Value, ir.Value]) -> None:
     with ir.InsertionPoint(reader), reader.location:
         new = func.CallOp(kernel, [*(known.get(v, v) for v in edges.captured), *empty_like(edges.exported)]).operation
     tell_sources(new, edges.calls)
@@ -147,5 +147,5 @@ def _replace(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, known: dic
 
 def _time(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic."""
-    work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in _generics(kernel))
+    work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in generics_of(kernel))
     return _KERNEL + max(count_bytes(kernel) / _RATE, busy(work, target))

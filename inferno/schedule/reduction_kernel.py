@@ -12,6 +12,7 @@ from inferno.schedule.accesses import (
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.cost import bit_width
 from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.exponential_sums import ExponentialSum, read_exponential_sum, to_first_term
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
 from inferno.schedule.split_products import split_products
@@ -26,9 +27,10 @@ class ReductionKernel:
     """Loops of ``sizes``, of which ``points`` and ``terms`` are runs that every tensor walks with one stride, outermost in memory first.
 
     ``sources`` are where the arguments of the body are read, None for those that it does not use; the body yields terms.  ``results`` are where
-    results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place.
+    results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place,
+    with ``exponentials`` the largest term and a sum relative to it.
     The body may extract elements of arguments of the kernel, its tables.
-    ``after``: a map of each sum by itself, a mean's quotient for instance, whose results they are then.
+    ``after``: a map of each point's sums, a mean's quotient for instance, whose results they are then.
     """
 
     generic: ir.Operation
@@ -43,6 +45,7 @@ class ReductionKernel:
     extremum: Extremum | None
     module: ir.Module = field(repr=False)
     after: ir.Operation | None = field(default=None, repr=False)
+    exponentials: ExponentialSum | None = None
 
     @property
     def block(self) -> ir.Block:
@@ -128,14 +131,16 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     made = after or generic
     results = _results(kernel, made, all_maps[inputs:] if after is None else [all_maps[inputs]] * len(made.results), sizes, kinds)
     starts = tuple(filled(v) for v in outputs(generic))
-    if not loops or results is None or any(x is None for x in starts):
+    if not loops or results is None or any(x is None for x in starts) or (after is not None and len(set(map(str, all_maps[inputs:]))) > 1):
         return None
     sources = _sources(kernel, generic, all_maps, inputs)
     if sources is None:
         return None
     extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and after is None else None
-    combiners = extremum.combiners if extremum is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
-    if any(k is None for k in combiners) or (tables and extremum is not None):
+    exponentials = read_exponential_sum(block, inputs) if extremum is None else None
+    pair = extremum or exponentials
+    combiners = pair.combiners if pair is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
+    if any(k is None for k in combiners) or (tables and pair is not None):
         return None
     if extremum is not None:
         to_candidate(block, inputs)
@@ -143,6 +148,8 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         value = owner(end.operands[0])
         if value is not None and value.name == "arith.truncf" and value.operands[0].type == extremum.type:
             end.operands[0] = value.operands[0]
+    elif exponentials is not None:
+        to_first_term(block)
     else:
         for i in range(count):
             to_term(block, block.arguments[inputs + i], i)
@@ -161,7 +168,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(dims, sizes, places))) for dims in (points, terms)]
-    return ReductionKernel(generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after)
+    return ReductionKernel(generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials)
 
 
 def _forwards(generic: ir.Operation, sources: tuple[Access | None, ...], sizes: tuple[int, ...], loops: list[int]) -> tuple[Access | None, ...]:
@@ -179,12 +186,12 @@ def _forwards(generic: ir.Operation, sources: tuple[Access | None, ...], sizes: 
 
 
 def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
-    """Whether an operation is a map of the sums of another one, which has one result and no other reader, each by itself."""
-    if len(generic.results) != 1 or any(u != after for u in users(generic.results[0])) or "reduction" in iterators(after):
+    """Whether an operation is a map of the sums of another one, which have no other reader, of each point by itself."""
+    if any(u != after for r in generic.results for u in users(r)) or "reduction" in iterators(after):
         return False
     count = len(after.operands) - len(after.results)
     block, every = after.regions[0].blocks[0], maps(after)
-    alone = all(v == generic.results[0] for v in list(after.operands)[:count])
+    alone = all(v in list(generic.results) for v in list(after.operands)[:count])
     plain = all(m == ir.AffineMap.get_identity(m.n_dims) for m in every) and not walk(after, "tensor.extract", "scf.if", "linalg.index")
     unread = not any(len(list(a.uses)) for a in list(block.arguments)[count:])
     return alone and plain and unread and count > 0 and supported_body(after) and sink_constants(after)

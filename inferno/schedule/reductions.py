@@ -37,6 +37,7 @@ _TURN = 0.25  # microseconds until what a thread has under way is there and adde
 # block.  But for the largest of 2000x16 it took 3.0 and 2.0, with 64 KB a block, and for means of 1341x45, with 40, 0.8 more than cut.
 _SMALL, _WHOLE = 1 << 19, {False: 3e4, True: 4e4}
 _MOST_THREADS = 1024
+_SCALED = 4  # lanes of a vector whose sums of exponentials are scaled when their largest grows, for which a thread has few registers
 _SECTOR = 32  # bytes that memory moves at least
 # Instructions of a term from which a thread has few at once: the largest of tanh(exp(x - m) / s) of 1998x18176 in bf16 took 181 registers and 103 us.
 _MUCH, _FEW = 24, 16
@@ -50,7 +51,8 @@ class Reductions:
     """A block of ``across`` times ``along`` threads: ``along`` threads have the terms of a sum, of ``unroll`` vectors of ``vector`` elements at
     once.  Where neighbours in memory are terms of one sum ``across`` are different sums, otherwise different vectors of sums.
 
-    A sum is cut into ``chunks``, whose results a second kernel puts together.
+    A sum is cut into ``chunks``, whose results a second kernel puts together; ``interleaved``: what they have at once lies between what the others have,
+    so that all end at the tensor's end (``turn_back.py``).
     """
 
     generator: ClassVar[str] = "reductions"
@@ -60,6 +62,7 @@ class Reductions:
     vector: int
     unroll: int = 8
     chunks: int = 1
+    interleaved: bool = False
 
     @property
     def threads(self) -> int:
@@ -103,6 +106,8 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
     if c is None or c.after is None:
         return c
     s = pick(c, target)
+    if len(c.generic.results) > 1:
+        return c  # which is made for this generator
     if not isinstance(c.count, int) or (c.count > 1 and _by_size(c, target).chunks == 1):
         return None
     other = rows.read(kernel, target)
@@ -144,10 +149,12 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
     while c.inner % vector:
         vector //= 2
     most, cut = 4 if c.extremum is not None else 8, vector < whole
+    if c.exponentials is not None:
+        vector = min(vector, _SCALED)
     long = body_instructions(c.generic) >= _MUCH
     most = max(1, min(most, _FEW // vector)) if long else most
     narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
-    wide = len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
+    wide = c.exponentials is None and len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
     most = min(most, _WIDE // vector) if wide else most
     if c.along:
         units = c.length // vector

@@ -92,7 +92,8 @@ class Rows:
     ``codegen/row_exponentials.py``.
 
     ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
-    ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
+    ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.  ``backwards``: the first blocks have the last rows
+    (``turn_back.py``).
     """
 
     generator: ClassVar[str] = "rows"
@@ -113,6 +114,7 @@ class Rows:
     persistent: int = 0
     common: bool = False
     resident: int = 0
+    backwards: bool = False
 
     def vectors(self, c: RowKernel) -> int:
         """Vectors of a row, of which the first and the last may be another row's in part."""

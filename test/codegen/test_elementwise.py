@@ -7,6 +7,11 @@ from kernels import build, choose, elementwise, unary
 from universal_program import Simulated, SimulatedModel
 
 import inferno
+from inferno.capture import capture
+from inferno.mlir import idle_context, ir
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.workers import jobs
+from inferno.schedule.assign import kernels
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.elementwise import choose as elementwise_schedule
 from inferno.target import find_target
@@ -292,3 +297,15 @@ def test_what_is_reused_is_known_before_functions_are_expanded(caplog):
     compiled = inferno.compile(program, (torch.randn(436, 9600).bfloat16(), torch.randn(436, 9600).bfloat16()), target="sm_90a")
     (row,) = compiled.explain().rows
     assert row.generator == "elementwise" and not caplog.records, caplog.text
+
+
+@pytest.mark.parametrize("columns, vector", [(222, 2), (289, 1), (224, 8)])
+def test_several_rows_of_an_odd_length_are_read_by_vectors(columns, vector):
+    """Lanes of a vector are in one row then; what a thread has in all is the same."""
+    x, row = (torch.empty(n, dtype=torch.float16, device="meta") for n in ((50000, columns), (columns,)))
+    linalg, _ = jobs.lower_to_linalg(capture(lambda x, y, z: x * y + z, (x, row, row.clone())).text)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        run_pipeline(module, "inferno-fuse")
+        (schedule,) = [elementwise_schedule(k, find_target("sm_90a")) for k in kernels(module)]
+    assert schedule.vector == vector and schedule.vector * schedule.unroll == 8

@@ -130,12 +130,31 @@ def test_variances_by_one_read(dtype, mean):
         assert found.right, str(found)
 
 
-def test_what_channels_have_in_common_is_computed_once():
+@pytest.mark.parametrize("beside", ["", ",fuse-sum-maps{target=sm_90a}"])
+def test_what_channels_have_in_common_is_computed_once(beside):
+    """By a kernel in front of the one that reads it, or where their sums are."""
     (model, args), _ = variances(torch.randn(3, 16, 5, 7).to(torch.bfloat16) + 2)
-    simulated = SimulatedModel(
-        model, args, choose=lambda k: assign.choose(k, TARGET), passes="merge-variances{target=sm_90a},hoist-vectors{target=sm_90a always=1}")
-    assert "_vectors" in simulated.program.gpu
+    passes = "merge-variances{target=sm_90a},hoist-vectors{target=sm_90a always=1}" + beside
+    simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    assert ("_vectors" in simulated.program.gpu) == (not beside)
+    assert len({s.kernel.partition("::")[0] for s in simulated.program.plan.steps}) == 2 or not beside
     found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [300, 9000])
+def test_deviations_by_one_read(rows, dtype):
+    torch.manual_seed(0)
+    model, x = lambda x: (x.std(0), x.var(0, correction=0)), (torch.randn(rows, 24) + 30).to(dtype)
+    x[7, 3], x[9, 4] = torch.nan, torch.inf
+    passes = "merge-variances{target=sm_90a},fuse-sum-maps{target=sm_90a}"
+    simulated = SimulatedModel(lambda x: model(x)[0], (x,), choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    assert {s.kernel.partition("::")[0] for s in simulated.program.plan.steps} == {"reduce_squares_divf_sqrt_gpu"}
+    found = check(simulated, lambda x: model(x)[0], (x,))
+    assert found.right, str(found)
+    both = SimulatedModel(model, (x,), choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    found = check(both, model, (x,))
     assert found.right, str(found)
 
 

@@ -78,6 +78,18 @@ def test_variances_by_one_read(mean, dtype):
         assert found.right, str(found)
 
 
+@pytest.mark.parametrize("mean", [0, 1000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_deviations_by_one_read(mean, dtype):
+    torch.manual_seed(0)
+    model, x = lambda x: (x.std(0), x.var(0, correction=0)), (torch.randn(100000, 96, device="cuda") + mean).to(dtype)
+    passes = "fuse-reductions{target=sm_90a},merge-variances{target=sm_90a},fuse-sum-maps{target=sm_90a}"
+    compiled = compile_universal(model, (x,), x.device, "sm_90a", lambda k: assign.choose(k, TARGET), passes=passes)
+    poison_memory()
+    found = check(compiled, model, (x,))
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("model", [lambda x: x.sum(-1), lambda x: (x.amax(-1), (x * x).sum(-1)), lambda x: x.argmax(-1), lambda x: x.var(-1)])
 @pytest.mark.parametrize("length", [48, 8192])
 def test_sums_whose_number_varies(model, length):

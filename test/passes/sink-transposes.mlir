@@ -104,3 +104,34 @@ module {
     return %result : tensor<7xf32>
   }
 }
+
+// -----
+
+/// A total of all points may be taken in any order.
+// CHECK-LABEL: func.func @main
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<5x7xf32>)
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "reduction"]
+// CHECK-SAME: tensor<5x7xf32>
+// CHECK: return
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+#none = affine_map<(d0, d1) -> ()>
+module {
+  func.func @main(%x: tensor<5x7xf32>) -> tensor<f32> {
+    %zero = arith.constant 0.0 : f32
+    %e0 = tensor.empty() : tensor<7x5xf32>
+    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = math.sqrt %a : f32
+      linalg.yield %s : f32
+    } -> tensor<7x5xf32>
+    %e1 = tensor.empty() : tensor<f32>
+    %start = linalg.fill ins(%zero : f32) outs(%e1 : tensor<f32>) -> tensor<f32>
+    %result = linalg.generic {indexing_maps = [#id, #none], iterator_types = ["reduction", "reduction"]} ins(%root : tensor<7x5xf32>) outs(%start : tensor<f32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = arith.addf %a, %o : f32
+      linalg.yield %s : f32
+    } -> tensor<f32>
+    return %result : tensor<f32>
+  }
+}

@@ -25,7 +25,9 @@ from inferno.target import find_target
 from inferno.tools.cli import main
 
 TARGET = find_target("sm_90a")
-SLOWER = '{across = 1 : i64, generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 2 : i64, vector = 1 : i64, windows = false}'
+SLOWER = (
+    '{across = 1 : i64, backwards = false, generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 2 : i64, vector = 1 : i64, windows = false}'
+)
 
 
 def entry(schedule=SLOWER, time=12.5, kernel="exp", model_time=25.0, runners=()):
@@ -216,7 +218,7 @@ def test_show_lists_the_entries(folder, capsys, monkeypatch, tmp_path):
     assert main(["tune", "show"]) == 0
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     rows = [row for row in rows if row[0]]  # without what is on a second line
-    schedule = "elementwise across=1 threads=64 tile=0 unroll=2"
+    schedule = "elementwise across=1 backwards=false threads=64"
     assert rows[:2] == [
         ["NVIDIA-A100", "sm_80", "softmax", "12.50", "25.00", "2.00", "7", schedule, "2023-11-14"],
         ["NVIDIA-H200", "sm_90a", "matmul_relu", "12.50", "25.00", "2.00", "7", schedule, "2023-11-14"],

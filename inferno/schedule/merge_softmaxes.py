@@ -1,0 +1,179 @@
+"""On a GPU, let the largest of some elements and the sum of exponentials of what is below it be one kernel that reads a tensor once, and all that reads the
+exponentials compute them.
+
+Where neighbours in memory are different sums (softmax along the first dimension) a cluster of blocks can keep all of its rows and read them once
+(``columns``), but of long rows, which are few side by side, few blocks have much to do, and they wait for each other.  Sums that are cut into chunks read
+as fast as memory can, and what follows reads the tensor once more, together with what else it reads.  Microseconds on an H100, as one kernel of columns
+and so: softmax of 74850x222 in float16 160 and 57, of 35286x578 171 and 75, of 11075x64 11.1 and 7.1; of 3000x3000 26.4 and 21.1; in bf16 of 1500x12000 59
+and 41, of 100000x16 21.5 and 11.8, of 8192x8192 146 and 147, of 2000x1000 9.2 and 9.5, of 2048x16384 69 and 77; in float32 of 6000x2000 59 and 55;
+logsumexp of 20000x512 in bf16 19.9 and 11.2.  But where a block's rows are in registers, as one kernel: softmax of 150x131072 in bf16 32 and 45, of
+1024x32768 in float32 113 and 141, of 4096x64 6.7 and 7.4.
+"""
+
+from dataclasses import replace
+from math import inf
+
+from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
+from inferno.passes.generics import PARALLEL, body, build, inputs, kinds, maps
+from inferno.passes.programs import callee
+from inferno.schedule import columns
+from inferno.schedule.exponential_sums import take_term
+from inferno.schedule.fuse_reductions import alone
+from inferno.schedule.merge_calls import (
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, tell_sources,
+)
+from inferno.schedule.recompute_maps import compute_first, generics_of, replace_reader
+from inferno.schedule.reductions import read
+from inferno.schedule.softmax_calls import Softmax, find_softmax, is_largest, term_in
+from inferno.target import Target, find_target
+
+_LEAST = 1 << 17  # points: of fewer, launches are what kernels take
+
+
+def merge_softmaxes(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for wherever that can be."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed, place, operations = False, 0, operations_in(main)
+        while place < len(operations):
+            call = operations[place]
+            found = find_softmax(module, kernels, call) if call.name == "func.call" and is_largest(kernels.get(callee(call))) else None
+            if found is not None and _merge(module, kernels, found, machine, always == "1"):
+                changed, operations = True, operations_in(main)  # and the next one is here
+            else:
+                place += 1
+        return changed
+
+    merge_in(module, merge)
+
+
+def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, target: Target, always: bool) -> bool:
+    """Put the one kernel in the place of the largest's, if that pays; whether it was."""
+    readers = _computing(module, kernels, found)
+    divisions = _divisions(found, readers)
+    sums = _sums_kernel(module, kernels, found, bool(divisions))
+    c = read(sums, target)
+    pays = c is not None and (always or (not c.along and c.count * c.length >= _LEAST and _pays(module, kernels, found, sums, readers, target)))
+    if not pays:
+        for new in (sums, *(kernel for _, _, kernel in readers)):
+            new.operation.erase()
+        return False
+    kernels[sums.name.value] = sums
+    for op in divisions:
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(arith.mulf(*op.operands))
+        op.erase()
+    with ir.InsertionPoint(found.largest), found.largest.location:
+        made = func.CallOp(sums, [*inputs_of(found.largest), *empty_like([found.largest.results[0], found.total.results[0]])]).operation
+    tell_sources(made, [found.largest, found.total])
+    known: dict[ir.Value, ir.Value] = {found.largest.results[0]: made.results[0], found.total.results[0]: made.results[1]}
+    for reader, edges, kernel in readers:
+        replace_reader(reader, edges, kernel, known)
+        kernels[kernel.name.value] = kernel
+    for call, result in ((found.largest, made.results[0]), (found.total, made.results[1])):
+        call.results[0].replace_all_uses_with(result)
+    found.total.erase()
+    if found.exponentials is not None and not any(True for _ in found.exponentials.results[0].uses):
+        found.exponentials.erase()
+    found.largest.erase()
+    return True
+
+
+def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax) -> list[tuple[ir.Operation, Edges, func.FuncOp]]:
+    """The readers of exponentials, each with the kernel that computes them, where that can be."""
+    made = []
+    for reader in found.readers:
+        if reader.name != "func.call" or found.exponentials.results[0] not in inputs_of(reader) or not may_change(kernels.get(callee(reader))):
+            continue
+        if len(generics_of(kernels[callee(reader)])) != 1:
+            continue
+        edges = edges_of([found.exponentials, reader], views=True)
+        edges = replace(edges, exported=tuple(v for v in edges.exported if v != found.exponentials.results[0]))
+        kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+        if compute_first(kernel) and len(generics_of(kernel)) == 1:  # which does not pick exponentials by their places
+            made.append((reader, edges, kernel))
+        else:
+            kernel.operation.erase()
+    return made
+
+
+def _divisions(found: Softmax, readers: list[tuple[ir.Operation, Edges, func.FuncOp]]) -> list[ir.Operation]:
+    """Those by the sum, if nothing else is done with it: a product with its reciprocal, of which there is one a column, is one instruction of each point.  (The
+    largest's own exponential is 1, so no sum is less.)"""
+    total, divisions = found.total.results[0], []
+    if found.base is not None or any(u not in [reader for reader, _, _ in readers] for u in users(total)):
+        return []
+    for _, edges, kernel in readers:
+        (generic,) = generics_of(kernel)
+        for argument in (kernel.entry_block.arguments[n] for n, v in enumerate(edges.captured) if v == total):
+            points = [p for v, p in zip(inputs(generic), body(generic).arguments) if v == argument]
+            taken = [op for p in points for op in users(p)]
+            if any(u != generic for u in users(argument)) or any(op.name != "arith.divf" or op.operands[0] in points for op in taken):
+                return []
+            divisions += taken
+    return list(dict.fromkeys(divisions))
+
+
+def _pays(
+    module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]],
+    target: Target,
+) -> bool:
+    """Whether the kernels take less time than one that keeps its rows, or than those that there are."""
+    left = found.exponentials is not None and len(readers) < len(found.readers)
+    apart = alone(sums, target) + sum(alone(k, target) for _, _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
+    now = [*found.calls, *(reader for reader, _, _ in readers)]
+    held, whole = _by_columns(module, kernels, now, target)
+    return not held and apart < (whole if whole is not None else sum(alone(kernels[callee(c)], target) for c in now))
+
+
+def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:
+    """Whether one kernel of all calls has its rows in registers, and its microseconds; None where there is none."""
+    order = {c: i for i, c in enumerate(operations_in(calls[0].parent.opview))}
+    edges = edges_of(sorted(calls, key=order.__getitem__), views=True)
+    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    c, s = columns.read(kernel, target), columns.choose(kernel, target)
+    kernel.operation.erase()
+    if c is None or s is None:
+        return False, None
+    return s.held, max(columns.estimate(s, c, target), columns.arithmetic_of_blocks(s, c, target))
+
+
+def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, reciprocal: bool) -> func.FuncOp:
+    """The largest, and the sum or its reciprocal: where the largest is infinite and nothing replaces that, the sum is no number."""
+    kernel = kernels[callee(found.largest)]
+    (first,) = generics_of(kernel)
+    result = found.largest.results[0].type
+    new = new_kernel(module, kernel, "reduce_exponentials", [v.type for v in inputs_of(found.largest)], [result, result])
+    values, block, running = list(new.entry_block.arguments), body(first), body(first).arguments[len(inputs(first))]
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        known, term = dict(zip(block.arguments, arguments)), term_in(first)
+        for op in [o.operation for o in block.operations]:
+            if op.name != "linalg.yield" and running not in list(op.operands):
+                for constant in [v for v in op.operands if v not in known and owner(v) is not None and owner(v).block != block]:
+                    known[constant] = owner(constant).clone().results[0]
+                clone_onto(op, known)
+        return take_term(known[term], *arguments[-2:])
+
+    def correct(arguments: list[ir.Value]) -> list[ir.Value]:
+        largest, total, *_ = arguments
+        f32 = largest.type
+        infinite = arith.cmpf(arith.CmpFPredicate.OEQ, math.absf(largest), arith.constant(f32, ir.FloatAttr.get(f32, inf)))
+        total = arith.select(infinite, arith.constant(f32, ir.FloatAttr.get(f32, float("nan"))), total)
+        return [largest, arith.divf(arith.constant(f32, 1.0), total) if reciprocal else total]
+
+    to = values[-2:]
+    with ir.InsertionPoint(new.entry_block), first.location:
+        given = [values[ir.BlockArgument(v).arg_number] for v in inputs(first)]
+        starts = [arith.constant(result.element_type, ir.FloatAttr.get(result.element_type, x)) for x in (-inf, 0.0)]
+        begun = to if found.base is not None else [tensor.EmptyOp(list(result.shape), result.element_type).result for _ in to]
+        every = [*maps(first)[:-1], maps(first)[-1], maps(first)[-1]]
+        made = build(given, [linalg.fill(x, outs=[v]) for x, v in zip(starts, begun)], every, kinds(first), fill, first.location)
+        if found.base is None:
+            identity = ir.AffineMap.get_identity(result.rank)
+            made = build(list(made.results), to, [identity] * 4, [PARALLEL] * result.rank, correct, first.location)
+        func.ReturnOp(list(made.results))
+    return new

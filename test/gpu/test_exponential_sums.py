@@ -1,0 +1,26 @@
+"""The largest of a column and the exponentials below it as one reduction, on a GPU."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+from exponential_cases import MODELS, PASSES, columns
+from universal_program import compile_universal
+
+from inferno.schedule import assign
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(600, 24), (1030, 33), (300000, 9), (4000, 4096)])
+def test_right(name, dtype, shape):
+    torch.manual_seed(0)
+    model, x = MODELS[name], columns(*shape, dtype, "cuda")
+    compiled = compile_universal(model, (x,), x.device, "sm_90a", lambda k: assign.choose(k, TARGET), passes=PASSES)
+    poison_memory()
+    found = check(compiled, model, (x,))
+    assert found.right, str(found)
