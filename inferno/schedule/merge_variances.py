@@ -1,8 +1,8 @@
 """On a GPU, let a sum and the sum of squared distances from its mean, each a kernel that reads all of a tensor, be one that reads it once.
 
 The kernel adds up elements and their squares in float64, where a square of a float32 is exact: what the difference of the two sums loses is as much as
-the mean is larger than the deviation, squared, of 2^-53, and so below what the rounding of float32 distances loses.  What the two made, and a map
-of each sum behind them, is made where the sums come together.
+the mean is larger than the deviation, squared, of 2^-53, and so below what the rounding of float32 distances loses.  A second kernel, of a few
+elements, makes what the two made, and a map of each sum behind them; ``fuse-sum-maps`` puts it where the sums come together.
 """
 
 from collections.abc import Callable
@@ -168,13 +168,17 @@ def _mean(value: ir.Value, kernels: dict[str, func.FuncOp]) -> tuple[ir.Operatio
 def _replacement(module: ir.Module, kernels: dict[str, func.FuncOp], first: _Sum, second: _Sum) -> Callable[[], None]:
     """What puts the two kernels' calls where the first sum's is."""
     needed = [s for s in (first, second) if s == second or any(u != second.call for u in users(first.result))]
-    kernel = _kernel(module, kernels[callee(first.call)], first, needed)
+    kernel = kernels[callee(first.call)]
+    sums, rest = _sums_kernel(module, kernel, first), _rest_kernel(module, kernel, first, needed)
 
     def replace() -> None:
         with ir.InsertionPoint(first.call), first.call.location:
-            made = func.CallOp(kernel, [first.tensor, *empty_like([s.result for s in needed])]).operation
-        tell_sources(made, [first.call, second.call])
-        for s, result in zip(needed, made.results):
+            wide = list(sums.type.results)
+            made = func.CallOp(sums, [first.tensor, *(tensor.EmptyOp(list(t.shape), t.element_type).result for t in wide)]).operation
+            found = func.CallOp(rest, [*made.results, *empty_like([s.result for s in needed])]).operation
+        for new in (made, found):
+            tell_sources(new, [first.call, second.call])
+        for s, result in zip(needed, found.results):
             s.result.replace_all_uses_with(result)
         second.call.erase()
         first.call.erase()
@@ -182,18 +186,32 @@ def _replacement(module: ir.Module, kernels: dict[str, func.FuncOp], first: _Sum
     return replace
 
 
-def _kernel(module: ir.Module, kernel: func.FuncOp, first: _Sum, needed: list[_Sum]) -> func.FuncOp:
-    """Of the elements and of their squares, and of what is ``needed`` of each point's: the sum, and the sum of squared distances, or the maps of these."""
-    f32, f64, (points, sums, loops), location = ir.F32Type.get(), ir.F64Type.get(), first.shape, first.generic.location
-    new = new_kernel(module, kernel, "reduce_squares", [first.tensor.type], [s.result.type for s in needed])
+def _sums_kernel(module: ir.Module, kernel: func.FuncOp, first: _Sum) -> func.FuncOp:
+    """Of the elements and of their squares."""
+    f64, (points, sums, loops), location = ir.F64Type.get(), first.shape, first.generic.location
+    result, contract = ir.RankedTensorType.get(first.result.type.shape, f64), ir.Attribute.parse("#arith.fastmath<contract>")
+    new = new_kernel(module, kernel, "reduce_squares", [first.tensor.type], [result, result])
     x, *given = new.entry_block.arguments
-    shape, terms = first.result.type.shape, float(_terms(first.generic))
-    contract, identity = ir.Attribute.parse("#arith.fastmath<contract>"), ir.AffineMap.get_identity(len(shape))
 
     def add(values: list[ir.Value]) -> list[ir.Value]:
         wide = arith.extf(f64, values[0])
         square = arith.mulf(wide, wide, fastmath=contract)
         return [arith.addf(wide, values[1], fastmath=contract), arith.addf(square, values[2], fastmath=contract)]
+
+    with ir.InsertionPoint(new.entry_block):
+        zero = arith.constant(f64, 0.0)
+        made = build([x], [linalg.fill(zero, outs=[v]) for v in given], [points, sums, sums], loops, add, location)
+        func.ReturnOp(list(made.results))
+    return new
+
+
+def _rest_kernel(module: ir.Module, kernel: func.FuncOp, first: _Sum, needed: list[_Sum]) -> func.FuncOp:
+    """What is ``needed`` of each point's: the sum, and the sum of squared distances, or the maps of these."""
+    f32, f64, location = ir.F32Type.get(), ir.F64Type.get(), first.generic.location
+    shape, terms = first.result.type.shape, float(_terms(first.generic))
+    wide, identity = ir.RankedTensorType.get(shape, f64), ir.AffineMap.get_identity(len(shape))
+    new = new_kernel(module, kernel, "squared_distances", [wide, wide], [s.result.type for s in needed])
+    a, b, *given = new.entry_block.arguments
 
     def finish(values: list[ir.Value]) -> list[ir.Value]:
         total, squares, *_ = values
@@ -203,10 +221,6 @@ def _kernel(module: ir.Module, kernel: func.FuncOp, first: _Sum, needed: list[_S
         return [v if s.after is None else clone_body(body(s.after), [v, None])[0] for s, v in zip(needed, found)]
 
     with ir.InsertionPoint(new.entry_block):
-        zero = arith.constant(f64, 0.0)
-        starts = [linalg.fill(zero, outs=[tensor.EmptyOp(shape, f64).result]) for _ in range(2)]
-        made = build([x], starts, [points, sums, sums], loops, add, location)
-        every = [identity] * (2 + len(needed))
-        rest = build(list(made.results), given, every, [PARALLEL] * len(shape), finish, location)
+        rest = build([a, b], given, [identity] * (2 + len(needed)), [PARALLEL] * len(shape), finish, location)
         func.ReturnOp(list(rest.results))
     return new
