@@ -8,13 +8,13 @@ such maps later.
 from dataclasses import dataclass
 
 from inferno.errors import PassError
-from inferno.mlir import clone_onto, func, ir, tensor, users
+from inferno.mlir import clone_onto, func, ir, tensor, users, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose
 from inferno.schedule.merge_calls import empty_like, in_order, inputs_of, joint_name, may_change, merge_in, new_kernel, operations_in, tell_sources
-from inferno.schedule.recompute_maps import generics_of, is_map
+from inferno.schedule.recompute_maps import generics_of
 from inferno.target import Target, find_target
 
 
@@ -69,10 +69,11 @@ def _is_plain(generic: ir.Operation) -> bool:
 
 def _reads_only(reader: ir.Operation, call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
     """Whether a call is a map of another one's results alone, of each point by itself."""
-    if reader.name != "func.call" or not is_map(kernels.get(callee(reader))) or any(v not in list(call.results) for v in inputs_of(reader)):
+    kernel = kernels.get(callee(reader)) if reader.name == "func.call" else None
+    generics = generics_of(kernel) if may_change(kernel) else []
+    if len(generics) != 1 or not _is_plain(generics[0]) or any(v not in list(call.results) for v in inputs_of(reader)):
         return False
-    (generic,) = generics_of(kernels[callee(reader)])
-    return all(isinstance(v, ir.BlockArgument) for v in inputs(generic)) and _is_plain(generic)
+    return all(isinstance(v, ir.BlockArgument) for v in inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if", "linalg.index")
 
 
 def _is_for_reductions(kernel: func.FuncOp, target: Target) -> bool:
@@ -92,7 +93,7 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, targ
         kernel.operation.erase()
         return False
     kernels[kernel.name.value] = kernel
-    old = [*(call.results[i] for i in kept), reader.results[0]]
+    old = [*(call.results[i] for i in kept), *reader.results]
     with ir.InsertionPoint(call), call.location:
         new = func.CallOp(kernel, [*inputs_of(call), *empty_like(old)]).operation
     tell_sources(new, [call, reader])
@@ -104,10 +105,10 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, targ
 
 
 def _kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, reader: ir.Operation, kept: list[int]) -> func.FuncOp:
-    """Of the sums, and of their results that are ``kept`` and the reader's."""
+    """Of the sums: their results that are ``kept``, and the reader's."""
     call, first = found.call, found.generic
     (map_,) = generics_of(kernels[callee(reader)])
-    types = [*(call.results[i].type for i in kept), reader.results[0].type]
+    types = [*(call.results[i].type for i in kept), *(r.type for r in reader.results)]
     new = new_kernel(module, found.kernel, joint_name(module, [call, reader]), [v.type for v in inputs_of(call)], types)
     count, rank = len(inputs_of(call)), len(types[-1].shape)
     known: dict[ir.Value, ir.Value] = dict(zip(found.kernel.entry_block.arguments, list(new.entry_block.arguments)[:count]))
@@ -118,7 +119,7 @@ def _kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, re
         if found.after is not None:
             made = clone_body(body(found.after), [*(sums[v] for v in inputs(found.after)), *[None] * len(found.after.results)])
         given = [made[list(call.results).index(inputs_of(reader)[v.arg_number])] for v in map(ir.BlockArgument, inputs(map_))]
-        return [*(made[i] for i in kept), *clone_body(body(map_), [*given, None])]
+        return [*(made[i] for i in kept), *clone_body(body(map_), [*given, *[None] * len(reader.results)])]
 
     with ir.InsertionPoint(new.entry_block), first.location:
         for argument in list(found.kernel.entry_block.arguments)[count:]:

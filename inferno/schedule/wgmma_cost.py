@@ -200,7 +200,7 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     if s.swapped:
         column_tiles = ceil(at(tiling.n.size) / s.tile_n)
         step += max(0, _OUTSIDE * (column_tiles * s.tile_n - at(tiling.n.size)) - step) / (1 if rounds <= 1 else column_tiles)
-    if c.lhs.has_windows and not s.kept:
+    if c.lhs.has_windows and not s.kept and at(c.B) == 1:  # (of groups, whose weights lie together, this was not measured)
         column_tiles = ceil(at(tiling.n.size) / s.tile_n)
         beyond = column_tiles * s.tile_n - at(tiling.n.size)  # features that there are not: the last tile's rows of weights come as zeros
         copies = s.chunks * (_FULL_ROW[s.row] * (s.lhs_height / lhs + (s.tile_n - beyond) / rhs) + _OUTSIDE * beyond / rhs)

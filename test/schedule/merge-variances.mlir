@@ -5,19 +5,20 @@
 #columns = affine_map<(r, c) -> (c)>
 #one = affine_map<(c) -> (c)>
 
-// A mean and a sum of squared distances from it: one kernel reads the tensor, and makes both where it has the sums.
+// A mean and a sum of squared distances from it: one kernel reads the tensor, and a small one makes both.
 // CHECK-LABEL: func.func @main
 // CHECK: %[[R:.*]]:2 = call @[[SUMS:reduce_squares[_0-9]*]](%arg0, %{{.*}}, %{{.*}}) {inferno.source = ["mean", "distances"]}
-// CHECK: %[[M:.*]] = call @mean(%[[R]]#0,
-// CHECK: return %[[M]], %[[R]]#1
+// CHECK: %[[D:.*]]:2 = call @[[REST:squared_distances[_0-9]*]](%[[R]]#0, %[[R]]#1,
+// CHECK: %[[M:.*]] = call @mean(%[[D]]#0,
+// CHECK: return %[[M]], %[[D]]#1
 // CHECK-NOT: func.func private @distances
-// CHECK: func.func private @[[SUMS]](%{{.*}}: tensor<500x64xbf16>, %{{.*}}: tensor<64xf32>, %{{.*}}: tensor<64xf32>)
+// CHECK: func.func private @[[SUMS]](%{{.*}}: tensor<500x64xbf16>, %{{.*}}: tensor<64xf64>, %{{.*}}: tensor<64xf64>)
 // CHECK: linalg.generic
 // CHECK: %[[X:.*]] = arith.extf %{{.*}} : bf16 to f64
 // CHECK: %[[Q:.*]] = arith.mulf %[[X]], %[[X]]
 // CHECK: arith.addf %[[X]], %{{.*}} : f64
 // CHECK: arith.addf %[[Q]], %{{.*}} : f64
-// CHECK: linalg.generic
+// CHECK: func.func private @[[REST]](
 // CHECK: arith.divf %{{.*}}, %{{.*}} : f64
 // CPU-LABEL: func.func @main
 // CPU-COUNT-3: call
@@ -122,9 +123,10 @@ func.func private @distances(%m: tensor<64xf32>, %x: tensor<500x64xf32>, %o: ten
 
 // A standard deviation: the sum by itself is not needed, and the root is part of the kernel.
 // CHECK-LABEL: func.func @main
-// CHECK: %[[R:.*]] = call @[[SUMS:reduce_squares[_0-9]*]](%arg0, %{{[^,]*}}) {
-// CHECK-NEXT: return %[[R]]
-// CHECK: func.func private @[[SUMS]](%{{.*}}: tensor<500x64xf32>, %{{.*}}: tensor<64xf32>) -> tensor<64xf32>
+// CHECK: %[[R:.*]]:2 = call @reduce_squares{{[_0-9]*}}(%arg0,
+// CHECK: %[[D:.*]] = call @[[REST:squared_distances[_0-9]*]](%[[R]]#0, %[[R]]#1, %{{[^,]*}}) {
+// CHECK-NEXT: return %[[D]]
+// CHECK: func.func private @[[REST]](%{{.*}}: tensor<64xf64>, %{{.*}}: tensor<64xf64>, %{{.*}}: tensor<64xf32>) -> tensor<64xf32>
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 // CHECK: arith.divf
 // CHECK: math.sqrt
