@@ -95,8 +95,8 @@ def test_sums_that_meet(rows, dtype):
 
 def test_what_is_added_in_order_is_not_torchs():
     """Few rows of 16-bit floats that are added to zeros, not to what may be there already; nothing at all is nobody's."""
-    zeros, add = lambda x, i, y: y.new_zeros(1 << 18, 256).index_add(0, i, y), lambda x, i, y: x.index_add(0, i, y)
-    args = empty(1 << 18, 256, dtype=torch.bfloat16), empty(65536, dtype=torch.int64), empty(65536, 256, dtype=torch.bfloat16)
+    zeros, add = lambda x, i, y: y.new_zeros(1 << 19, 256).index_add(0, i, y), lambda x, i, y: x.index_add(0, i, y)
+    args = empty(1 << 19, 256, dtype=torch.bfloat16), empty(65536, dtype=torch.int64), empty(65536, 256, dtype=torch.bfloat16)
     assert reasons(add, *args) and not reasons(zeros, *args)
     for rows, count, columns in ((8, 9, 0), (8, 0, 16)):
         assert not reasons(add, empty(rows, columns), empty(count, dtype=torch.int64), empty(count, columns))
