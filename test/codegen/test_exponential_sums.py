@@ -78,7 +78,8 @@ def test_assembles():
 def generators(model, *shape):
     compiled = inferno.compile(model, (torch.randn(shape).half(),), target="sm_90a", fallback=False)
     with idle_context(), ir.Location.unknown():
-        return [ir.StringAttr(k.attributes["inferno.schedule"]["generator"]).value for k in assign.kernels(ir.Module.parse(compiled.ir("scheduled")))]
+        module = ir.Module.parse(compiled.ir("scheduled"))  # which has to live as long as its kernels are looked at
+        return [ir.StringAttr(k.attributes["inferno.schedule"]["generator"]).value for k in assign.kernels(module)]
 
 
 def test_where_columns_are_long_and_few():
