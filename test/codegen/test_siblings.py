@@ -233,7 +233,8 @@ def test_what_copies_an_operand_stays_apart(rows, terms):
     _, fused, _ = fuse(projections, tuple(torch.zeros(*s) for s in ((rows, terms), *[(768, terms)] * 3)))
     text, _ = merged(fused)
     with idle_context():
-        schedules = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(text))]
+        module = ir.Module.parse(text)
+        schedules = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(module)]
     assert all(s.generator == "bf16x6" or s.each.generator == "simt" for s in schedules)
 
 
