@@ -150,7 +150,7 @@ def test_deviations_by_one_read(rows, dtype):
     x[7, 3], x[9, 4] = torch.nan, torch.inf
     passes = "merge-variances{target=sm_90a},fuse-sum-maps{target=sm_90a}"
     simulated = SimulatedModel(lambda x: model(x)[0], (x,), choose=lambda k: assign.choose(k, TARGET), passes=passes)
-    assert {s.kernel.partition("::")[0] for s in simulated.program.plan.steps} == {"reduce_squares_divf_sqrt_gpu"}
+    assert {s.kernel.partition("::")[0] for s in simulated.program.plan.steps} == {"reduce_squares_squared_distances_divf_sq_gpu"}
     found = check(simulated, lambda x: model(x)[0], (x,))
     assert found.right, str(found)
     both = SimulatedModel(model, (x,), choose=lambda k: assign.choose(k, TARGET), passes=passes)
