@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._guards import detect_fake_mode
 from torch.fx import Graph, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from inferno.capture.nodes import copy_before
+from inferno.capture.replace_operation import trace
 
 aten, prims = torch.ops.aten, torch.ops.prims
 _MOST = 48  # operations of a step
@@ -104,12 +103,10 @@ def _is_plain(node: Node) -> bool:
 
 def trace_on(call: Callable[..., Tensor], given: Sequence[Node], decompositions: dict[Any, Callable]) -> Graph | None:
     """The graph of a function of nodes' values; None where it cannot be traced."""
-    fakes = [n.meta["val"] for n in given]
     before = torch._C._functorch._is_vmap_fallback_enabled()
     torch._C._functorch._set_vmap_fallback_enabled(False)  # which would call an operation for one step after the other
     try:
-        with detect_fake_mode(fakes), torch.no_grad():
-            return make_fx(call, decomposition_table=decompositions)(*fakes).graph
+        return trace(call, given, decompositions)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):  # of what vmap, or an operation of more dimensions, does not know
         return None
     finally:

@@ -1,6 +1,6 @@
 """Put what a function is traced to in the place of an operation of a graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter, getitem
 from typing import Any
 
@@ -31,10 +31,7 @@ def expand(module: GraphModule, node: Node, function: Callable, decompositions: 
         values = dict(zip(given, tensors))
         return function(*map_arg(node.args, lambda n: values[n] if n in values else attrgetter(n.target)(module)))
 
-    fakes = [n.meta["val"] for n in given]
-    with detect_fake_mode(fakes), torch.no_grad():
-        traced = make_fx(call, decomposition_table=decompositions)(*fakes).graph
-        place_numbers(traced, fakes[0].device)
+    traced = trace(call, given, decompositions)
     results = traced.output_node().args[0]
     users = [(user, _at(results, user)) for user in node.users]
     _check(traced, users)
@@ -46,6 +43,15 @@ def expand(module: GraphModule, node: Node, function: Callable, decompositions: 
     for each in (*reversed(known.values()), *functions):
         if not each.users and each.op in ("call_function", "get_attr"):
             graph.erase_node(each)
+
+
+def trace(call: Callable, given: Sequence[Node], decompositions: dict[Any, Callable]) -> Graph:
+    """The graph of a function of nodes' values."""
+    fakes = [n.meta["val"] for n in given]
+    with detect_fake_mode(fakes), torch.no_grad():
+        traced = make_fx(call, decomposition_table=decompositions)(*fakes).graph
+        place_numbers(traced, fakes[0].device)
+    return traced
 
 
 def place_numbers(traced: Graph, device: torch.device) -> None:

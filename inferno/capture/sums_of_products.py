@@ -5,6 +5,8 @@ once.  Without this pass an elementwise operation makes the terms of all that th
 """
 
 from collections.abc import Callable
+from functools import partial
+from math import prod
 from typing import Any
 
 import torch
@@ -36,7 +38,7 @@ def join_products(graph: Graph, decompositions: dict[Any, Callable]) -> None:
         kinds = _kinds(_aligned(x.shape, whole.dim()), _aligned(y.shape, whole.dim()), summed)
         if kinds is None or 0 in whole.shape:
             continue
-        traced = trace_on(_product_of(kinds, result.shape), product.args, decompositions)
+        traced = trace_on(partial(_product, kinds=kinds, shape=result.shape), product.args, decompositions)
         if traced is not None:
             made = copy_before(node, traced, product.args)[traced.output_node().args[0]]
             node.replace_all_uses_with(made)
@@ -61,14 +63,7 @@ def _kinds(x: tuple[int, ...], y: tuple[int, ...], summed: set[int]) -> tuple[li
 
 
 def _count(shape: tuple[int, ...], dims: list[int]) -> int:
-    found = 1
-    for d in dims:
-        found *= shape[d]
-    return found
-
-
-def _product_of(kinds: tuple[list[int], ...], shape: torch.Size) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda x, y: _product(x, y, kinds, shape)
+    return prod(shape[d] for d in dims)
 
 
 def _product(x: Tensor, y: Tensor, kinds: tuple[list[int], ...], shape: torch.Size) -> Tensor:

@@ -4,7 +4,6 @@ Ends are numbers that rounding leaves in order: what is between 0 and 1 before i
 """
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -97,7 +96,7 @@ _BETWEEN: dict[Any, Range] = {
 
 
 def _product(a: float, b: float) -> float:
-    return 0.0 if a == 0 or b == 0 else operator.mul(a, b)
+    return 0.0 if a == 0 or b == 0 else a * b
 
 
 def _sum(a: float, b: float, side: int) -> float:

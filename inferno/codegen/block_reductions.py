@@ -12,6 +12,7 @@ a second kernel adds.
 
 from dataclasses import dataclass
 
+from inferno.codegen.elements import tree
 from inferno.codegen.integers import Integer
 from inferno.codegen.points import Emitter, Values
 from inferno.codegen.shuffles import exchange
@@ -174,7 +175,7 @@ def _across_lanes(
         for value, array in zip(values, shared):
             memref.store(value, array, [ints.index(thread)])
         gpu.barrier()
-        return _tree(emitter, [
+        return tree(emitter.combine, [
             [memref.load(array, [ints.index(ints.add(column, i * shape.across))]) for array in shared] for i in range(shape.along)
         ])
     distance = min(32, shape.along) // 2
@@ -191,14 +192,7 @@ def _across_lanes(
         scf.yield_([])
     gpu.barrier()
     first = ints.mul(column, shape.along // 32)
-    return _tree(emitter, [[memref.load(array, [ints.index(ints.add(first, i))]) for array in shared] for i in range(shape.along // 32)])
-
-
-def _tree(emitter: Emitter, parts: list[Values]) -> Values:
-    while len(parts) > 1:
-        half = len(parts) // 2
-        parts = [emitter.combine(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
-    return parts[0]
+    return tree(emitter.combine, [[memref.load(array, [ints.index(ints.add(first, i))]) for array in shared] for i in range(shape.along // 32)])
 
 
 def partial_buffers(s: Structured, chunks: int) -> list[ir.Value]:

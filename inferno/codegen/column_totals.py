@@ -7,8 +7,7 @@ lanes of a vector share them a thread has one part of each.
 from collections.abc import Callable
 
 from inferno.codegen.cluster import arrive_in_cluster, read_remote, wait_for_cluster
-from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, to_memory
-from inferno.codegen.joining import convert, tree
+from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, to_memory, tree
 from inferno.codegen.shuffles import exchange
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.schedule.columns import Columns
@@ -32,7 +31,7 @@ class ColumnTotals:
         return [k.identity(k.total) if whole else as_vector(k.identity(k.total), self.s.vector) for _, k in running]
 
     def total(self, combiner: Combiner, value: ir.Value) -> ir.Value:
-        return convert(tree(combiner, lanes_of(value)) if is_whole(self.s, self.c) else value, combiner.total)
+        return convert(tree(combiner.combine, lanes_of(value)) if is_whole(self.s, self.c) else value, combiner.total)
 
     def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
         ints, s, c, count = self.ints, self.s, self.c, len(self.places)
@@ -47,7 +46,7 @@ class ColumnTotals:
             """By so many threads, each what ``get`` says of an array."""
             def put() -> None:
                 for (_, k), array, target in zip(running, arrays, to):
-                    memref.store(to_memory(tree(k, get(array, k.total))), target, [ints.index(self.thread)])
+                    memref.store(to_memory(tree(k.combine, get(array, k.total))), target, [ints.index(self.thread)])
 
             self.where([ints.less(self.thread, threads)], put)
 

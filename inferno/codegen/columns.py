@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from inferno.codegen.cluster import await_cluster
 from inferno.codegen.column_totals import ColumnTotals, is_whole
-from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
+from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.joining import convert
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum

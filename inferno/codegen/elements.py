@@ -1,6 +1,7 @@
 """Load and store elements of flat buffers, one or a vector at a time; booleans are bytes in memory and i1 in registers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
@@ -171,3 +172,23 @@ def opaque_vector(value: ir.Value) -> ir.Value:
     words = lanes_of(vector.bitcast(ir.VectorType.get([lanes * element.width // 32], i32), value))
     hidden = [llvm.inline_asm(i32, [w], "", "=r,0", has_side_effects=True) for w in words]
     return vector.bitcast(value.type, join(hidden))
+
+
+def convert(value: ir.Value, element: ir.Type) -> ir.Value:
+    """A number, or each of a vector, in another precision of the same kind."""
+    vector = isinstance(value.type, ir.VectorType)
+    have = value.type.element_type if vector else value.type
+    if have == element:
+        return value
+    type_ = ir.VectorType.get(value.type.shape, element) if vector else element
+    if isinstance(element, ir.IntegerType):
+        return arith.extsi(type_, value) if element.width > have.width else arith.trunci(type_, value)
+    return arith.extf(type_, value) if element.width > have.width else arith.truncf(type_, value)
+
+
+def tree(combine: Callable[[Any, Any], Any], parts: Sequence[Any]) -> Any:
+    """All parts together, two and two."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [combine(a, b) for a, b in zip(parts[:half], parts[half:])] + list(parts[2 * half:])
+    return parts[0]

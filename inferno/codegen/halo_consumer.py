@@ -1,6 +1,6 @@
 """The consumers of ``halo``: products of a patch's taps, and the end of a tile whose rows are blocks of 8x8 pixels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer
@@ -79,15 +79,20 @@ class HaloConsumer:
         return at[:4]
 
     def multiply_tile(self, at: Sequence[ir.Value], sums: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        """The products of a tile; ``at`` is as ``multiply_row``'s."""
-        at, sums = self.multiply_row(0, at, sums)
+        """The products of a tile, one of its ``parts`` after the other; ``at`` is as ``multiply_row``'s."""
+        count, multiply = self.parts()
+        at, sums = multiply(0, at, sums)
 
-        def row(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            at, sums = self.multiply_row(number, carried[:6], carried[6:])
+        def part(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            at, sums = multiply(number, carried[:6], carried[6:])
             return [*at, *sums]
 
-        found = loop(self.words, 1, self.patches * self.window.taps[-2], 1, [*at, *sums], row)
+        found = loop(self.words, 1, count, 1, [*at, *sums], part) if count > 1 else [*at, *sums]
         return found[:6], found[6:]
+
+    def parts(self) -> tuple[int, Callable]:
+        """How many parts a tile's products have, and what emits those of one: of a row of taps in a patch."""
+        return self.patches * self.window.taps[-2], self.multiply_row
 
     def multiply_row(self, number: Integer, at: Sequence[ir.Value], sums: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         """The products of a row of taps, the tile's first if ``number`` is 0.  ``at``: where the next patch and weights are, and the slots of those that were

@@ -3,7 +3,7 @@
 Those four are one tensor for the copy engine: a pixel and the next one side by side are its innermost dimension, a row and the next one another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from inferno.codegen import tma
 from inferno.codegen.halo import HaloEmitter
@@ -51,15 +51,8 @@ class PhasesEmitter(HaloEmitter):
 
         return loop(self.words, 0, self.chunks, 1, at, chunk)
 
-    def multiply_tile(self, at: Sequence[ir.Value], sums: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        at, sums = self.multiply_chunk(0, at, sums)
-
-        def chunk(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            at, sums = self.multiply_chunk(number, carried[:6], carried[6:])
-            return [*at, *sums]
-
-        found = loop(self.words, 1, self.chunks, 1, [*at, *sums], chunk) if self.chunks > 1 else [*at, *sums]
-        return found[:6], found[6:]
+    def parts(self) -> tuple[int, Callable]:
+        return self.chunks, self.multiply_chunk
 
     def multiply_chunk(self, number: Integer, at: Sequence[ir.Value], sums: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         """The products of a chunk of channels, the tile's first if ``number`` is 0; ``at`` is as ``multiply_row``'s."""

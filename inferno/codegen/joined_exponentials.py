@@ -4,10 +4,10 @@ A sum is relative to its largest term, or to 0 where that is infinite: a factor 
 their errors are all of a sum's; those of terms are the hardware's power of two, as in ``row_exponentials``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import e, inf, log2
 
-from inferno.codegen.elements import join, lanes_of, splat
+from inferno.codegen.elements import convert, join, lanes_of, splat, tree
 from inferno.mlir import arith, ir, llvm, math
 from inferno.schedule.combiners import Combiner
 
@@ -18,11 +18,11 @@ _LOW = log2(e) - _HIGH
 def take_exponentials(combiners: Sequence[Combiner], running: list[ir.Value], terms: Sequence[ir.Value]) -> list[ir.Value]:
     """The running values with terms more, which are all scalars or all vectors of lanes of their own."""
     largest, total = running
-    own = _tree(combiners[0], terms)
+    own = tree(combiners[0].combine, terms)
     grown = combiners[0].combine(largest, own)
     base = _base(grown)
-    new = _tree(combiners[1], [_power(arith.subf(x, base)) for x in terms])
-    return [grown, arith.addf(arith.mulf(total, _factor(largest, base)), _wide(new), fastmath=_contract())]
+    new = tree(combiners[1].combine, [_power(arith.subf(x, base)) for x in terms])
+    return [grown, arith.addf(arith.mulf(total, _factor(largest, base)), convert(new, ir.F64Type.get()), fastmath=_contract())]
 
 
 def join_exponentials(combiners: Sequence[Combiner], a: list[ir.Value], b: list[ir.Value]) -> list[ir.Value]:
@@ -40,7 +40,7 @@ def _base(largest: ir.Value) -> ir.Value:
 
 def _factor(largest: ir.Value, base: ir.Value) -> ir.Value:
     """What brings a sum relative to ``largest`` to one relative to ``base``, in float64.  (Of minus infinity alone both are 0.)"""
-    return _wide(_lanewise(math.exp, arith.subf(largest, base)))
+    return convert(_lanewise(math.exp, arith.subf(largest, base)), ir.F64Type.get())
 
 
 def _power(x: ir.Value) -> ir.Value:
@@ -50,22 +50,9 @@ def _power(x: ir.Value) -> ir.Value:
     return _lanewise(lambda y: llvm.CallIntrinsicOp(y.type, "llvm.nvvm.ex2.approx.ftz.f", [y], [], []).operation.results[0], power)
 
 
-def _lanewise(function, x: ir.Value) -> ir.Value:
+def _lanewise(function: Callable[[ir.Value], ir.Value], x: ir.Value) -> ir.Value:
     return join([function(y) for y in lanes_of(x)]) if isinstance(x.type, ir.VectorType) else function(x)
-
-
-def _wide(x: ir.Value) -> ir.Value:
-    f64 = ir.F64Type.get()
-    return arith.extf(ir.VectorType.get(x.type.shape, f64) if isinstance(x.type, ir.VectorType) else f64, x)
 
 
 def _contract() -> ir.Attribute:
     return ir.Attribute.parse("#arith.fastmath<contract>")
-
-
-def _tree(combiner: Combiner, parts: Sequence[ir.Value]) -> ir.Value:
-    parts = list(parts)
-    while len(parts) > 1:
-        half = len(parts) // 2
-        parts = [combiner.combine(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
-    return parts[0]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from inferno.codegen.elements import as_vector
+from inferno.codegen.elements import as_vector, convert, tree
 from inferno.codegen.joined_exponentials import join_exponentials
 from inferno.codegen.nvvm_builder import only_if
 from inferno.mlir import arith, ir
@@ -42,10 +42,7 @@ class Joining:
         return [k.combine(x, y) for k, x, y in zip(self.combiners, a, b)]
 
     def tree(self, parts: list[Values]) -> Values:
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [self.totals(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
-        return parts[0]
+        return tree(self.totals, parts)
 
     def results(self, totals: Values) -> Values:
         """Scalars as they go to memory, with what results begin with."""
@@ -55,26 +52,6 @@ class Joining:
             starts.append(convert(value, k.total))
         found = self.totals(starts, totals)
         return [convert(v, own.narrow) for v, own in zip(found, self.c.combiners)]
-
-
-def convert(value: ir.Value, element: ir.Type) -> ir.Value:
-    """A number, or each of a vector, in another precision of the same kind."""
-    vector = isinstance(value.type, ir.VectorType)
-    have = value.type.element_type if vector else value.type
-    if have == element:
-        return value
-    type_ = ir.VectorType.get(value.type.shape, element) if vector else element
-    if isinstance(element, ir.IntegerType):
-        return arith.extsi(type_, value) if element.width > have.width else arith.trunci(type_, value)
-    return arith.extf(type_, value) if element.width > have.width else arith.truncf(type_, value)
-
-
-def tree(combiner: Combiner, parts: Values) -> ir.Value:
-    """All parts together."""
-    while len(parts) > 1:
-        half = len(parts) // 2
-        parts = [combiner.combine(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
-    return parts[0]
 
 
 @contextmanager

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from inferno.codegen.shuffles import exchange
-from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, to_memory
+from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, load, load_vector, splat, store, to_memory, tree
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.joined_exponentials import take_exponentials
-from inferno.codegen.joining import Joining, Values, convert, tree, where
+from inferno.codegen.joining import Joining, Values, where
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.reduction_chunks import add_chunks, write_results
@@ -209,9 +209,9 @@ class _Emitter:
             return take_exponentials(c.combiners, running, [x for t in found for x in (lanes_of(t[0]) if c.along else t[:1])])
         totals = []
         for i, k in enumerate(c.combiners):
-            value = tree(k, [terms[i] for terms in found])
+            value = tree(k.combine, [terms[i] for terms in found])
             if c.along:
-                value = tree(k, lanes_of(value))
+                value = tree(k.combine, lanes_of(value))
             totals.append(convert(value, k.total))
         return self.joining.totals(running, totals)
 
@@ -298,7 +298,7 @@ class _Emitter:
 
     def best_along(self, values: Values, units: list[Integer], running: Values) -> Values:
         k, best = self.c.combiners[0], running[0]
-        largest = tree(k, [x for v in values for x in lanes_of(v)])
+        largest = tree(k.combine, [x for v in values for x in lanes_of(v)])
         better = self.above(largest, best)
         choice = scf.IfOp(better, [best.type, running[1].type], has_else=True)
         with ir.InsertionPoint(choice.then_block):

@@ -1,9 +1,8 @@
 """What the threads of a row reduce together: the lanes of a warp by shuffles, warps by shared memory, the blocks of a cluster by distributed shared memory."""
 
 from inferno.codegen.cluster import arrive_in_cluster, read_remote, wait_for_cluster
-from inferno.codegen.elements import from_memory, to_memory
+from inferno.codegen.elements import from_memory, to_memory, tree
 from inferno.codegen.integers import Integer
-from inferno.codegen.joining import tree
 from inferno.codegen.shuffles import exchange
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.schedule.combiners import Combiner
@@ -37,7 +36,7 @@ class RowTotals:
                 value, step = k.combine(value, exchange(value, step)), step // 2
             return value
 
-        return {n: whole(k, tree(k, [p[n] for p in parts])) for n, k in running}
+        return {n: whole(k, tree(k.combine, [p[n] for p in parts])) for n, k in running}
 
     def of_warps(self, parts: dict[int, ir.Value], running: list[tuple[int, Combiner]]) -> tuple[list[dict[int, ir.Value]], int]:
         """What the warps of a row have, as ``joined`` takes it."""

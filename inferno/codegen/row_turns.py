@@ -2,9 +2,8 @@
 
 from itertools import pairwise
 
-from inferno.codegen.elements import opaque_vector
+from inferno.codegen.elements import opaque_vector, tree
 from inferno.codegen.integers import Integer
-from inferno.codegen.joining import tree
 from inferno.codegen.online_sums import bound, scaled
 from inferno.mlir import ir, scf
 from inferno.schedule.accesses import Access
@@ -71,7 +70,7 @@ class RowTurns:
     def total(self, combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
         """Of a thread's lanes, in the type of totals, so that how many threads and turns there are adds no error to sums; lanes of rows that are not
         short are added before, for a conversion to float64 takes as long as eight additions."""
-        return combiner.to_total(tree(combiner, lanes))
+        return combiner.to_total(tree(combiner.combine, lanes))
 
     def turns(
         self, begin: int, end: int, totals: list[ir.Value], reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list,

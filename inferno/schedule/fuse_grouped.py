@@ -9,7 +9,7 @@ from inferno.passes.programs import callee, readers, takes_unmeasured, wants_lib
 from inferno.schedule import grouped, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, replace_calls
+from inferno.schedule.merge_calls import Edges, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, replace_calls, rewrite_calls
 from inferno.schedule.picked import parse_picked
 from inferno.schedule.row_values import look_up_before
 from inferno.target import Target, find_target
@@ -24,14 +24,11 @@ def fuse_grouped(module: ir.Module, target: str, always: str = "") -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, operations = False, 0, operations_in(main)
-        while place < len(operations):
-            edges = _edges(operations[place], kernels) if operations[place].name == "func.call" else None
-            if edges is not None and _fuse(module, kernels, edges, machine, always == "1"):
-                changed, operations = True, operations_in(main)  # and the next one is here
-            else:
-                place += 1
-        return changed
+        def rewrite(call: ir.Operation) -> bool:
+            edges = _edges(call, kernels)
+            return edges is not None and _fuse(module, kernels, edges, machine, always == "1")
+
+        return rewrite_calls(main, rewrite)
 
     merge_in(module, merge)
 

@@ -13,7 +13,9 @@ from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, i
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose
-from inferno.schedule.merge_calls import empty_like, in_order, inputs_of, joint_name, may_change, merge_in, new_kernel, operations_in, tell_sources
+from inferno.schedule.merge_calls import (
+    empty_like, in_order, inputs_of, joint_name, may_change, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources,
+)
 from inferno.schedule.recompute_maps import generics_of
 from inferno.target import Target, find_target
 
@@ -35,14 +37,11 @@ def fuse_sum_maps(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place = False, 0
-        while place < len(calls := [o for o in operations_in(main) if o.name == "func.call"]):
-            found = _sums(calls[place], kernels, machine)
-            if found is not None and _fuse(module, kernels, found, machine):
-                changed = True  # and the new one is here
-            else:
-                place += 1
-        return changed
+        def rewrite(call: ir.Operation) -> bool:
+            found = _sums(call, kernels, machine)
+            return found is not None and _fuse(module, kernels, found, machine)
+
+        return rewrite_calls(main, rewrite)
 
     merge_in(module, merge)
 

@@ -16,8 +16,8 @@ from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.combiners import read_combiner
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, places_in, replace_calls, tell_sources,
-    waits,
+    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, places_in, replace_calls, rewrite_calls,
+    tell_sources, waits,
 )
 from inferno.target import Target, find_target
 
@@ -39,20 +39,18 @@ def fuse_totals(module: ir.Module, target: str, always: str = "") -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, operations = False, 0, operations_in(main)
-        while place < len(operations):
-            found = _total(operations[place], kernels)
-            if found is not None and any(_fuse(module, main, kernels, found, made, machine, always == "1") for made in _makers(found, kernels)):
-                changed, operations = True, operations_in(main)
-            else:
-                place += 1
-        return changed
+        def rewrite(call: ir.Operation) -> bool:
+            found = _total(call, kernels)
+            makers = _makers(found, kernels) if found is not None else ()
+            return any(_fuse(module, main, kernels, found, made, machine, always == "1") for made in makers)
+
+        return rewrite_calls(main, rewrite)
 
     merge_in(module, merge)
 
 
 def _total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Total | None:
-    kernel = kernels.get(callee(call)) if call.name == "func.call" else None
+    kernel = kernels.get(callee(call))
     if not may_change(kernel) or len(kernel.type.results) != 1 or ir.ShapedType(kernel.type.results[0]).rank:
         return None
     generic, *behind = [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None] or [None]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import e, inf, log2
 
 from inferno.mlir import arith, ir, llvm, math
+from inferno.passes.import_scans import pair, parts
 from inferno.schedule.combiners import Combiner
 
 
@@ -16,8 +17,8 @@ def in_pairs(combiner: Combiner) -> Combiner:
     """The combiner of a scan, with pairs if it is of such logarithms in float32."""
     if combiner.name != "logaddexp" or not isinstance(combiner.narrow, ir.F32Type):
         return combiner
-    pair = ir.IntegerType.get_signless(64, combiner.narrow.context)
-    return LogSums("log_sums", combiner.narrow, pair, pair)
+    word = ir.IntegerType.get_signless(64, combiner.narrow.context)
+    return LogSums("log_sums", combiner.narrow, word, word)
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,10 @@ class LogSums(Combiner):
     """Running values are words of 64 bits: the largest point above, the sum below."""
 
     def identity(self, type_: ir.Type | None = None) -> ir.Value:
-        return _pair(_number(-inf), _number(0.0))
+        return pair(low=_number(0.0), high=_number(-inf))
 
     def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        (a, of_a), (b, of_b) = _parts(a), _parts(b)
+        (of_a, a), (of_b, b) = parts(a), parts(b)
         apart = arith.mulf(math.absf(arith.subf(a, b)), _number(-log2(e)))
         apart = arith.minnumf(apart, _number(0.0))  # equal infinities are no distance apart, and of those it is no number
         power = llvm.CallIntrinsicOp(a.type, "llvm.nvvm.ex2.approx.ftz.f", [apart], [], []).operation.results[0]
@@ -36,10 +37,10 @@ class LogSums(Combiner):
         near, far = arith.select(first, of_a, of_b), arith.select(first, of_b, of_a)
         contract = ir.Attribute.parse("#arith.fastmath<contract>")
         total = arith.addf(arith.mulf(far, power, fastmath=contract), near, fastmath=contract)
-        return _pair(arith.maximumf(a, b), total)
+        return pair(low=total, high=arith.maximumf(a, b))
 
     def widen(self, value: ir.Value) -> ir.Value:
-        return _pair(value, _number(1.0))
+        return pair(low=_number(1.0), high=value)
 
     def to_total(self, value: ir.Value) -> ir.Value:
         return value
@@ -47,21 +48,9 @@ class LogSums(Combiner):
     from_total = to_total
 
     def round(self, value: ir.Value) -> ir.Value:
-        largest, total = _parts(value)
+        total, largest = parts(value)
         return arith.addf(largest, math.log(total))
 
 
 def _number(x: float) -> ir.Value:
     return arith.constant(ir.F32Type.get(), x)
-
-
-def _pair(largest: ir.Value, total: ir.Value) -> ir.Value:
-    i32, i64 = (ir.IntegerType.get_signless(n) for n in (32, 64))
-    high, low = (arith.extui(i64, arith.bitcast(i32, x)) for x in (largest, total))
-    return arith.ori(arith.shli(high, arith.constant(i64, 32)), low)
-
-
-def _parts(pair: ir.Value) -> tuple[ir.Value, ir.Value]:
-    i32, i64, f32 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64), ir.F32Type.get()
-    high, low = arith.shrui(pair, arith.constant(i64, 32)), pair
-    return arith.bitcast(f32, arith.trunci(i32, high)), arith.bitcast(f32, arith.trunci(i32, low))

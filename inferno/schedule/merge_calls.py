@@ -331,6 +331,17 @@ def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.Fun
         deduplicate_kernels(module)
 
 
+def rewrite_calls(main: func.FuncOp, rewrite: Callable[[ir.Operation], bool]) -> bool:
+    """Let ``rewrite`` put something in the place of ``@main``'s calls, one after the other, what it has put there too; whether it did."""
+    changed, place, operations = False, 0, operations_in(main)
+    while place < len(operations):
+        if operations[place].name == "func.call" and rewrite(operations[place]):
+            changed, operations = True, operations_in(main)  # and the next one is here
+        else:
+            place += 1
+    return changed
+
+
 def free_name(module: ir.Module, wanted: str) -> str:
     """A name for a new function, not too long."""
     return free(wanted[:_LONGEST_NAME].rstrip("_"), ir.SymbolTable(module.operation))

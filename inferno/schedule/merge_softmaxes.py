@@ -20,7 +20,7 @@ from inferno.schedule import columns
 from inferno.schedule.exponential_sums import take_term
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, tell_sources,
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, rewrite_calls, tell_sources,
 )
 from inferno.schedule.recompute_maps import compute_first, generics_of, replace_reader
 from inferno.schedule.reductions import read
@@ -37,15 +37,11 @@ def merge_softmaxes(module: ir.Module, target: str, always: str = "") -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, operations = False, 0, operations_in(main)
-        while place < len(operations):
-            call = operations[place]
-            found = find_softmax(module, kernels, call) if call.name == "func.call" and is_largest(kernels.get(callee(call))) else None
-            if found is not None and _merge(module, kernels, found, machine, always == "1"):
-                changed, operations = True, operations_in(main)  # and the next one is here
-            else:
-                place += 1
-        return changed
+        def rewrite(call: ir.Operation) -> bool:
+            found = find_softmax(module, kernels, call) if is_largest(kernels.get(callee(call))) else None
+            return found is not None and _merge(module, kernels, found, machine, always == "1")
+
+        return rewrite_calls(main, rewrite)
 
     merge_in(module, merge)
 

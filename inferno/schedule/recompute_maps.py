@@ -21,7 +21,7 @@ from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.assign import choose
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, tell_sources,
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, rewrite_calls, tell_sources,
 )
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.target import Target, find_target
@@ -41,15 +41,8 @@ def recompute_maps(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, operations = False, 0, operations_in(main)
         refused: set[Hashable] = set()  # the steps of a loop ask for the same ones
-        while place < len(operations):
-            op = operations[place]
-            if op.name == "func.call" and is_map(kernels.get(callee(op))) and recompute_map(module, kernels, op, machine, refused):
-                changed, operations = True, operations_in(main)  # and the next one is here
-            else:
-                place += 1
-        return changed
+        return rewrite_calls(main, lambda call: is_map(kernels.get(callee(call))) and recompute_map(module, kernels, call, machine, refused))
 
     merge_in(module, merge)
 
