@@ -153,8 +153,8 @@ def _is_picked(producer: ir.Operation) -> bool:
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
     read = sum(_SMALLER * product(hint(s) for s in shape(v)) > own for v in used if isinstance(v.type, ir.RankedTensorType))
     neighbours = len(picks) == 1 and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))
-    if any(map(_reduces_rows, picks)) and _reads_totals(producer):
-        return False  # what ends a norm or a softmax is computed with the rest of it
+    if 2 * number * max(1, read) > own and any(map(_reduces_rows, picks)) and _reads_totals(producer):
+        return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are picked, as a classifier's loss does
     if walk(producer, "scf.if") and any(REDUCTION in kinds(_generic_around(p)) for p in picks):
         return False  # reductions read one piece
     if number * (1 if neighbours else max(1, read)) > own and not (len(picks) <= _FEW and _is_padding(producer)):
