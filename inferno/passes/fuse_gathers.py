@@ -15,7 +15,7 @@ from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
 from inferno.passes.places import place_of
 from inferno.passes.reversals import reverse_producer, straighten_sums
-from inferno.passes.shapes import shape
+from inferno.passes.shapes import reassociation, shape
 from inferno.symbolic import hint, product
 
 
@@ -66,7 +66,8 @@ def _pick_anew(producer: ir.Operation) -> None:
 
 
 def _read_whole(pick: ir.Operation) -> None:
-    """From the tensor that a slice is of, where its places are numbers."""
+    """From the tensor that a slice is of, where its places are numbers, or that dimensions of one place were added to."""
+    pick = _read_narrow(pick)
     part = owner(pick.operands[0])
     while part is not None and part.name == "tensor.extract_slice" and len(part.operands) == 1:
         offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(part.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))
@@ -83,6 +84,24 @@ def _read_whole(pick: ir.Operation) -> None:
         old, pick, part = part, new.operation, owner(part.operands[0])
         if not any(True for _ in old.results[0].uses):
             old.erase()
+
+
+def _read_narrow(pick: ir.Operation) -> ir.Operation:
+    """From the tensor that has no dimensions of one place beside its own, as a row that is a matrix of one for who picks."""
+    wide = owner(pick.operands[0])
+    if wide is None or wide.name != "tensor.expand_shape":
+        return pick
+    sizes, places = list(pick.operands[0].type.shape), list(pick.operands)[1:]
+    groups = [[i for i in group if sizes[i] != 1] for group in reassociation(wide)]
+    if any(len(group) > 1 for group in groups):
+        return pick
+    with ir.InsertionPoint(pick), pick.location:
+        new = tensor.ExtractOp(wide.operands[0], [places[group[0]] if group else index(0) for group in groups])
+    pick.results[0].replace_all_uses_with(new.result)
+    pick.erase()
+    if not any(True for _ in wide.results[0].uses):
+        wide.erase()
+    return new.operation
 
 
 def _drop_unread(op: ir.Operation) -> None:

@@ -60,7 +60,7 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
         if begin + sum(r for r in reach if r < 0) < 0 or begin + sum(r for r in reach if r > 0) >= size:
             return None
     strides = [sum(s * p[0][d] for s, p in zip(row_major(table.shape), places)) for d in range(len(sizes))]
-    if not every and not _is_strewn(maps(generic)[-1].results[-1], strides, sizes):
+    if not every and not _is_strewn(list(maps(generic)[-1].results)[-1:], strides, sizes):
         return None
     terms = []
     for coefficients, begin in places:
@@ -71,8 +71,9 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
     return ir.AffineMap.get(len(sizes), 0, terms)
 
 
-def _is_strewn(last: ir.AffineExpr, strides: list[int], sizes: tuple[int, ...]) -> bool:
-    if not isinstance(last, ir.AffineDimExpr) or strides[last.position] <= 1 or sizes[last.position] < _LEAST:
+def _is_strewn(last: list[ir.AffineExpr], strides: list[int], sizes: tuple[int, ...]) -> bool:
+    """``last``: the result's inner dimension, if it has one."""
+    if not last or not isinstance(last[0], ir.AffineDimExpr) or strides[last[0].position] <= 1 or sizes[last[0].position] < _LEAST:
         return False
     return any(s == 1 and n >= _LEAST for s, n in zip(strides, sizes))
 
