@@ -28,9 +28,6 @@ class Generator(Protocol):
     def dropout_vector(self, dtype: torch.dtype) -> int:
         """The most neighbours that one thread of torch's dropout takes; 0 where its numbers are not those of ``Draw``."""
 
-    def is_captured(self) -> bool:
-        """Whether calls are being recorded, to be replayed later, so that the state is none of theirs."""
-
     def advance(self, increments: tuple[int, ...]) -> list[Tensor]:
         """The seed, and an offset for each draw, int64 tensors without dimensions on the device; the generator's state moves on."""
 
@@ -75,7 +72,7 @@ _SAME = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)  # as a ch
 _SCORE_NUMBERS = torch.ops.inferno.score_numbers.default
 
 
-def score_seeds(device: torch.device, count: int) -> list[Tensor]:
+def draw_seeds(device: torch.device, count: int) -> list[Tensor]:
     """So many seeds, which torch's generator draws."""
     return list(torch.randint(SEEDS, (count, 2), device=device)[:, 0].unbind())  # 16 bytes apart: kernels want tensors aligned
 
@@ -102,7 +99,7 @@ def drawn(node: Node) -> tuple[Node, Node, Draw]:
 
 def is_drawing(node: Node) -> bool:
     """Whether the node takes states or seeds from a generator, which has to stay in order with all else that draws."""
-    return node.op == "call_function" and node.target in (draw_states, score_seeds)
+    return node.op == "call_function" and node.target in (draw_states, draw_seeds)
 
 
 class _TensorWords:

@@ -13,7 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from inferno.capture import flex_attention, scored_attention, trained_attention
 from inferno.capture.decompositions import table
-from inferno.capture.draws import score_seeds, seed_of
+from inferno.capture.draws import draw_seeds, seed_of
 from inferno.capture.expand_scans import SCAN, expand_scans
 from inferno.capture.nodes import is_of_vmap
 from inferno.capture.refusal import CHECKS
@@ -53,7 +53,7 @@ def _draw_together(graph: Graph, nodes: list[Node]) -> None:
         return
     value = seeds[0].meta["val"]
     with graph.inserting_before(next(n for n in graph.nodes if n in seeds)):
-        drawn = graph.call_function(score_seeds, (value.device, len(seeds)))
+        drawn = graph.call_function(draw_seeds, (value.device, len(seeds)))
         drawn.meta = {**seeds[0].meta, "val": [value] * len(seeds)}
         for i, seed in enumerate(seeds):
             own = graph.call_function(getitem, (drawn, i))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inferno.capture.draws import numbers_at
+from inferno.capture.draws import draw_seeds, numbers_at
 from inferno.philox import BLOCK, Draw, threads_of
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,13 @@ class CudaGenerator:
     most_threads: int
 
     def advance(self, increments: tuple[int, ...]) -> list[Tensor]:
-        """The seed, and an offset for each draw; the state moves on as torch would move it, without waiting for the GPU."""
+        """The seed, and an offset for each draw; the state moves on as torch would move it, without waiting for the GPU.
+
+        While a stream is being captured they are drawn, by an operation of torch's that draws anew in each replay: torch gives the state of a replay to
+        its own kernels alone.  They are none that torch would have then.
+        """
+        if torch.cuda.is_current_stream_capturing():
+            return draw_seeds(1 + len(increments), self.device)
         generator = torch.cuda.default_generators[self.device.index]
         with _STATE:
             seed, offset = generator.initial_seed(), generator.get_offset()
@@ -43,9 +49,6 @@ class CudaGenerator:
         # not, and pinned memory would be allocated anew while it is.
         host = torch.tensor([[n, 0] for n in numbers], dtype=torch.int64, device="cpu")
         return list(host.to(self.device, non_blocking=True)[:, 0].unbind())
-
-    def is_captured(self) -> bool:
-        return torch.cuda.is_current_stream_capturing()
 
     def draws_alike(self, kind: str) -> bool:
         return _draws_alike(self, kind)

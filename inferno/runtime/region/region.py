@@ -100,9 +100,8 @@ def build_region(
     replace_restrides(graph)
     read_strided(graph)
     write_strided(graph)
-    generator, eager_run = generator_of(device), None
+    generator = generator_of(device)
     if generator is not None and draws(graph, generator):
-        eager_run = _in_eager(graph, attributes)
         graph = copy_graph(graph)
         replace_draws(graph, generator)
     refused = refusals(graph, device)
@@ -132,8 +131,6 @@ def build_region(
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
     run, text, starts = write_region(graph, steps, refused, attributes)
-    if eager_run is not None:
-        run = _unless_captured(run, eager_run, generator.is_captured)
     done = tuple(s for step in steps for s in (
         (step[1].program,) if isinstance(step[0], Part) else (fallback_of(n, refused.get(n, _TOO_SMALL)) for n in step)
     ))
@@ -142,23 +139,6 @@ def build_region(
     fallbacks = tuple(fallback_of(n, refused[n]) for n in eager)
     made = tuple(segments.values())
     return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made)
-
-
-def _in_eager(graph: Graph, attributes: Callable[[str], Any] | None) -> Callable[[list[Any]], list[Any]]:
-    """The graph's operations, one by one."""
-    every = {n: "" for n in graph.nodes if n.op in ("call_function", "call_module", "call_method")}
-    return write_region(graph, [tuple(every)] if every else [], every, attributes)[0]
-
-
-def _unless_captured(run: Callable, eager: Callable, is_captured: Callable[[], bool]) -> Callable:
-    """``run``, or ``eager`` while the stream is being captured: the state of a generator that kernels were given would be that of the
-    capture in every replay, which only torch's own operations know how to avoid."""
-
-    def either(inputs: list[Any]) -> list[Any]:
-        return (eager if is_captured() else run)(inputs)
-
-    either.__wrapped__ = run
-    return either
 
 
 @dataclass(frozen=True)
