@@ -36,6 +36,7 @@ _MOST = 16  # kernels that become one
 _KERNEL, _RATE = 0.9, 3.9e6
 _IN_CACHE, _EACH = 0.6, 1.1  # of what is moved where the L2 cache keeps all, and then of a kernel: RMSNorm of 2x1M took 7.1 us, of 4x1M 11.4
 _SHORT = 1 << 16  # terms; a sum of 100060 losses was off by 2.2e-7 of itself where 1.2e-7 is allowed, and is not in parts
+_LITTLE = 16  # times: of what a group moves, beside a map that goes along; who else reads that is another kernel, as the count of targets of a loss
 _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read again at little cost
 
 
@@ -345,8 +346,10 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in program.meeting_at(v)}
-    makers = {u for u in map(owner, shared) if u is not None and u.name == "func.call" and program.kind(u) in ("reduction", "scan")}
-    candidates |= {u for u in makers if _is_short(program.kernels[callee(u)])}
+    makers = {u for u in map(owner, shared) if u is not None and u.name == "func.call"}
+    candidates |= {u for u in makers if program.kind(u) in ("reduction", "scan") and _is_short(program.kernels[callee(u)])}
+    least = max(_moved_bytes(program.kernels[callee(c)]) for c in calls) // _LITTLE
+    candidates |= {u for u in makers if program.kind(u) == "map" and _moved_bytes(program.kernels[callee(u)]) <= least}  # as which targets count
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

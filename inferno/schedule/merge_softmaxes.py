@@ -16,7 +16,7 @@ from math import inf
 from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
 from inferno.passes.generics import PARALLEL, body, build, inputs, kinds, maps
 from inferno.passes.programs import callee
-from inferno.schedule import columns
+from inferno.schedule import columns, grid_rows, rows
 from inferno.schedule.exponential_sums import take_term
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
@@ -52,7 +52,7 @@ def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, t
     divisions = _divisions(found, readers)
     sums = _sums_kernel(module, kernels, found, bool(divisions))
     c = read(sums, target)
-    pays = c is not None and (always or (not c.along and c.count * c.length >= _LEAST and _pays(module, kernels, found, sums, readers, target)))
+    pays = c is not None and (always or (c.count * c.length >= _LEAST and _pays(module, kernels, found, sums, readers, c.along, target)))
     if not pays:
         for new in (sums, *(kernel for _, _, kernel in readers)):
             new.operation.erase()
@@ -115,26 +115,41 @@ def _divisions(found: Softmax, readers: list[tuple[ir.Operation, Edges, func.Fun
 
 def _pays(
     module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]],
-    target: Target,
+    along: bool, target: Target,
 ) -> bool:
     """Whether the kernels take less time than one that keeps its rows, or than those that there are."""
     left = found.exponentials is not None and len(readers) < len(found.readers)
     apart = alone(sums, target) + sum(alone(k, target) for _, _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
     now = [*found.calls, *(reader for reader, _, _ in readers)]
-    held, whole = _by_columns(module, kernels, now, target)
+    held, whole = (_by_rows if along else _by_columns)(module, kernels, now, target)
     return not held and apart < (whole if whole is not None else sum(alone(kernels[callee(c)], target) for c in now))
 
 
 def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:
     """Whether one kernel of all calls has its rows in registers, and its microseconds; None where there is none."""
-    order = {c: i for i, c in enumerate(operations_in(calls[0].parent.opview))}
-    edges = edges_of(sorted(calls, key=order.__getitem__), views=True)
-    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    kernel = _together(module, kernels, calls)
     c, s = columns.read(kernel, target), columns.choose(kernel, target)
     kernel.operation.erase()
     if c is None or s is None:
         return False, None
     return s.held, max(columns.estimate(s, c, target), columns.arithmetic_of_blocks(s, c, target))
+
+
+def _by_rows(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:
+    """The same of long rows, which a block, a cluster or all blocks keep."""
+    kernel = _together(module, kernels, calls)
+    form = next((f for f in (grid_rows, rows) if f.read(kernel, target) is not None), None)
+    c = form.read(kernel, target) if form is not None else None
+    s = form.pick(c, target) if form is not None else None
+    kernel.operation.erase()
+    return (False, None) if s is None else (form is grid_rows or s.cluster == 1, form.estimate(s, c, target))
+
+
+def _together(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> func.FuncOp:
+    """All calls as one kernel, to be estimated."""
+    order = {c: i for i, c in enumerate(operations_in(calls[0].parent.opview))}
+    edges = edges_of(sorted(calls, key=order.__getitem__), views=True)
+    return merged_kernel(kernels, edges, joint_name(module, edges.calls))
 
 
 def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, reciprocal: bool) -> func.FuncOp:
