@@ -26,8 +26,8 @@ from inferno.symbolic import Int
 class Frame:
     """``maps`` are the tensor maps of q, k and v, or none where they are cut; ``tensors`` what is read or written without them, by argument; ``worker`` is
     this block's number of ``workers``; ``counter`` counts the tiles that were given out; ``split`` is the number of this cluster of those that share a
-    tile, ``rank`` this block's in it, and ``scratch`` where clusters, or neighbours who share a tile, leave their sums, and counters; ``lists`` are those of the blocks that tiles see;
-    ``brought`` the tensors that come to shared memory for scores, by ``mask_maps``.
+    tile, ``rank`` this block's in it, and ``scratch`` where clusters, or neighbours who share a tile, leave their sums, and counters; ``lists`` are those of
+    the blocks that tiles see; ``brought`` the tensors that come to shared memory for scores, by ``mask_maps``.
     """
 
     words: Words

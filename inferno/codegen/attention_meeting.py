@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from inferno.codegen.attention_even import EvenTiles
 from inferno.codegen.attention_shares import load_floats
-from inferno.codegen.attention_softmax import Softmax, fma, maximum
+from inferno.codegen.attention_softmax import HALVES, Softmax, fma, maximum
 from inferno.codegen.attention_splits import begin_count, count_arrival
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
@@ -57,22 +57,18 @@ class Meeting:
 
     def merge(self, parts: Sequence[Sequence[ir.Value]]) -> list[ir.Value]:
         """Always in the same order: the same bits whichever is last."""
-        count = len(parts[0]) - 4
-        largest, totals, sums = [], [], [*parts[0][:count]]
-        for half in (0, 1):
+        count, factors, largest = len(parts[0]) - 4, [], []
+        for half in HALVES:
             both = [p[count + half] for p in parts]
-            most = maximum(*both)
-            base = self.softmax.base(most)
-            one, other = (self.softmax.decay(x, base) for x in both)
+            largest.append(maximum(*both))
+            base = self.softmax.base(largest[half])
+            factors.append([self.softmax.decay(x, base) for x in both])
 
-            def add(i: int) -> ir.Value:
-                return fma(parts[1][i], other, arith.mulf(parts[0][i], one))
+        def add(i: int, half: int) -> ir.Value:
+            one, other = factors[half]
+            return fma(parts[1][i], other, arith.mulf(parts[0][i], one))
 
-            largest.append(most)
-            totals.append(add(count + 2 + half))
-            for i in range(2 * half, count, 4):
-                sums[i:i + 2] = add(i), add(i + 1)
-        return [*sums, *largest, *totals]
+        return [*(add(i, i >> 1 & 1) for i in range(count)), *largest, *(add(count + 2 + half, half) for half in HALVES)]
 
     def both_there(self, counter: ir.Value, flag: Integer, barrier: Callable[[], None]) -> ir.Value:
         """Whether the neighbour has left its part, when this one has."""
