@@ -15,6 +15,7 @@ from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_masks import mask_map
 from inferno.codegen.attention_shares import InMemory, meet_parts
+from inferno.codegen.attention_meeting import Meeting
 from inferno.codegen.attention_pieces import Pieces
 from inferno.codegen.attention_producer import Producer
 from inferno.codegen.attention_results import result_axes, result_schedule, with_sources
@@ -141,6 +142,10 @@ class Emitter:
         if s.splits > 1:
             sums = self.tiles * s.splits * InMemory.size(tile_rows(s, t.queries.size), t.width.size)
             scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles * adders(s, a),), integer_type(64)))]
+        if s.order == "even":
+            meetings = (self.workers + 1) * s.consumers
+            sums = meetings * 2 * 128 * Meeting.numbers(t.width.size)
+            scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((meetings,), integer_type(64)))]
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 
@@ -154,6 +159,11 @@ class Emitter:
             buffer, sizes=[x.size for x in copied.axes], strides=[element_bytes(element) * x for x in copied.strides], box=box, element=str(element),
             l2=128 if most_rows(self.kernel.queries.size) <= FEW_ROWS else 256,
         )
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether blocks of threads leave sums in memory for others."""
+        return self.schedule.splits > 1 or self.schedule.order == "even"
 
     @property
     def symbols(self) -> list[Symbol]:
@@ -184,7 +194,7 @@ class Emitter:
         count = self.maps + len(self.stores) + len(self.brought)
         if s.pieces > 1 and not s.cut:
             self.pieces.emit(module, self.name, self.symbols)
-        scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if s.order == "dynamic" else 0)
+        scratch = ["!llvm.ptr<1>"] * (2 if self.adds_up else 1 if s.order == "dynamic" else 0)
         lists = []
         if self.lists is not None:
             self.lists.emit(module, self.name)
@@ -239,6 +249,6 @@ class Emitter:
             words, self.kernel, self.tiling, self.schedule, self.layout, device.shared, device.parameters[:self.maps], tensors, thread,
             uniform(words, words.shr(thread, 5)), worker, self.workers,
             device.parameters[-1] if s.order == "dynamic" else None, bool(self.stores), split,
-            special_register("cluster.ctarank") if several else 0, device.parameters[-2:] if s.splits > 1 else (), lists,
+            special_register("cluster.ctarank") if several else 0, device.parameters[-2:] if self.adds_up else (), lists,
             self.brought, device.parameters[self.maps + len(self.stores):count],
         )

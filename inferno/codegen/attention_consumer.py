@@ -13,6 +13,7 @@ from inferno.codegen import tma
 from inferno.codegen.attention_dropout import Drops
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_masks import Masks
+from inferno.codegen.attention_meeting import Meeting
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
@@ -67,7 +68,7 @@ class Consumer:
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
         halves = HALVES if f.schedule.shares == 1 and not f.schedule.warp_rows else [half for half in HALVES if 8 * half < f.rows]
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.kernel.q.element.width == 32)
+        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.kernel.q.element.width == 32, polynomial=f.schedule.polynomial)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
@@ -77,6 +78,9 @@ class Consumer:
         self.epilogue = Results(words, f.kernel, result_axes(f.tiling), finished, f.tensors, group, maps)
         self.shares = Shares(f, self.softmax, self.member, self.epilogue.barrier)
         self.splits = Splits(f, self.shares) if f.schedule.splits > 1 else None
+        self.meeting = None
+        if f.even is not None:
+            self.meeting = Meeting(f.even, self.softmax, f.scratch, f.schedule.consumers, self.number, self.member)
 
     def place_rows(self, warp: Integer, lane: Integer) -> None:
         """Which scores this thread has, and what multiplies."""
@@ -90,6 +94,9 @@ class Consumer:
             first = words.equal(self.member, 0)
             with only_if(first if f.adders > 1 else arith.andi(first, words.equal(f.rank, 0))):
                 self.splits.begin(f.worker)
+        if self.meeting is not None:
+            with only_if(words.equal(self.member, 0)):
+                self.meeting.begin()
         f.numbers.take_each(self.number, words.value(0), f.keys.start().values, self.tile)
         if f.staged:
             with only_if(words.equal(self.member, 0)):
@@ -224,9 +231,14 @@ class Consumer:
             self.release_queries()
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
         sums, totals = self.complete(running)
-        if f.kernel.logarithms is not None:
-            self.write_statistics(place, running.state.largest, totals)
-        self.gather(tile, place, sums, totals, running.state.largest)
+        largest, stores = running.state.largest, nullcontext()
+        if self.meeting is not None:
+            wanted, met = self.meeting.meet(place.begin, place.end, [*sums, *largest, *totals], f.numbers.at(self.number), self.epilogue.barrier)
+            sums, largest, totals, stores = met[:-4], met[-4:-2], met[-2:], only_if(wanted)
+        with stores:
+            if f.kernel.logarithms is not None:
+                self.write_statistics(place, largest, totals)
+            self.gather(tile, place, sums, totals, largest)
         if not f.early:
             with only_if(words.equal(self.member, 0)):
                 tma.await_stores(0, read=True)

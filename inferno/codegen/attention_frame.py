@@ -1,10 +1,11 @@
 """What the roles of an attention kernel share: barriers, shared memory, maps, and how tiles come to the consumers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferno.codegen import tma
 from inferno.codegen.attention_blocks import LaidLists
+from inferno.codegen.attention_even import EvenTiles
 from inferno.codegen.attention_masks import MaskSlots
 from inferno.codegen.attention_tiles import TileOrder
 from inferno.codegen.global_memory import Elements
@@ -25,8 +26,8 @@ from inferno.symbolic import Int
 class Frame:
     """``maps`` are the tensor maps of q, k and v, or none where they are cut; ``tensors`` what is read or written without them, by argument; ``worker`` is
     this block's number of ``workers``; ``counter`` counts the tiles that were given out; ``split`` is the number of this cluster of those that share a
-    tile, ``rank`` this block's in it, and ``scratch`` where clusters leave their sums, and counters; ``lists`` are those of the blocks that tiles see;
-    ``brought`` the tensors that come to shared memory for scores, by ``mask_maps``.
+    tile, ``rank`` this block's in it, and ``scratch`` where clusters, or neighbours who share a tile, leave their sums, and counters; ``lists`` are those of
+    the blocks that tiles see; ``brought`` the tensors that come to shared memory for scores, by ``mask_maps``.
     """
 
     words: Words
@@ -54,6 +55,8 @@ class Frame:
         s, words = self.schedule, self.words
         self.part = words.add(words.mul(self.split, s.parts), self.rank)  # of a tile's keys
         self.order = TileOrder(words, self.kernel, self.tiling, s, self.part, self.tensors, lists=self.lists)
+        self.even = EvenTiles(words, self.worker, self.workers, self.order.count, self.order.blocks) if s.order == "even" else None
+        self.order = replace(self.order, even=self.even)
         t = self.tiling
         # Values lie in panels of 64 columns, with a line for each key; rows that are innermost in memory in panels of 64, with a line for each column.
         self.q_tile, self.k_tile = (
@@ -77,7 +80,8 @@ class Frame:
         self.masks = MaskSlots(words, self.brought, self.mask_maps, s.mask_slot, words.add(self.shared, self.layout.masks)) if s.masks else None
         self.mask_ring = Ring(words, words.add(self.shared, s.mask_barriers(self.layout.barriers)), s.stages, 4 * s.consumers)
         numbers = words.add(barriers, 32 * s.stages + 16 * s.consumers)
-        self.numbers = TileNumbers(words, self.queries, numbers, self.counter, self.worker, self.workers, self.order.count)
+        own = (self.worker, self.workers, self.order.count) if self.even is None else (0, 1, self.even.steps)
+        self.numbers = TileNumbers(words, self.queries, numbers, self.counter, *own)
 
     @property
     def early(self) -> bool:

@@ -155,8 +155,8 @@ class Shares:
         return words.div(number, each), words.shl(words.rem(number, each), 2)
 
     def read(self, share: InShared | InMemory, row: Integer, column: Integer) -> Sums:
-        state = lanes_of(_load(share.state(row), 2))
-        return Sums(*state, lanes_of(_load(share.columns(row, column)(0), 4)))
+        state = lanes_of(load_floats(share.state(row), 2))
+        return Sums(*state, lanes_of(load_floats(share.columns(row, column)(0), 4)))
 
     def merge(self, shares: Sequence[Sums]) -> Sums:
         largest = reduce(maximum, [s.largest for s in shares])
@@ -187,11 +187,12 @@ class Shares:
             row = words.min(words.add(self.first, 8 * half), self.rows - 1)
             columns = self.own.columns(row, self.column)
             for i in range(2 * half, len(sums), 4):
-                sums[i:i + 2] = lanes_of(_load(columns(8 * (i - 2 * half)), 2))
+                sums[i:i + 2] = lanes_of(load_floats(columns(8 * (i - 2 * half)), 2))
             totals[half] = load_shared(words, words.add(self.totals, words.shl(row, 2)), ir.F32Type.get(), 1)
         self.barrier()  # results may be staged there
         return sums, totals
 
 
-def _load(pointer: ir.Value, count: int) -> ir.Value:
+def load_floats(pointer: ir.Value, count: int) -> ir.Value:
+    """Neighbours, aligned to all of them."""
     return operation("llvm.load", [ir.VectorType.get([count], ir.F32Type.get())], [pointer], alignment=f"{4 * count} : i64")

@@ -23,6 +23,18 @@ _BEGIN = (
 _COUNT = "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u64 $0, [$1], 1; fence.acq_rel.gpu;"
 
 
+def begin_count(counter: ir.Value) -> None:
+    """By one thread: see that a counter has the mark."""
+    i64 = integer_type(64)
+    constants = [arith.constant(i64, MARK), arith.constant(i64, (MARK << 8) - (1 << 64))]
+    llvm.InlineAsmOp(None, [counter, *constants], _BEGIN, "l,l,l,~{memory}", has_side_effects=True)
+
+
+def count_arrival(counter: ir.Value) -> ir.Value:
+    """The counter as it was before this arrival, which comes after what was stored in front, and before what is read behind."""
+    return llvm.InlineAsmOp(integer_type(64), [counter], _COUNT, "=l,l,~{memory}", has_side_effects=True).results[0]
+
+
 class Splits:
     """Of the first block of a cluster, or of each one, which has a counter and a part of the rows of its own."""
 
@@ -50,9 +62,7 @@ class Splits:
 
     def begin(self, tile: Integer) -> None:
         """By one thread, the one that counts: see that the tile's counter has the mark."""
-        i64 = integer_type(64)
-        constants = [arith.constant(i64, MARK), arith.constant(i64, (MARK << 8) - (1 << 64))]
-        llvm.InlineAsmOp(None, [self.counter(tile), *constants], _BEGIN, "l,l,l,~{memory}", has_side_effects=True)
+        begin_count(self.counter(tile))
 
     def counter(self, tile: Integer) -> ir.Value:
         f, words = self.frame, self.words
@@ -66,8 +76,7 @@ class Splits:
         s.barrier()
         with only_if(words.equal(s.member, 0)):
             counter = self.counter(tile)
-            before = llvm.InlineAsmOp(i64, [counter], _COUNT, "=l,l,~{memory}", has_side_effects=True).results[0]
-            last = words.equal(words.mask(arith.trunci(words.type, before), 255), f.schedule.splits - 1)
+            last = words.equal(words.mask(arith.trunci(words.type, count_arrival(counter)), 255), f.schedule.splits - 1)
             with only_if(last):
                 store(arith.constant(i64, 0), counter, 8)
             store(arith.extui(words.type, last), shared_pointer(words, f.numbers.at(0)), 4)

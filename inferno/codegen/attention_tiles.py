@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.attention_blocks import LaidLists, Listed
+from inferno.codegen.attention_even import EvenTiles
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words
@@ -36,7 +37,7 @@ class TileOrder:
     """All tiles of a kernel in the order in which they are begun: those of a head together, so that they find its keys in L2; where
     a band makes some longer than others the longest ones of a few heads first, so that the last ones to end are short.  ``part``: which of
     a tile's this block has; ``tensors``: those that are read by element; ``begin``: the first head; ``lists``: of the blocks
-    that tiles see."""
+    that tiles see; ``even``: which parts of tiles are whose."""
 
     words: Words
     kernel: AttentionKernel
@@ -46,6 +47,7 @@ class TileOrder:
     tensors: Mapping[int, Elements] = field(default_factory=dict)
     begin: Integer = 0
     lists: LaidLists | None = None
+    even: EvenTiles | None = None
 
     @property
     def rows(self) -> Int:
@@ -80,6 +82,9 @@ class TileOrder:
 
     def place(self, number: Integer) -> Place:
         words, rows, heads = self.words, self.rows, self.together
+        part = None
+        if self.even is not None:
+            number, *part = self.even.find(number)
         if self.band.high is None and self.lists is None:
             row, head = words.rem(number, rows), words.div(number, rows)
         else:
@@ -95,6 +100,8 @@ class TileOrder:
             listed = self.lists.find(grid, first)
             return Place(grid, first, 0, listed.count, self.tiling.keys.size, listed)
         reach = self.reached(grid, first)
+        if part is not None:
+            return Place(grid, first, *part, reach)
         return Place(grid, first, *self.seen(first, self.blocks_of(reach)), reach)
 
     def block(self, place: Place, i: Integer) -> Integer:

@@ -59,6 +59,8 @@ def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, targe
     tiles = at(tiling.tiles(s))
     if tiles > target.multiprocessors * s.resident and s.apart and (not a.uneven or a.depth.size + a.width.size <= _WIDE):
         yield replace(s, order="dynamic" if a.uneven and not s.cut else "static")
+        if fits(even := replace(s, order="even"), a, target):
+            yield even
     blocks = ceil(at(a.keys.size) / s.keys)
     for parts in range(1, 9):
         most = clusters_at_once(parts, target.multiprocessors) // tiles

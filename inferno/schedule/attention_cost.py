@@ -20,6 +20,7 @@ _CLOCKS = {1: (0.75, 2.7, 500), 2: (0.65, 6.0, 620), 3: (0.75, 7.1, 480)}
 # Clocks of a tile beside its blocks: where each has a block of threads of its own, or the next one's begin meanwhile (4x32x1024x128, causal: 84.3
 # and 71.8 us; 8x12x197x64: 7.5 and 6.2); and where results take the place of queries (4x32x4096x128, causal: 905 and 938).
 _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
+_MEETING = 4000  # clocks of two tiles that each have a part of, where each has equally many blocks of keys
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 # One query's tile takes nearly nothing beside (1x32x512x128 of 8 heads of keys, a block of threads each: 6.7 us; 2048 keys: 18.9; 8192: 69.7).
@@ -85,7 +86,10 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
         block, begin, beside = block * _OF_TWO, begin * _OF_TWO, beside * (1 if single else _OF_TWO)
     tiles = [begin + ceil(n / s.shares) * block + beside + (0 if s.apart else _IN_PLACE) for n in seen]
     rounds = at(tiling.tiles(s)) * s.shares / (target.multiprocessors * s.resident)
-    clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
+    if s.order == "even":
+        clocks = rounds * max(tiles) + _MEETING
+    else:
+        clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     moved = _moved(s, a, seen, at)
     busy = min(1.0, rounds)
     memory = moved / (_MEMORY_RATE * busy**_BUSY if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)

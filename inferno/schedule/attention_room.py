@@ -52,6 +52,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         return False
     if s.resident > (1 if not s.cut or s.consumers > 1 else 2):
         return False
+    if s.order == "even" and not shares_evenly(s, a, target):
+        return False
     if s.cut and (s.pieces == 1 or s.order == "dynamic" or not can_cut(a)):
         return False
     depth, width = a.depth.size, a.width.size
@@ -65,6 +67,13 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     most = _HELD[s.consumers] if not s.cut else _HELD_OF_TWO if s.resident == 2 else _HELD_BESIDE_CUTS[s.consumers]
     room = target.shared if s.resident == 1 else (target.shared - _RESERVED * (s.resident - 1)) // s.resident
     return held(s, a) <= most and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= room
+
+
+def shares_evenly(s: Attention, a: AttentionKernel, target: Target) -> bool:
+    """Whether every tile sees all keys, whose blocks can be counted."""
+    if a.varies or a.uneven or a.reach is not None or a.sink is not None or a.pages or a.writes or s.pieces > 1 or s.shares > 1 or not s.apart:
+        return False
+    return 2 * target.multiprocessors**2 * ceildiv(a.keys.size, s.keys) < 2**31
 
 
 def _by_warps(s: Attention, a: AttentionKernel) -> bool:

@@ -10,7 +10,7 @@ from inferno.symbolic import Int, bounds
 LINE = 64  # elements of 16 bits in a line of shared memory, 128 bytes: the span of the swizzle
 WIDE_LINE = 32  # the same of float32
 WARPS = 4  # of a consumer
-ORDERS = ("single", "static", "dynamic")
+ORDERS = ("single", "static", "dynamic", "even")
 PIECES = 3  # of bf16 that hold a float32
 GAP = 8  # numbers behind a row of sums in shared memory, by which the next row is in other banks
 FEW_ROWS = 16  # queries of a head that are few
@@ -49,7 +49,7 @@ class Attention(Consumers):
     values), which come to ``stages`` slots of each.
 
     ``order``: a block of threads has a ``single`` tile of queries, or takes every so-manieth (``static``), or whenever it has finished one the
-    next of a counter (``dynamic``).
+    next of a counter (``dynamic``); or all have equally many blocks of keys (``even``), some of them of a tile that two share (``attention_even``).
     ``turns``: consumers start their products one after the other, so that one's exponentials lie under another's products.
     ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.
     ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
@@ -80,6 +80,7 @@ class Attention(Consumers):
     staged: bool = True
     warp_rows: int = 0
     masks: str = ""
+    polynomial: int = 0
 
     @property
     def queries(self) -> int:

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 from attention_cases import with_sinks
-from attention_program import simulate
+from attention_program import share_two_multiprocessors, simulate
 from checks import assert_close_to_float64
 from kernels import TARGET, build
 from test_wgmma import assembled, products
@@ -242,6 +242,27 @@ def test_by_the_simulator(schedule, early):
         return F.scaled_dot_product_attention(q, k, v, is_causal=schedule.shares == 1, enable_gqa=True)
 
     assert_close_to_float64(simulate(grouped, args, schedule, early), grouped, args)
+
+
+@pytest.mark.parametrize("queries, keys, schedule", [
+    (300, 90, Attention(1, 16, turns=False, order="even")), (600, 100, Attention(2, 32, order="even")), (200, 20, Attention(1, 32, turns=False, order="even")),
+])
+def test_equal_shares(queries, keys, schedule, monkeypatch):
+    """Five tiles of two blocks of threads, of which one is in both; four of one block of keys."""
+    share_two_multiprocessors(monkeypatch)
+    args = tuple(torch.randn(1, 1, n, 24).bfloat16() for n in (queries, keys, keys))
+    assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, schedule), F.scaled_dot_product_attention, args)
+
+
+def test_who_has_equal_shares():
+    built = build(kernel_of(F.scaled_dot_product_attention, heads(4096, 4096, 64, of=11, shared=11)), "attention", Attention(3, 128, order="even"))
+    assert "grid = [132, 1, 1]" in built.gpu and built.gpu.count('"inferno.launch"') == 1
+    assert "<399xi64>" in built.gpu and f"<{399 * 2 * 128 * 36}xf32>" in built.gpu  # for each two neighbours, and three consumers
+    assert built.count(r"atom\.relaxed\.gpu\.global\.add") == 1 and built.count(r"atom\.relaxed\.gpu\.global\.cas") == 2
+    assembled(built)
+    text = kernel_of(causal, heads(4096, 4096, 64))
+    with pytest.raises(CompileError):
+        build(text, "attention", Attention(3, 128, order="even"))
 
 
 @pytest.mark.parametrize("size, dtype, schedule", [

@@ -7,6 +7,7 @@ import pytest
 import torch
 from attention_cases import fused
 from attention_gradient_cases import backward, empty, learned_backward, operands
+from attention_program import share_two_multiprocessors
 from kernels import TARGET, build
 from test_wgmma import assembled, products
 from universal_program import SimulatedModel
@@ -105,6 +106,27 @@ def test_logarithms_simulated():
     assert len(model.program.plan.steps) == 1 and torch.equal(result.isnan(), torch.zeros_like(mask[..., :1]).expand_as(result))
     assert torch.isposinf(found).any() and torch.equal(torch.isposinf(found), torch.isposinf(totals))
     torch.testing.assert_close(found, totals, rtol=1e-6, atol=1e-6)
+
+
+def test_logarithms_of_equal_shares(monkeypatch):
+    """Where of a tile two blocks of threads have some of the keys each, of which some rows see none, or only one block's."""
+    share_two_multiprocessors(monkeypatch)
+    q, k, v = (torch.randn(1, 1, n, 16).bfloat16() for n in (300, 90, 90))
+    mask = torch.rand(300, 90) > 0.3
+    mask[::7], mask[1::7, :45], mask[2::7, 45:] = False, False, False
+    model = SimulatedModel(
+        lambda *args: trained_attention.forward(*args, False, 0.25), (q, k, v, mask),
+        choose=lambda kernel: Attention(1, 16, turns=False, order="even") if parse_attention(kernel) is not None else None,
+        passes="fuse-attention{target=sm_90a always=1}",
+    )
+    result, found = model(q, k, v, mask)
+    scores = (q.double() @ k.double().transpose(-1, -2) / 4).masked_fill(~mask, -torch.inf)
+    weights, totals = torch.softmax(scores, -1).nan_to_num(0.0), torch.logsumexp(scores, -1)
+    totals = torch.where(mask.any(-1), totals, torch.inf)
+    assert len(model.program.plan.steps) == 1 and torch.equal(torch.isposinf(found), torch.isposinf(totals)) and torch.isposinf(found).any()
+    torch.testing.assert_close(found, totals.float(), rtol=1e-6, atol=1e-6)
+    error, size = (result.double() - weights @ v.double()).norm(), (weights @ v.double()).norm()
+    assert error <= torch.finfo(torch.bfloat16).eps * size
 
 
 def biased(q, k, v, mask):

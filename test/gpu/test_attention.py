@@ -158,6 +158,21 @@ def scheduled(schedule, args, is_causal=False):
     return compiled
 
 
+@pytest.mark.parametrize("schedule", [Attention(3, 128, order="even"), Attention(2, 48, order="even"), Attention(1, 64, 3, "even", False)], ids=str)
+def test_equal_shares(schedule):
+    """On several streams at the same time, whichever of two neighbours is last."""
+    args = heads(1000, 1100, 64, batch=3, of=25, shared=25)
+    compiled = scheduled(schedule, args)
+    expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
+    torch.cuda.synchronize()
+    found = []
+    for stream in 10 * streams:
+        with torch.cuda.stream(stream):
+            found.append(compiled(*args))
+    torch.cuda.synchronize()
+    assert all(torch.equal(expected, f) for f in found)
+
+
 @pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (1, 4, 4), (60, 3, 1), (60, 2, 2)])
 def test_blocks_share_keys(queries, parts, splits):
     """On several streams at the same time, whichever block is last."""
