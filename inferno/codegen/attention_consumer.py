@@ -68,7 +68,7 @@ class Consumer:
         self.masks = None if f.masks is None else Masks(f.masks, self.number, warp, lane)
         self.place_rows(warp, lane)
         halves = HALVES if f.schedule.shares == 1 and not f.schedule.warp_rows else [half for half in HALVES if 8 * half < f.rows]
-        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.kernel.q.element.width == 32, polynomial=f.schedule.polynomial)
+        self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves, exact=f.kernel.q.element.width == 32)
         self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were

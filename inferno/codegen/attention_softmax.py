@@ -55,7 +55,6 @@ class Softmax:
     large: bool
     halves: Sequence[int] = HALVES
     exact: bool = False
-    polynomial: int = 0
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -74,10 +73,7 @@ class Softmax:
             base = self.base(most)
             if old is not None:
                 decay.append(self.decay(old.largest[half], base))
-            for n, i in enumerate(own):
-                if not self.large and n * self.polynomial // 16 != (n + 1) * self.polynomial // 16:
-                    weights[i] = power_by_polynomial(fma(scores[i], base.factor, base.value))
-                    continue
+            for i in own:
                 weights[i] = self.weight(scores[i], base)
         for half in HALVES:
             if half not in self.halves:
@@ -170,18 +166,6 @@ def maximum(x: ir.Value, y: ir.Value) -> ir.Value:
 
 def power_of_two(x: ir.Value) -> ir.Value:
     return llvm.CallIntrinsicOp(x.type, "llvm.nvvm.ex2.approx.ftz.f", [x], [], []).operation.results[0]
-
-
-def power_by_polynomial(x: ir.Value) -> ir.Value:
-    i32 = ir.IntegerType.get_signless(32)
-    x = operation("llvm.intr.maximum", [x.type], [x, number(-126.0)])
-    t = arith.addf(x, number(12582912.0))
-    f = arith.subf(x, arith.subf(t, number(12582912.0)))
-    p = number(0.05550410866)
-    for c in (0.2402265069, 0.6931471806, 1.0):
-        p = fma(p, f, number(c))
-    bits, shift = operation("llvm.bitcast", [i32], [p]), operation("llvm.bitcast", [i32], [t])
-    return operation("llvm.bitcast", [x.type], [arith.addi(bits, arith.shli(shift, arith.constant(i32, 23)))])
 
 
 def logarithm(x: ir.Value) -> ir.Value:

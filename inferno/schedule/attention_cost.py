@@ -20,7 +20,9 @@ _CLOCKS = {1: (0.75, 2.7, 500), 2: (0.65, 6.0, 620), 3: (0.75, 7.1, 480)}
 # Clocks of a tile beside its blocks: where each has a block of threads of its own, or the next one's begin meanwhile (4x32x1024x128, causal: 84.3
 # and 71.8 us; 8x12x197x64: 7.5 and 6.2); and where results take the place of queries (4x32x4096x128, causal: 905 and 938).
 _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
-_MEETING = 4000  # clocks of two tiles that each have a part of, where each has equally many blocks of keys
+# Clocks of two tiles that a block of threads has a part of, where each has equally many blocks of keys (on an H200 1x8x16384x64 1016 us, with whole tiles
+# 1169, of two consumers 1277; 1x2x32768x64 998 and 1262; 2x16x8192x64 1032 and 1083; 1x8x16384x128 1667 and 1716).
+_MEETING = 4000
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 # One query's tile takes nearly nothing beside (1x32x512x128 of 8 heads of keys, a block of threads each: 6.7 us; 2048 keys: 18.9; 8192: 69.7).

@@ -80,7 +80,6 @@ class Attention(Consumers):
     staged: bool = True
     warp_rows: int = 0
     masks: str = ""
-    polynomial: int = 0
 
     @property
     def queries(self) -> int:
