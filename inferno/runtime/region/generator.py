@@ -39,7 +39,7 @@ class CudaGenerator:
         its own kernels alone.  They are none that torch would have then.
         """
         if torch.cuda.is_current_stream_capturing():
-            return draw_seeds(1 + len(increments), self.device)
+            return draw_seeds(self.device, 1 + len(increments))
         generator = torch.cuda.default_generators[self.device.index]
         with _STATE:
             seed, offset = generator.initial_seed(), generator.get_offset()
