@@ -61,9 +61,9 @@ _REGISTERS = 96  # for numbers that are read and sums
 
 
 def candidates(c: Contraction, target: Target, at: At = hint) -> list[tuple[float, ShortVectors]]:
-    """Schedules with their estimates in microseconds; none where the short side has more than 4 results or sums more than 256 terms or 64 bits,
-    or the other factor has neither terms nor columns side by side."""
-    if not simt.supported(c) or c.is_reduction or c.accumulator.width != 32:
+    """Schedules with their estimates in microseconds; none where the short side has more than 4 results or sums have more than 256 terms, or
+    the other factor has neither terms nor columns side by side."""
+    if not simt.supported(c) or c.is_reduction:
         return []
     swapped = at(c.N) < at(c.M)
     turned = oriented(c, swapped)
@@ -82,7 +82,7 @@ def _shapes(c: Contraction, swapped: bool) -> Iterator[ShortVectors]:
                 if share // 2 * terms < c.K and s.loads(c.K) <= _LOADS and _registers(s, c) <= _REGISTERS:
                     yield s
     elif _beside(c, c.n):
-        terms = next(t for t in (4, 2, 1) if t == 1 or c.k.runs and c.k.run_sizes[-1] % t == 0)
+        terms = next(t for t in (4, 2, 1) if t == 1 or (c.k.runs and c.k.run_sizes[-1] % t == 0))
         columns = vectors.lanes_along(c, c.rhs, c.n, most)
         for lanes in {columns, max(1, columns // 2)}:
             yield ShortVectors(c.M, terms, 1, lanes, along_k=False, swapped=swapped)
@@ -97,14 +97,16 @@ def _beside(c: Contraction, group: Group) -> bool:
 def _registers(s: ShortVectors, c: Contraction) -> int:
     """Of numbers of 32 bits: the vectors' terms, sums, and what is on the way."""
     loads = s.loads(c.K)
-    return s.rows * (loads * s.terms + s.columns) + min(s.ahead, s.columns * loads) * 4
+    return s.rows * (loads * s.terms + s.columns) * (c.accumulator.width // 32) + min(s.ahead, s.columns * loads) * 4
 
 
 _START = 1.7  # microseconds, as of ``vectors``
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 _BOTH = 0.1  # of the shorter one of both times that the longer one does not hide, as of ``vectors``
-_UNDER_WAY = 1.2e5  # bytes a microsecond of a warp that has 16 loads of 16 bytes under way
+_UNDER_WAY, _ENOUGH = 62, 64  # bytes that a thread gets in a microsecond, as of ``vectors``, if it reads so many
+_RESIDENT = 48  # warps of a multiprocessor
 _EPILOGUE, _PLACE = 25, 5  # instructions of a result, and of a column to read
+_SLOWER = {"f32": 1, "f64": 2}  # times of a multiply-add, and of others
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 _LINE = 128  # bytes of a line of L1, of which a load of a warp takes one a clock
 
@@ -114,8 +116,8 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
     warps, loads = at(c.B) * ceil(at(c.N) / s.width), s.loads(c.K)
     size = max(bit_width(a.element) // 8 for a in c.rhs.reads)
     each = s.columns * loads if s.along_k else loads  # loads of a thread
-    lanes = s.terms if s.along_k else s.columns
-    rate = min(_MEMORY_RATE, warps * _UNDER_WAY * min(s.ahead, each) / 16 * min(1, lanes * size / 16))
+    read = each * (s.terms if s.along_k else s.columns) * size  # bytes of a thread
+    rate = min(_MEMORY_RATE, 32 * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
     memory = moved_bytes(c, at) / rate
     work = warps * max(_instructions(s, c, loads) / _ISSUED, each * _lines(s, c, loads, size) / CLOCK) / target.multiprocessors
     return _START + max(memory, work) + _BOTH * min(memory, work)
@@ -132,9 +134,10 @@ def _lines(s: ShortVectors, c: Contraction, loads: int, size: int) -> float:
 
 def _instructions(s: ShortVectors, c: Contraction, loads: int) -> float:
     """Of a warp, for its columns."""
-    sums, widened = s.rows * s.columns, 1 if bit_width(c.rhs.element) == 32 else 2
+    sums, slower = s.rows * s.columns, _SLOWER.get(str(c.accumulator), 4)
+    widen = s.columns * loads * (s.terms if s.along_k else 1) if c.rhs.extend is not None else 0
     if not s.along_k:
-        return loads * (_PLACE + s.columns * (s.rows + widened - 1)) + loads / s.terms * s.rows + _EPILOGUE * sums
-    products = sums * s.terms * (loads * widened + 1) + s.columns * loads * (1 + _PLACE / loads)
+        return widen + loads * (_PLACE + sums * slower) + loads / s.terms * s.rows + _EPILOGUE * sums
+    products = widen + sums * s.terms * (loads + 1) * slower + s.columns * (loads + _PLACE)
     exchanges = 3 * sums * (s.share - 1) / s.share
     return products + exchanges + s.rows * loads * 3 + _EPILOGUE * sums / s.share
