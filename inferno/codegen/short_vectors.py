@@ -84,11 +84,10 @@ class _Emitter:
         beside = 32 // s.share
         own, place = ints.div(lane, s.share), ints.rem(lane, s.share)
         sums = self.shared(batch, [ints.add(ints.add(n0, own), u * beside) for u in range(s.columns)], place)
-        for m, totals in enumerate(sums):
-            for each, first in enumerate(range(0, s.columns, s.share)):
-                total = self.exchanged(totals[first:first + s.share], place)
-                n = ints.add(ints.add(n0, ints.add(own, ints.mul(place, beside))), each * 32)
-                epilogue.emit(m, n, join([total]))
+        for each, first in enumerate(range(0, s.columns, s.share)):
+            n = ints.add(ints.add(n0, ints.add(own, ints.mul(place, beside))), each * 32)
+            for m, totals in enumerate(sums):  # rows may be neighbours in memory, whose lines are written while they are in caches
+                epilogue.emit(m, n, join([self.exchanged(totals[first:first + s.share], place)]))
 
     # Terms are neighbours.
 
