@@ -1,7 +1,7 @@
 """Products of a tensor with one number everywhere are sums: the state that a recurrence starts from is often zeros.
 
-``x @ zeros`` has the same number in all columns, the sum over each row of ``x`` times zero, which is NaN where ``x`` is not finite.  So that is computed for each row
-alone, and who reads the product reads it there.
+``x @ zeros`` has the same number in all columns, the sum over each row of ``x`` times zero, which is NaN where ``x`` is not finite.  So that is computed
+for each row alone, and who reads the product reads it there.
 """
 
 from inferno.mlir import ir, linalg, owner, tensor, walk
