@@ -30,8 +30,8 @@ def generate(kernel: func.FuncOp, schedule: ShortVectors, target: Target) -> Non
     if c is None:
         raise CompileError(f"@{name} is not a contraction")
     c = oriented(c, s.swapped)
-    run = (c.k if s.along_k else c.n).run_sizes
-    if c.M != s.rows or (s.columns % s.share if s.along_k else s.share != 1) or (run[-1] if run else 1) % (s.terms if s.along_k else s.columns):
+    runs = ((g.run_sizes[-1] if g.runs else 1) for g in (c.k, c.n))
+    if c.M != s.rows or s.columns % s.share or any(n % each for n, each in zip(runs, (s.terms, 1 if s.along_k else s.columns))):
         raise CompileError(f"@{name}: {s} cannot read {c.N} columns of {c.K} terms")
     for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
         if map_ is not None:
@@ -76,12 +76,15 @@ class _Emitter:
         )
         self.rows = [[self.left.base(a, batch, m) for a in c.lhs.reads] for m in range(s.rows)]
         epilogue = Epilogue(ints, c, self.buffers, batch, False, c.N % s.width != 0)
-        if not s.along_k:
-            n = ints.add(n0, ints.mul(lane, s.columns))
-            for m, total in enumerate(self.neighbours(batch, n)):
-                epilogue.emit(m, n, total if s.columns > 1 else join([total]))
-            return
         beside = 32 // s.share
+        if not s.along_k:
+            own, place, each = ints.rem(lane, beside), ints.div(lane, beside), s.columns // s.share
+            n = ints.add(n0, ints.mul(own, s.columns))
+            for m, total in enumerate(self.neighbours(batch, n, place)):
+                parts = lanes_of(total)
+                mine = [self.exchanged(parts[i::each], place, beside) for i in range(each)]
+                epilogue.emit(m, ints.add(n, ints.mul(place, each)), join(mine))
+            return
         own, place = ints.div(lane, s.share), ints.rem(lane, s.share)
         sums = self.shared(batch, [ints.add(ints.add(n0, own), u * beside) for u in range(s.columns)], place)
         for each, first in enumerate(range(0, s.columns, s.share)):
@@ -95,12 +98,7 @@ class _Emitter:
         """This lane's part of the sums: of each row those of all columns."""
         c, s, ints, reader = self.contraction, self.schedule, self.ints, self.right
         loads = s.loads(c.K)
-        terms, inside = [], []
-        for i in range(loads):
-            term = ints.mul(ints.add(place, i * s.share), s.terms)
-            beyond = (i + 1) * s.share * s.terms > c.K
-            inside.append(ints.less(term, c.K) if beyond else None)
-            terms.append(ints.min(term, c.K - s.terms) if beyond else term)
+        terms, inside = self.terms(place)
         columns = [ints.min(n, c.N - 1) if c.N % s.width else n for n in columns]
         bases = [[reader.base(a, batch, n) for a in c.rhs.reads] for n in columns]
         left = [[self.load(self.left, row, term) for term in terms] for row in self.rows]
@@ -116,41 +114,54 @@ class _Emitter:
                     made.append(tree(self.plus, lanes_of(self.dot(row, right))))
         return sums
 
-    def keep(self, value: ir.Value, inside: ir.Value | None) -> ir.Value:
-        """Zero for terms that there are not: of both factors, as one may be infinite."""
-        return value if inside is None else arith.select(inside, value, splat(value.type, 0))
-
-    def exchanged(self, sums: list[ir.Value], place: Integer) -> ir.Value:
-        """The sum of the column that has this lane's ``place`` among those that ``share`` lanes have parts of: each time half of the columns go to the
-        lane that many further, and as many come."""
-        ints, distance = self.ints, len(sums) // 2
-        while distance:
-            upper = ints.equal(ints.rem(ints.div(place, distance), 2), 1)
-            pairs = list(zip(sums[:distance], sums[distance:]))
-            sums = [self.plus(arith.select(upper, b, a), exchange(arith.select(upper, a, b), distance)) for a, b in pairs]
-            distance //= 2
-        return sums[0]
-
     # Columns are neighbours.
 
-    def neighbours(self, batch: Integer, n: Integer) -> list[ir.Value]:
-        """The sums of this thread's columns for each row."""
+    def neighbours(self, batch: Integer, n: Integer, place: Integer) -> list[ir.Value]:
+        """This lane's part of the sums of its columns for each row."""
         c, s, ints, reader = self.contraction, self.schedule, self.ints, self.right
         n = ints.min(n, c.N - s.columns) if c.N % s.width else n
         base = [reader.base(a, batch, n) for a in c.rhs.reads]
         parts: list[list[ir.Value]] = [[] for _ in self.rows]
-        for first in range(0, c.K, s.ahead):
-            terms = range(first, min(first + s.ahead, c.K))
-            right = [self.load(reader, base, k) for k in terms]
-            left = [[self.load(self.left, row, k) for k in terms[::s.terms]] for row in self.rows]
-            right = [reader.finish(v) for v in right]
+        units, together = list(zip(*self.terms(place))), max(1, s.ahead // s.terms)
+        for first in range(0, len(units), together):
+            some = units[first:first + together]
+            right = [self.load(reader, base, ints.add(at, i)) for at, _ in some for i in range(s.terms)]
+            left = [[self.load(self.left, row, at) for at, _ in some] for row in self.rows]
+            known = [inside for _, inside in some for _ in range(s.terms)]
+            right = [self.keep(reader.finish(v), inside) for v, inside in zip(right, known)]
             for row, made in zip(left, parts):
-                numbers = [x for v in row for x in lanes_of(self.left.finish(v))]
+                numbers = [x for v, (_, inside) in zip(row, some) for x in lanes_of(self.keep(self.left.finish(v), inside))]
                 spread = [vector.broadcast(right[0].type, x) if s.columns > 1 else x for x in numbers]
-                made += [self.dot(spread[i:i + _IN_A_ROW], right[i:i + _IN_A_ROW]) for i in range(0, len(terms), _IN_A_ROW)]
+                made += [self.dot(spread[i:i + _IN_A_ROW], right[i:i + _IN_A_ROW]) for i in range(0, len(right), _IN_A_ROW)]
         return [tree(self.plus, made) for made in parts]
 
     # Both.
+
+    def terms(self, place: Integer) -> tuple[list[Integer], list[ir.Value | None]]:
+        """Where the pieces of terms that a lane has begin, and whether they do where not all lanes have one."""
+        c, s, ints = self.contraction, self.schedule, self.ints
+        terms, inside = [], []
+        for i in range(s.loads(c.K)):
+            term = ints.mul(ints.add(place, i * s.share), s.terms)
+            beyond = (i + 1) * s.share * s.terms > c.K
+            inside.append(ints.less(term, c.K) if beyond else None)
+            terms.append(ints.min(term, c.K - s.terms) if beyond else term)
+        return terms, inside
+
+    def keep(self, value: ir.Value, inside: ir.Value | None) -> ir.Value:
+        """Zero for terms that there are not: of both factors, as one may be infinite."""
+        return value if inside is None else arith.select(inside, value, splat(value.type, 0))
+
+    def exchanged(self, sums: list[ir.Value], place: Integer, step: int = 1) -> ir.Value:
+        """The sum of the column that has this lane's ``place`` among those that ``share`` lanes, ``step`` apart, have parts of: each time half of the
+        columns go to the lane that many further, and as many come."""
+        ints, distance = self.ints, len(sums) // 2
+        while distance:
+            upper = ints.equal(ints.rem(ints.div(place, distance), 2), 1)
+            pairs = list(zip(sums[:distance], sums[distance:]))
+            sums = [self.plus(arith.select(upper, b, a), exchange(arith.select(upper, a, b), distance * step)) for a, b in pairs]
+            distance //= 2
+        return sums[0]
 
     def load(self, reader: Reader, bases: list[Integer], term: Integer) -> list[ir.Value]:
         ints = self.ints

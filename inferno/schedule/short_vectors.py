@@ -19,7 +19,7 @@ class ShortVectors:
 
     ``share`` lanes have a column together, of which each reads ``terms`` neighbours at a time.  A thread reads ``columns`` of them, a
     multiple of ``share``, finishes as many as are its part, and has up to ``ahead`` loads on the way.  If not ``along_k`` columns are
-    neighbours in memory: a thread has ``columns`` that it reads together, and all their terms, so ``share`` is 1.
+    neighbours in memory: a thread reads all of its ``columns`` together, and those of ``terms`` one after the other.
     """
 
     generator: ClassVar[str] = "short_vectors"
@@ -39,8 +39,8 @@ class ShortVectors:
         return 32 // self.share * self.columns
 
     def loads(self, terms: int) -> int:
-        """Of a thread of each column, or of its columns together."""
-        return ceil(terms / (self.share * self.terms)) if self.along_k else terms
+        """Pieces of ``terms`` that a thread has of each column."""
+        return ceil(terms / (self.share * self.terms))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> ShortVectors | None:
@@ -85,7 +85,9 @@ def _shapes(c: Contraction, swapped: bool) -> Iterator[ShortVectors]:
         terms = next(t for t in (4, 2, 1) if t == 1 or (c.k.runs and c.k.run_sizes[-1] % t == 0))
         columns = vectors.lanes_along(c, c.rhs, c.n, most)
         for lanes in {columns, max(1, columns // 2)}:
-            yield ShortVectors(c.M, terms, 1, lanes, along_k=False, swapped=swapped)
+            for share in (1, 2, 4, 8):
+                if share <= lanes and share * terms < 2 * c.K:
+                    yield ShortVectors(c.M, terms, share, lanes, along_k=False, swapped=swapped)
 
 
 def _beside(c: Contraction, group: Group) -> bool:
@@ -103,7 +105,8 @@ def _registers(s: ShortVectors, c: Contraction) -> int:
 _START = 1.7  # microseconds, as of ``vectors``
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 _BOTH = 0.1  # of the shorter one of both times that the longer one does not hide, as of ``vectors``
-_UNDER_WAY, _ENOUGH = 62, 64  # bytes that a thread gets in a microsecond, as of ``vectors``, if it reads so many
+# Bytes that a thread gets in a microsecond, if it reads so many (1x4096 of 64 terms in float32 4.0 us on an H200, of 256 in bf16 3.2, 12x100 of 16 1.9).
+_UNDER_WAY, _ENOUGH = 120, 64
 _RESIDENT = 48  # warps of a multiprocessor
 _EPILOGUE, _PLACE = 25, 5  # instructions of a result, and of a column to read
 _SLOWER = {"f32": 1, "f64": 2}  # times of a multiply-add, and of others
@@ -115,7 +118,7 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
     """Microseconds: what memory takes, at its rate or the one of the loads under way, or what is issued; they hide each other in part."""
     warps, loads = at(c.B) * ceil(at(c.N) / s.width), s.loads(c.K)
     size = max(bit_width(a.element) // 8 for a in c.rhs.reads)
-    each = s.columns * loads if s.along_k else loads  # loads of a thread
+    each = loads * (s.columns if s.along_k else s.terms)  # loads of a thread
     read = each * (s.terms if s.along_k else s.columns) * size  # bytes of a thread
     rate = min(_MEMORY_RATE, 32 * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
     memory = moved_bytes(c, at) / rate
@@ -126,7 +129,7 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
 def _lines(s: ShortVectors, c: Contraction, loads: int, size: int) -> float:
     """That a warp's load touches."""
     if not s.along_k:
-        return max(1, 32 * s.columns * size / _LINE)
+        return max(s.share, 32 * s.columns * size / _LINE)
     together = s.share * s.terms * size
     distance = min((c.n.strides(a)[-1] * size for a in c.rhs.reads if c.n.runs and c.n.strides(a)[-1]), default=together)
     return max(1, 32 // s.share * min(ceil(together / _LINE), max(distance, together) / _LINE))
@@ -136,8 +139,7 @@ def _instructions(s: ShortVectors, c: Contraction, loads: int) -> float:
     """Of a warp, for its columns."""
     sums, slower = s.rows * s.columns, _SLOWER.get(str(c.accumulator), 4)
     widen = s.columns * loads * (s.terms if s.along_k else 1) if c.rhs.extend is not None else 0
+    ends = (3 * (s.share - 1) + _EPILOGUE) * sums / s.share + s.rows * loads * 3
     if not s.along_k:
-        return widen + loads * (_PLACE + sums * slower) + loads / s.terms * s.rows + _EPILOGUE * sums
-    products = widen + sums * s.terms * (loads + 1) * slower + s.columns * (loads + _PLACE)
-    exchanges = 3 * sums * (s.share - 1) / s.share
-    return products + exchanges + s.rows * loads * 3 + _EPILOGUE * sums / s.share
+        return s.terms * (widen + loads * (_PLACE + sums * slower)) + ends
+    return widen + sums * s.terms * (loads + 1) * slower + s.columns * (loads + _PLACE) + ends
