@@ -105,8 +105,10 @@ def _registers(s: ShortVectors, c: Contraction) -> int:
 _START = 1.7  # microseconds, as of ``vectors``
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 _BOTH = 0.1  # of the shorter one of both times that the longer one does not hide, as of ``vectors``
-# Bytes that a thread gets in a microsecond, if it reads so many (1x4096 of 64 terms in float32 4.0 us on an H200, of 256 in bf16 3.2, 12x100 of 16 1.9).
-_UNDER_WAY, _ENOUGH = 120, 64
+# Bytes that a thread gets in a microsecond, if it reads so many (on an H200 1x4096 of 64 terms in float32 4.0 us, of 256 in bf16 3.2; 1024x2048 of 4 terms
+# 11.6, and 13.1 with one of 16 bytes a thread).
+_UNDER_WAY, _ENOUGH = 120, 128
+_FURTHER = 0.01  # of the time for each further column that a lane finishes (1024x2048 of 16 terms 36.8 us with one, 37.0 with two, 38.1 with four)
 _RESIDENT = 48  # warps of a multiprocessor
 _EPILOGUE, _PLACE = 25, 5  # instructions of a result, and of a column to read
 _SLOWER = {"f32": 1, "f64": 2}  # times of a multiply-add, and of others
@@ -123,7 +125,7 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
     rate = min(_MEMORY_RATE, 32 * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
     memory = moved_bytes(c, at) / rate
     work = warps * max(_instructions(s, c, loads) / _ISSUED, each * _lines(s, c, loads, size) / CLOCK) / target.multiprocessors
-    return _START + max(memory, work) + _BOTH * min(memory, work)
+    return (_START + max(memory, work) + _BOTH * min(memory, work)) * (1 + _FURTHER * (s.columns // s.share - 1) * s.along_k)
 
 
 def _lines(s: ShortVectors, c: Contraction, loads: int, size: int) -> float:
