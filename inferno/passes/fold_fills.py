@@ -1,7 +1,8 @@
 """Products of a tensor with one number everywhere are sums: the state that a recurrence starts from is often zeros.
 
 ``x @ zeros`` has the same number in all columns, the sum over each row of ``x`` times zero, which is NaN where ``x`` is not finite.  So that is computed
-for each row alone, and who reads the product reads it there.
+for each row alone, and who reads the product reads it there.  Only of batches: a state that one weight multiplies is a recurrent network's, whose first
+step is like all others (``roll-steps``).
 """
 
 from inferno.mlir import ir, linalg, owner, tensor, walk
@@ -28,8 +29,10 @@ def _constant(value: ir.Value) -> ir.Value | None:
 def _fold(op: ir.Operation, number: int, scalar: ir.Value) -> bool:
     """Replace a contraction whose operand ``number`` is filled; whether its loops allow that."""
     start, read, written = _constant(outputs(op)[0]), maps(op)[1 - number], dims(maps(op)[2])
-    used = dims(read)
-    if start is None or used is None or written is None or any(d not in used for d, kind in enumerate(kinds(op)) if kind != PARALLEL):
+    used, filled = dims(read), dims(maps(op)[number])
+    if used is None or filled is None or not any(d in used and kinds(op)[d] == PARALLEL for d in filled):
+        return False
+    if start is None or written is None or any(d not in used for d, kind in enumerate(kinds(op)) if kind != PARALLEL):
         return False
     loops = sorted(used)
     names = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(kinds(op)))]
