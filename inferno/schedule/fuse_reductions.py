@@ -14,6 +14,7 @@ from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule import columns, grid_rows, reductions, rows, scans
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -150,6 +151,7 @@ class _Program:
     def merge(self, edges: Edges) -> func.FuncOp:
         kernel = merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls, "rows_"))
         with kernel.context:
+            split_contractions(kernel, ended=True)  # a mean of products with a vector: rows have the sum, and then what is made of it
             turn_results(kernel)
         return kernel
 
