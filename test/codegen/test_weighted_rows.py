@@ -11,9 +11,10 @@ PROGRAMS = {
     "a norm of a norm": (lambda x, y: F.layer_norm(F.layer_norm(x, x.shape[1:], y[0]), x.shape[1:], y[1]), 1),
     "a norm of what is scaled": (lambda x, y: F.layer_norm(x * y[0], x.shape[1:]), 1),
     "a norm of what is gated": (lambda x, y: F.layer_norm(F.silu(x) * y[0], x.shape[1:], y[1]), 1),
-    "a mean of a norm": (lambda x, y: F.layer_norm(x, x.shape[1:], y[0]).mean(-1), 2),
+    "a mean of a norm": (lambda x, y: F.layer_norm(x, x.shape[1:], y[0]).mean(-1), 1),
     "less a mean of a norm": (lambda x, y: (z := F.rms_norm(x, x.shape[1:], y[0])) - torch.tanh(z.mean(-1, keepdim=True)), 1),
     "weighed by its softmax": (lambda x, y: torch.sigmoid((torch.softmax(x, -1) * y[0]).sum(-1, keepdim=True)) * x, 1),
+    "a layer of one feature": (lambda x, y: torch.sigmoid(F.linear(F.layer_norm(x, x.shape[1:], y[0]), y[1:2], y[2, :1])), 1),
     "norms, less means of columns, twice": (lambda x, y: _twice(F.layer_norm(F.layer_norm(x, x.shape[1:], y[0]), x.shape[1:], y[0])), 4),
 }
 
