@@ -14,11 +14,11 @@ from inferno.codegen.attention_cuts import CuttingProducer
 from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_masks import mask_map
-from inferno.codegen.attention_shares import InMemory, meet_parts
 from inferno.codegen.attention_meeting import Meeting
 from inferno.codegen.attention_pieces import Pieces
 from inferno.codegen.attention_producer import Producer
 from inferno.codegen.attention_results import result_axes, result_schedule, with_sources
+from inferno.codegen.attention_shares import InMemory, meet_parts
 from inferno.codegen.attention_warps import WarpConsumer
 from inferno.codegen.attention_writes import CacheWriter, emit_copies, launch_copies
 from inferno.codegen.expand_math import expand_math
@@ -140,12 +140,12 @@ class Emitter:
         elif s.order == "dynamic":
             scratch = [launch_counter(self.name, self.workers)]
         if s.splits > 1:
-            sums = self.tiles * s.splits * InMemory.size(tile_rows(s, t.queries.size), t.width.size)
-            scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles * adders(s, a),), integer_type(64)))]
-        if s.order == "even":
-            meetings = (self.workers + 1) * s.consumers
-            sums = meetings * 2 * 128 * Meeting.numbers(t.width.size)
-            scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((meetings,), integer_type(64)))]
+            sums, counters = self.tiles * s.splits * InMemory.size(tile_rows(s, t.queries.size), t.width.size), self.tiles * adders(s, a)
+        elif s.order == "even":
+            counters = (self.workers + 1) * s.consumers
+            sums = counters * 2 * 128 * Meeting.numbers(t.width.size)
+        if self.adds_up:
+            scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((counters,), integer_type(64)))]
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 

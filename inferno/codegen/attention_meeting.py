@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from inferno.codegen.attention_even import EvenTiles
 from inferno.codegen.attention_shares import load_floats
 from inferno.codegen.attention_softmax import HALVES, Softmax, fma, maximum
-from inferno.codegen.attention_splits import begin_count, count_arrival
+from inferno.codegen.attention_splits import arrives_last, begin_count
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import integer_type, load_shared, only_if, shared_pointer, store, widen_pointer
+from inferno.codegen.nvvm_builder import integer_type, store, widen_pointer
 from inferno.mlir import arith, ir, scf
 
 
@@ -49,7 +49,7 @@ class Meeting:
             at = [self.pointers(bound, part, len(state)) for part in (own, 0, 1)]
             for i, pointer in enumerate(at[0]):
                 store(join(state[4 * i:4 * i + 4]), pointer, 16)
-            last = self.both_there(self.counter(bound), flag, barrier)
+            last = arrives_last(words, self.counter(bound), 1, self.member, flag, barrier)
             parts = [[x for pointer in each for x in lanes_of(load_floats(pointer, 4))] for each in at[1:]]
             scf.yield_([last, *self.merge(parts)])
         stores, *found = op.results
@@ -69,18 +69,6 @@ class Meeting:
             return fma(parts[1][i], other, arith.mulf(parts[0][i], one))
 
         return [*(add(i, i >> 1 & 1) for i in range(count)), *largest, *(add(count + 2 + half, half) for half in HALVES)]
-
-    def both_there(self, counter: ir.Value, flag: Integer, barrier: Callable[[], None]) -> ir.Value:
-        """Whether the neighbour has left its part, when this one has."""
-        words = self.words
-        barrier()
-        with only_if(words.equal(self.member, 0)):
-            last = words.equal(arith.andi(arith.trunci(words.type, count_arrival(counter)), words.value(255)), 1)
-            with only_if(last):
-                store(arith.constant(integer_type(64), 0), counter, 8)
-            store(arith.extui(words.type, last), shared_pointer(words, flag), 4)
-        barrier()
-        return words.equal(load_shared(words, flag, words.type, 1), 1)
 
     def counter(self, bound: Integer) -> ir.Value:
         words = self.words

@@ -12,7 +12,7 @@ from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_shares import InMemory, Shares, Sums
 from inferno.codegen.elements import join
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import integer_type, load_shared, only_if, shared_pointer, store, widen_pointer
+from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, only_if, shared_pointer, store, widen_pointer
 from inferno.mlir import arith, ir, llvm
 
 MARK = 0xB7A3D95C61E84F  # of no meaning
@@ -30,9 +30,19 @@ def begin_count(counter: ir.Value) -> None:
     llvm.InlineAsmOp(None, [counter, *constants], _BEGIN, "l,l,l,~{memory}", has_side_effects=True)
 
 
-def count_arrival(counter: ir.Value) -> ir.Value:
-    """The counter as it was before this arrival, which comes after what was stored in front, and before what is read behind."""
-    return llvm.InlineAsmOp(integer_type(64), [counter], _COUNT, "=l,l,~{memory}", has_side_effects=True).results[0]
+def arrives_last(words: Words, counter: ir.Value, others: int, member: Integer, flag: Integer, barrier: Callable[[], None]) -> ir.Value:
+    """Whether so many others had arrived before these threads, which share a ``barrier``, of which the first ``member`` counts them all; then no mark is left.
+    An arrival comes after what was stored in front, and before what is read behind.  ``flag``: a word of shared memory."""
+    i64 = integer_type(64)
+    barrier()
+    with only_if(words.equal(member, 0)):
+        before = llvm.InlineAsmOp(i64, [counter], _COUNT, "=l,l,~{memory}", has_side_effects=True).results[0]
+        last = words.equal(words.mask(arith.trunci(words.type, before), 255), others)
+        with only_if(last):
+            store(arith.constant(i64, 0), counter, 8)
+        store(arith.extui(words.type, last), shared_pointer(words, flag), 4)
+    barrier()
+    return words.equal(load_shared(words, flag, words.type, 1), 1)
 
 
 class Splits:
@@ -71,17 +81,8 @@ class Splits:
 
     def all_arrived(self, tile: Integer) -> ir.Value:
         """Whether all others have left theirs, when this one has."""
-        f, words, i64 = self.frame, self.words, integer_type(64)
-        s = self.shares
-        s.barrier()
-        with only_if(words.equal(s.member, 0)):
-            counter = self.counter(tile)
-            last = words.equal(words.mask(arith.trunci(words.type, count_arrival(counter)), 255), f.schedule.splits - 1)
-            with only_if(last):
-                store(arith.constant(i64, 0), counter, 8)
-            store(arith.extui(words.type, last), shared_pointer(words, f.numbers.at(0)), 4)
-        s.barrier()
-        return words.equal(load_shared(words, f.numbers.at(0), words.type, 1), 1)
+        f, s = self.frame, self.shares
+        return arrives_last(self.words, self.counter(tile), f.schedule.splits - 1, s.member, f.numbers.at(0), s.barrier)
 
     def add_up(self, tile: Integer, take: Callable) -> None:
         self.shares.add_up([self.share(tile, split) for split in range(self.frame.schedule.splits)], take)

@@ -353,8 +353,9 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     candidates |= {u for v in shared for u in program.meeting_at(v)}
     makers = {u for u in map(owner, shared) if u is not None and u.name == "func.call"}
     candidates |= {u for u in makers if program.kind(u) in ("reduction", "scan") and _is_short(program.kernels[callee(u)])}
-    least = max(_moved_bytes(program.kernels[callee(c)]) for c in calls) // _LITTLE
-    candidates |= {u for u in makers if program.kind(u) == "map" and _moved_bytes(program.kernels[callee(u)]) <= least}  # as which targets count
+    if little := [u for u in makers if program.kind(u) == "map"]:
+        most = max(_moved_bytes(program.kernels[callee(c)]) for c in calls) // _LITTLE
+        candidates |= {u for u in little if _moved_bytes(program.kernels[callee(u)]) <= most}  # as which targets count
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

@@ -138,11 +138,14 @@ def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[
 def _by_rows(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:
     """The same of long rows, which a block, a cluster or all blocks keep."""
     kernel = _together(module, kernels, calls)
-    form = next((f for f in (grid_rows, rows) if f.read(kernel, target) is not None), None)
-    c = form.read(kernel, target) if form is not None else None
-    s = form.pick(c, target) if form is not None else None
+    read = ((form, form.read(kernel, target)) for form in (grid_rows, rows))
+    form, c = next((found for found in read if found[1] is not None), (None, None))
+    held, time = False, None
+    if form is not None:
+        s = form.pick(c, target)
+        held, time = form is grid_rows or s.cluster == 1, form.estimate(s, c, target)
     kernel.operation.erase()
-    return (False, None) if s is None else (form is grid_rows or s.cluster == 1, form.estimate(s, c, target))
+    return held, time
 
 
 def _together(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> func.FuncOp:

@@ -309,3 +309,12 @@ def test_several_rows_of_an_odd_length_are_read_by_vectors(columns, vector):
         run_pipeline(module, "inferno-fuse")
         (schedule,) = [elementwise_schedule(k, find_target("sm_90a")) for k in kernels(module)]
     assert schedule.vector == vector and schedule.vector * schedule.unroll == 8
+
+
+def test_halves_that_become_bytes_are_two_vectors_a_thread():
+    """A vector of the result is half a store; the last points are scalar."""
+    for narrow in (torch.float8_e4m3fn, torch.int8):
+        chosen = inferno.compile(lambda x: x.to(narrow), (torch.empty(1 << 26, dtype=torch.bfloat16),), target="sm_90a").explain().rows[0].schedule  # noqa: B023
+        assert "unroll=2" in str(chosen) and "vector=8" in str(chosen)
+    x, whole = torch.randn(4099).bfloat16(), lambda x: (x * 8).to(torch.int8)
+    assert torch.equal(SimulatedModel(whole, (x,), choose=lambda kernel: Elementwise(128, 8, 2))(x), whole(x))

@@ -158,19 +158,23 @@ def scheduled(schedule, args, is_causal=False):
     return compiled
 
 
-@pytest.mark.parametrize("schedule", [Attention(3, 128, order="even"), Attention(2, 48, order="even"), Attention(1, 64, 3, "even", False)], ids=str)
-def test_equal_shares(schedule):
-    """On several streams at the same time, whichever of two neighbours is last."""
-    args = heads(1000, 1100, 64, batch=3, of=25, shared=25)
-    compiled = scheduled(schedule, args)
+def assert_same_on_streams(compiled, args, calls):
+    """So many calls on each of three streams at the same time give the same bits as one alone."""
     expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
     torch.cuda.synchronize()
     found = []
-    for stream in 10 * streams:
+    for stream in calls * streams:
         with torch.cuda.stream(stream):
             found.append(compiled(*args))
     torch.cuda.synchronize()
     assert all(torch.equal(expected, f) for f in found)
+
+
+@pytest.mark.parametrize("schedule", [Attention(3, 128, order="even"), Attention(2, 48, order="even"), Attention(1, 64, 3, "even", False)], ids=str)
+def test_equal_shares(schedule):
+    """On several streams at the same time, whichever of two neighbours is last."""
+    args = heads(1000, 1100, 64, batch=3, of=25, shared=25)
+    assert_same_on_streams(scheduled(schedule, args), args, 10)
 
 
 @pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (1, 4, 4), (60, 3, 1), (60, 2, 2)])
@@ -178,29 +182,12 @@ def test_blocks_share_keys(queries, parts, splits):
     """On several streams at the same time, whichever block is last."""
     args = heads(queries, 7000, 128, batch=1, of=8, shared=2)
     schedule = Attention(1, 64, 3, turns=False, parts=parts, splits=splits, staged=queries > 1)
-    compiled = scheduled(schedule, args)
-    expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
-    torch.cuda.synchronize()
-    found = []
-    for stream in 20 * streams:
-        with torch.cuda.stream(stream):
-            found.append(compiled(*args))
-    torch.cuda.synchronize()
-    assert all(torch.equal(expected, f) for f in found)
+    assert_same_on_streams(scheduled(schedule, args), args, 20)
 
 
 def test_streams_share_no_counter():
     args = heads(2048, 2048, 128, of=16, shared=16)
-    compiled = right(causal, args)
-    expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
-    torch.cuda.synchronize()
-    found = []
-    for _ in range(5):
-        for stream in streams:
-            with torch.cuda.stream(stream):
-                found.append(compiled(*args))
-    torch.cuda.synchronize()
-    assert all(torch.equal(expected, f) for f in found)
+    assert_same_on_streams(right(causal, args), args, 5)
 
 
 @pytest.mark.parametrize("batch, of, length, size, cut", [(8, 12, 32, 64, True), (16, 12, 64, 64, True), (4, 16, 128, 128, True), (2, 16, 1024, 64, False)])
