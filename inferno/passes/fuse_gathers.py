@@ -131,8 +131,10 @@ def _drop_unread(op: ir.Operation) -> None:
     """Without the inputs that the body does not use, where others tell how long the loops are."""
     count, block = len(inputs(op)), body(op)
     kept = [i for i in range(count) if any(True for _ in block.arguments[i].uses)]
-    if len(kept) != count:
-        _rebuild(op, [(inputs(op)[i], maps(op)[i]) for i in kept], {i: n for n, i in enumerate(kept)})
+    unread = [owner(v) for i, v in enumerate(inputs(op)) if i not in kept]
+    if len(kept) != count and _rebuild(op, [(inputs(op)[i], maps(op)[i]) for i in kept], {i: n for n, i in enumerate(kept)}) is not None:
+        for part in {o for o in unread if o is not None and o.name == "tensor.extract_slice" and not any(True for _ in o.results[0].uses)}:
+            part.erase()  # or its tensor would have a reader that picks nothing
 
 
 def _read_in_order(op: ir.Operation) -> None:
