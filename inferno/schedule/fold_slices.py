@@ -25,7 +25,8 @@ _ALIGNED = 32
 # column, less its mean, took an H100 6.1 us, and takes 4.6).
 _MOST, _FEW = 4, 1 << 13
 _ROWS = "rows"  # of what is not aligned they read narrower vectors, or elements: less than a copy takes, which reads them so, too
-_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "simt", "vectors", "reductions", "columns")  # which find what lies anywhere
+# Those which find what lies anywhere.
+_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "simt", "vectors", "reductions", "columns", "elementwise")
 
 
 def fold_slices(module: ir.Module, target: str) -> None:
