@@ -193,9 +193,9 @@ def _is_turned(c: RowKernel) -> bool:
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
-    """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, and there is little else to do.  On an H200 softmax of
-    18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16 99 and 76."""
-    whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES
+    """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  On an
+    H200 softmax of 18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16 99 and 76."""
+    whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES or _is_small(c)
     return whole and not c.varies and 2 * arithmetic(c, False, lanes(c), target) <= _moving(_by_length(c, target), c, target)
 
 
