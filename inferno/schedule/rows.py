@@ -73,6 +73,7 @@ _APART = 1 << 18
 # 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
 _TURNED, _TURNED_POINTS, _ENOUGH_TURNED = 1 << 22, 1 << 13, 16
 _PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
+_PIECES = 1 << 20  # bytes of a concatenation whose pieces are read in place wherever they begin: a launch less
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -195,7 +196,7 @@ def _is_turned(c: RowKernel) -> bool:
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
     """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  On an
     H200 softmax of 18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16 99 and 76."""
-    whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES or _is_small(c)
+    whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES or max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _PIECES
     return whole and not c.varies and 2 * arithmetic(c, False, lanes(c), target) <= _moving(_by_length(c, target), c, target)
 
 
