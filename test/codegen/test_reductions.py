@@ -180,6 +180,15 @@ def test_narrow_columns_have_more_under_way():
     assert (odd.vector, odd.unroll, even.vector, even.unroll) == (1, 16, 8, 8)
 
 
+def test_what_computes_much_has_less_under_way_and_is_cut_later():
+    """Registers of several tensors' vectors would leave a multiprocessor few threads, and a second launch takes longer than few blocks do."""
+    silu = lambda x: (torch.nn.functional.silu(x) * x.sin()).sum(0)  # noqa: E731
+    (narrow, _), (even, _), (plain, _) = picked(silu, 9859, 202), picked(silu, 20000, 768), picked(lambda x: x.sum(0), 9859, 202)
+    assert (narrow.vector, narrow.unroll, even.vector, even.unroll, plain.unroll) == (2, 4, 4, 4, 16)
+    s, c = picked(lambda x: torch.tanh(torch.tanh(torch.tanh(x))).sum(0), 39, 10752)
+    assert s.chunks == 1 and s.tiles(c) >= TARGET.multiprocessors
+
+
 def test_maps_that_each_reader_computes():
     """Also where a reader takes what another one makes."""
     def model(x, y):

@@ -240,7 +240,7 @@ def test_few_rows_use_the_machine():
     (8192, 16384, torch.bfloat16, 2, 128, True), (65536, 784, torch.bfloat16, 0, 32, False), (65536, 1024, torch.bfloat16, 0, 64, False),
 ], ids=str)
 def test_threads_of_many_rows(rows, columns, dtype, weights, across, packed):
-    """Four-byte numbers have 512 where each has two vectors, long weighted rows of 16 bits stay as they were read, and what fills no power of two is a warp's."""
+    """Four-byte numbers have 512 where each has two vectors, long weighted rows of 16 bits stay as they were read, what fills no power of two is a warp's."""
     shapes = [(rows, columns), *[(columns,)] * weights]
     (s,) = picked(lambda x, *w: F.layer_norm(x, (columns,), *w), *shapes, dtype=dtype)
     assert (s.across, s.packed) == (across, packed)
