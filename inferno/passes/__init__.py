@@ -25,6 +25,7 @@ _PASSES = {
     "fold-casts": "inferno.passes.fold_casts:fold_casts",
     "lift-constants": "inferno.passes.lift_constants:lift_constants",
     "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
+    "fold-fills": "inferno.passes.fold_fills:fold_fills",
     "fold-wraps": "inferno.passes.fold_wraps:fold_wraps",
     "expand-patches": "inferno.passes.expand_patches:expand_patches",
     "skip-zeros": "inferno.passes.skip_zeros:skip_zeros",

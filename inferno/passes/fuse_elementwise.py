@@ -15,10 +15,10 @@ from inferno.passes.generics import (
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
-from inferno.passes.programs import root_of
+from inferno.passes.programs import readers, root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
-from inferno.passes.write_slices import WRITES, is_update
+from inferno.passes.write_slices import WRITES, changes_slices, is_update
 from inferno.symbolic import hint, product
 
 CHEAP = {
@@ -67,6 +67,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue
         if writes and is_update(producer):
             continue
+        if _is_sliced(value) and changes_slices(producer):
+            continue  # it is in memory for these, and each of a chain of such changes would read all slices in front of it
         if not stays_pick(producer, consumer, number):
             continue
         if not once and walk(producer, "tensor.extract") and ended_contraction(consumer, reshaped=_looks_up(producer)) is not None:
@@ -81,6 +83,10 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         rewriter.replace_op(consumer, new)
         return False
     return True
+
+
+def _is_sliced(value: ir.Value) -> bool:
+    return any(r.name == "tensor.extract_slice" for r in readers(value))
 
 
 def _looks_up(producer: ir.Operation) -> bool:

@@ -10,6 +10,7 @@ from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.expand_pieces import kept_dimensions
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
+from inferno.passes.movements import reshape
 from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.programs import root_of
 from inferno.passes.slice_scans import slice_scan
@@ -47,6 +48,9 @@ def slice_before_moving(module: ir.Module) -> None:
     for view in walk(module.operation, "tensor.collapse_shape"):
         if is_copy(owner(view.operands[0])):
             _slice_before_flattening(view)
+    for view in walk(module.operation, "tensor.expand_shape"):
+        if is_copy(owner(view.operands[0])):
+            _slice_before_adding_ones(view)
     pending = [op for op in walk(module.operation, "linalg.generic") if is_copy(op)]
     while pending:
         producer = pending.pop()
@@ -68,6 +72,22 @@ def _slice_before_flattening(view: ir.Operation) -> None:
             part = _extract(source, parts)
             flat = tensor.CollapseShapeOp(cut.results[0].type, part, reassociation_attribute(groups)).result
         cut.results[0].replace_all_uses_with(flat)
+        cut.erase()
+    view.erase()
+
+
+def _slice_before_adding_ones(view: ir.Operation) -> None:
+    """Where only slices read a tensor that has got dimensions of one element, they are taken of it as it was."""
+    source, made, groups = view.operands[0], view.results[0], reassociation(view)
+    cuts = [(user, _taken(user, drops=True)) for user in users(made)]
+    if not source.type.has_static_shape or not made.type.has_static_shape or any(sum(made.type.shape[d] != 1 for d in g) > 1 for g in groups):
+        return
+    if any(taken is None or 0 in cut.results[0].type.shape for cut, taken in cuts):
+        return
+    for cut, taken in cuts:
+        parts = [(0, 1, 1) if n == 1 else next(taken[d] for d in g if made.type.shape[d] != 1) for g, n in zip(groups, source.type.shape)]
+        with ir.InsertionPoint(cut), cut.location:
+            cut.results[0].replace_all_uses_with(reshape(_extract(source, parts), cut.results[0].type.shape))
         cut.erase()
     view.erase()
 

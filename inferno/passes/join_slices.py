@@ -3,23 +3,50 @@
 from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, tensor, walk
+from inferno.passes.movements import reshape
 
+_FREE = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
 _Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
 
 
 def join_slices(module: ir.Module) -> None:
-    """Let slices of slices, of known sizes, read what those are slices of."""
+    """Let slices of slices, of known sizes, read what those are slices of, dimensions of one element between them or not."""
     for op in walk(module.operation, "tensor.extract_slice"):
-        outer = owner(op.operands[0])
+        outer = owner(_without_views(op.operands[0]))
         if outer is None or outer.name != "tensor.extract_slice" or len(op.operands) != 1 or len(outer.operands) != 1:
             continue
-        joined = _joined(_parts(outer), _kept(outer), _parts(op))
+        wide, inner = [d for d, (_, size, _) in enumerate(_parts(outer)) if size != 1], list(zip(op.operands[0].type.shape, _parts(op)))
+        same = op.operands[0] == outer.results[0]
+        if any(size != 1 for whole, (_, size, _) in inner if whole == 1) or (not same and 0 in op.results[0].type.shape):
+            continue
+        joined = _joined(_parts(outer), wide, [part for whole, part in inner if whole != 1])
+        shape, element = op.results[0].type.shape, op.results[0].type.element_type
+        kept = shape if same else [size for _, size, _ in joined if size != 1]
         with ir.InsertionPoint(op), op.location:
-            new = tensor.ExtractSliceOp(op.results[0].type, outer.operands[0], [], [], [], *map(list, zip(*joined)))
-        op.results[0].replace_all_uses_with(new.result)
+            new = tensor.ExtractSliceOp(ir.RankedTensorType.get(kept, element), outer.operands[0], [], [], [], *map(list, zip(*joined))).result
+            new = new if same else reshape(new, shape)
+        op.results[0].replace_all_uses_with(new)
+        views = op.operands[0]
         op.erase()
-        if not list(outer.results[0].uses):
-            outer.erase()
+        _erase_unread(views)
+
+
+def _without_views(value: ir.Value) -> ir.Value:
+    """What it is but for dimensions of one element."""
+    while (op := owner(value)) is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape") and _wide(op.operands[0]) == _wide(value):
+        value = op.operands[0]
+    return value
+
+
+def _wide(value: ir.Value) -> list[int]:
+    return [n for n in value.type.shape if n != 1]
+
+
+def _erase_unread(value: ir.Value) -> None:
+    """A slice that nothing reads any more, and its views."""
+    while (op := owner(value)) is not None and op.name in _FREE and not list(value.uses):
+        value = op.operands[0]
+        op.erase()
 
 
 def _parts(op: ir.Operation) -> list[_Part]:
@@ -27,16 +54,8 @@ def _parts(op: ir.Operation) -> list[_Part]:
     return list(zip(*(list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))))
 
 
-def _kept(op: ir.Operation) -> list[int]:
-    """The dimensions that the slice has, too; the others have one element, and are gone.  Which of several of one element is gone makes no difference."""
-    wanted, found = list(op.results[0].type.shape), []
-    for d, (_, size, _) in enumerate(_parts(op)):
-        if len(found) < len(wanted) and size == wanted[len(found)]:
-            found.append(d)
-    return found
-
-
 def _joined(outer: Sequence[_Part], kept: Sequence[int], inner: Sequence[_Part]) -> list[_Part]:
+    """Parts of dimensions that ``kept`` are of ``outer``."""
     found = list(outer)
     for d, (begin, size, step) in zip(kept, inner, strict=True):
         found[d] = outer[d][0] + begin * outer[d][2], size, outer[d][2] * step

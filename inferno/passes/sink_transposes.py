@@ -2,8 +2,8 @@
 
 ``y = x.t() * c`` and then a softmax of ``y``'s columns, which a program gives back transposed: all of it lies along ``x``'s rows, and nothing moves when
 ``y`` is made as ``x`` lies.  From an operation on elements whose tensors are all read in one other order that goes on to its readers, and ends at
-reductions, and where an operation writes in the order that it then reads in.  Where it would end anywhere else, at a result of the program, a product,
-a tensor that lies otherwise, everything stays: the move would only come later.
+reductions, and where an operation writes in the order that it then reads in, or a product reads the terms of its sums side by side, and did not before.
+Where it would end anywhere else, at a result of the program, another product, a tensor that lies otherwise, everything stays: the move would only come later.
 """
 
 import heapq
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.contraction import has_windows, is_sum_of_products
-from inferno.passes.generics import PARALLEL, dims, inputs, is_elementwise, is_generic, kinds, maps, outputs
+from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, is_generic, kinds, maps, outputs
 from inferno.passes.programs import programs
 from inferno.passes.reorderings import Reordering, reorder
 
@@ -48,6 +48,7 @@ def _plan(operations: Sequence[ir.Operation], places: dict[ir.Operation, int], f
     while pending:
         op = operations[heapq.heappop(pending)]
         loops = _followed(op, plan)
+        loops = _read_better(op, plan) if loops is None else loops
         if loops is None:
             return None
         plan.loops[op] = loops
@@ -93,3 +94,19 @@ def _followed(op: ir.Operation, plan: Reordering) -> list[int] | None:
         return None
     left = [d for d in loops if kinds(op)[d] == PARALLEL]
     return loops if all(dims(m) == left for m in maps(op)[len(inputs(op)):]) else None
+
+
+def _read_better(op: ir.Operation, plan: Reordering) -> list[int] | None:
+    """The loops of an operation as they are, if it then reads in their order what it did not, or a product the terms of its sums side by side."""
+    if not is_generic(op) or has_windows(op) or any(v in plan.order for v in outputs(op)):
+        return None
+    own = dims(maps(op)[-1]) if is_elementwise(op) else list(range(len(kinds(op)))) if is_sum_of_products(op) else None
+    moved = [(m, plan.order[v]) for v, m in zip(inputs(op), maps(op)) if v in plan.order]
+    if own is None or any(not m.is_projected_permutation for m, _ in moved):
+        return None
+
+    def good(read: list[int]) -> bool:
+        return read == sorted(read, key=own.index) if is_elementwise(op) else kinds(op)[read[-1]] == REDUCTION
+
+    reads = [(dims(m), [dims(m)[d] for d in order]) for m, order in moved]
+    return own if reads and all(good(after) and not good(before) for before, after in reads) else None

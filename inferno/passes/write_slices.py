@@ -58,6 +58,15 @@ def is_update(op: ir.Operation) -> bool:
     return any(returned) and (not all(returned) or is_written(inputs(op)[_old(op).arg_number]))
 
 
+def changes_slices(op: ir.Operation) -> bool:
+    """Whether what an elementwise operation makes is new in some slices, chosen by some of its loops, and something else in the others:
+    ``x.select_scatter(row, 1, 3)``."""
+    if not is_elementwise(op) or len(op.results) != 1 or (made := owner(yielded(op)[0])) is None or made.name != "arith.select" or made.parent != op:
+        return False
+    chosen = _loops_of(made.operands[0], op)
+    return chosen is not None and any(size != 1 and d not in chosen for d, size in _sizes(op).items())
+
+
 def _old(op: ir.Operation) -> ir.BlockArgument | None:
     """The body's argument that is the element of the program's argument, where that is what is chosen or not."""
     made = owner(yielded(op)[0])

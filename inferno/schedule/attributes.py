@@ -29,6 +29,7 @@ _CLASSES = {
     "select": "inferno.schedule.select:Select",
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
+    "short_vectors": "inferno.schedule.short_vectors:ShortVectors",
     "windows": "inferno.schedule.windows:Windows",
     "staged_windows": "inferno.schedule.staged_windows:StagedWindows",
     "band_windows": "inferno.schedule.band_windows:BandWindows",

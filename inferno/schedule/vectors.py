@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import mma, simt, wgmma
@@ -62,11 +62,16 @@ def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
     if not found:
         return None
     time, best = min(found, key=lambda item: item[0])
-    others = mma.candidates(kernel, c, target) if mma.takes(target) else wgmma.candidates(kernel, c, target)
-    if others and best.is_narrow(c):  # as Hopper's own instructions mma.sync reads what is not aligned faster
-        others = [*others, *mma.candidates(kernel, c, target)]
-    others = others or simt.candidates(c, target)
+    others = tiles(kernel, c, target, best.is_narrow(c))
     return best if time <= min((other for other, _ in others), default=time) else None
+
+
+def tiles(kernel: func.FuncOp, c: Contraction, target: Target, is_narrow: bool) -> list[tuple[float, Any]]:
+    """What computes the same by tiles, with estimates; ``is_narrow``: the longer factor is read by less than 8 bytes at a time."""
+    others = mma.candidates(kernel, c, target) if mma.takes(target) else wgmma.candidates(kernel, c, target)
+    if others and is_narrow:  # as Hopper's own instructions mma.sync reads what is not aligned faster
+        others = [*others, *mma.candidates(kernel, c, target)]
+    return others or simt.candidates(c, target)
 
 
 def candidates(
@@ -79,7 +84,7 @@ def candidates(
         return []
     swapped = at(c.N) < at(c.M) if swapped is None else swapped
     turned = oriented(c, swapped)
-    if at(turned.M) > VECTOR or not isinstance(turned.K, int) or not _steps_are_known(turned):
+    if at(turned.M) > VECTOR or not isinstance(turned.K, int) or not steps_are_known(turned):
         return []
     rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
     shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
@@ -90,7 +95,7 @@ def candidates(
     return [(estimate(s, turned, target, at), s) for s in found]
 
 
-def _steps_are_known(c: Contraction) -> bool:
+def steps_are_known(c: Contraction) -> bool:
     """Whether neighbours that a thread reads together are at distances that are numbers."""
     reads = [(a, g) for o, groups in ((c.lhs, (c.k,)), (c.rhs, (c.k, c.n))) for a in o.reads for g in groups]
     return all(isinstance(s, int) for a, g in reads for s in g.strides(a))
@@ -100,12 +105,12 @@ def _shapes(c: Contraction, rows: int) -> list[Vectors]:
     """Ways to read the long side's factor: 16 bytes at a time, along the terms if it can be."""
     width = max(bit_width(a.element) // 8 for a in c.rhs.reads)
     most = min(16 // width, 8) if rows <= 4 else min(16 // width, 4)  # more sums than that would not fit the registers
-    lanes, columns = _lanes(c, c.rhs, c.k, most), 4 if rows <= 4 else 2
+    lanes, columns = lanes_along(c, c.rhs, c.k, most), 4 if rows <= 4 else 2
     if lanes * width >= 8:
         return [Vectors(rows, columns, 1, lanes, 2 if rows * lanes <= 32 else 1)]
     if c.k.runs and all(a.strides[c.k.runs[-1][-1]] in (0, 1) for a in c.rhs.reads):
         return [Vectors(rows, columns, 1, lanes, (8 if rows <= 4 else 4) // lanes)]
-    if (lanes := _lanes(c, c.rhs, c.n, most)) * width < 8:
+    if (lanes := lanes_along(c, c.rhs, c.n, most)) * width < 8:
         return []
     terms = next(t for t in (4, 2, 1) if _inside(c.k, t))
     unroll = (8 if rows <= 4 else 4) // terms
@@ -114,13 +119,13 @@ def _shapes(c: Contraction, rows: int) -> list[Vectors]:
 
 def _warp_for_each(c: Contraction, rows: int, swapped: bool) -> Vectors | None:
     """Of one vector of 16 bits and long sums: a warp for each column, which waits for no other one."""
-    lanes = _lanes(c, c.rhs, c.k, 8)
+    lanes = lanes_along(c, c.rhs, c.k, 8)
     found = Vectors(1, 1, 1, lanes, 4, 32, swapped=swapped)
     long = lanes == 8 and _LONG * found.depth * found.unroll <= c.K and all(bit_width(a.element) == 16 for a in c.rhs.reads)
     return found if rows == 1 and long else None
 
 
-def _lanes(c: Contraction, operand: Operand, group: Group, most: int) -> int:
+def lanes_along(c: Contraction, operand: Operand, group: Group, most: int) -> int:
     """Neighbours along ``group`` that the factor's largest tensor holds side by side and aligned."""
     main = max(operand.reads, key=lambda a: sum(s != 0 for s in a.strides))
     lanes = most

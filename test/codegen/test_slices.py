@@ -135,3 +135,22 @@ def test_writes_to_parts_of_new_tensors(name):
     assert len(simulated.program.plan.steps) <= most
     found = check(simulated, model, args)
     assert found.right, str(found)
+
+
+def substituted(x):
+    """The last steps of a forward substitution, a row of each matrix after the other."""
+    x = x.tril(-1)
+    for i in range(x.shape[-1] - 3, x.shape[-1]):
+        row = x[..., i, :i].clone()
+        x[..., i, :i] = row + (row.unsqueeze(-1) * x[..., :i, :i].clone()).sum(-2)
+    return x
+
+
+def test_rows_that_are_changed_one_after_the_other():
+    """A step is a product, its row, and the matrix with that row: none copies the matrix' beginning."""
+    args = (torch.randn(1, 5, 2, 8, 8),)
+    simulated = SimulatedModel(substituted, args, choose=choose, passes=PASSES, expand=True)
+    found = check(simulated, substituted, args)
+    assert found.right, str(found)
+    kernels = [row.kernel for row in inferno.compile(substituted, (torch.randn(1, 16, 16, 64, 64),), target="sm_90a").explain().rows]
+    assert not any("extract_slice" in name for name in kernels), kernels

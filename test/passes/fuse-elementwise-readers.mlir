@@ -335,3 +335,31 @@ func.func @widened_factor(%x: tensor<4x8x16xbf16>, %w: tensor<4x16x8xf32>) -> te
   %r = linalg.batch_matmul ins(%1, %w : tensor<4x8x16xf32>, tensor<4x16x8xf32>) outs(%s : tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
   return %r : tensor<4x8x8xf32>
 }
+
+/// A row of a matrix is changed, its beginning is read, and another row is changed: that reads the matrix, and not both rows and the one before.
+// CHECK-LABEL: func.func @rows_one_by_one
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} ins(%arg1, %arg0 : tensor<8xf32>, tensor<4x8xf32>)
+// CHECK: tensor.extract_slice %[[A]]
+// CHECK: linalg.generic {{.*}} ins(%arg2, %[[A]] : tensor<8xf32>, tensor<4x8xf32>)
+// CHECK: return
+func.func @rows_one_by_one(%x: tensor<4x8xf32>, %r: tensor<8xf32>, %s: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<2x2xf32>) {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %one = arith.constant 1 : index
+  %two = arith.constant 2 : index
+  %0 = linalg.generic {indexing_maps = [#row, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%r, %x : tensor<8xf32>, tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %c = arith.cmpi eq, %i, %one : index
+    %y = arith.select %c, %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  %p = tensor.extract_slice %0[0, 0] [2, 2] [1, 1] : tensor<4x8xf32> to tensor<2x2xf32>
+  %1 = linalg.generic {indexing_maps = [#row, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%s, %0 : tensor<8xf32>, tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %c = arith.cmpi eq, %i, %two : index
+    %y = arith.select %c, %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  return %1, %p : tensor<4x8xf32>, tensor<2x2xf32>
+}

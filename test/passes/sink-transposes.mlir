@@ -135,3 +135,72 @@ module {
     return %result : tensor<f32>
   }
 }
+
+// -----
+
+/// A product reads its terms side by side so, and what has more loops reads them in their order.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[ROOT:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<5x7xf32>)
+// CHECK: linalg.generic {indexing_maps = [#[[A:.*]], #[[B:.*]], #[[C:.*]]], {{.*}} ins(%[[ROOT]], %arg1 : tensor<5x7xf32>, tensor<3x7xf32>)
+// CHECK: linalg.generic {{.*}} ins(%[[ROOT]], %arg2 : tensor<5x7xf32>, tensor<5x7x4xf32>)
+// CHECK: return
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+module {
+  func.func @main(%x: tensor<5x7xf32>, %w: tensor<3x7xf32>, %h: tensor<5x7x4xf32>) -> (tensor<5x3xf32>, tensor<5x7x4xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %e0 = tensor.empty() : tensor<7x5xf32>
+    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = math.sqrt %a : f32
+      linalg.yield %s : f32
+    } -> tensor<7x5xf32>
+    %e1 = tensor.empty() : tensor<5x3xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%e1 : tensor<5x3xf32>) -> tensor<5x3xf32>
+    %product = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>],
+        iterator_types = ["parallel", "parallel", "reduction"]} ins(%root, %w : tensor<7x5xf32>, tensor<3x7xf32>) outs(%start : tensor<5x3xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %m = arith.mulf %a, %b : f32
+      %s = arith.addf %o, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<5x3xf32>
+    %e2 = tensor.empty() : tensor<5x7x4xf32>
+    %wide = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d0)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
+        iterator_types = ["parallel", "parallel", "parallel"]} ins(%root, %h : tensor<7x5xf32>, tensor<5x7x4xf32>) outs(%e2 : tensor<5x7x4xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %m = arith.mulf %a, %b : f32
+      linalg.yield %m : f32
+    } -> tensor<5x7x4xf32>
+    return %product, %wide : tensor<5x3xf32>, tensor<5x7x4xf32>
+  }
+}
+
+// -----
+
+/// A product whose terms lie apart then: everything stays.
+// CHECK-LABEL: func.func @main
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<7x5xf32>)
+// CHECK: return
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+module {
+  func.func @main(%x: tensor<5x7xf32>, %w: tensor<3x5xf32>) -> tensor<7x3xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e0 = tensor.empty() : tensor<7x5xf32>
+    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = math.sqrt %a : f32
+      linalg.yield %s : f32
+    } -> tensor<7x5xf32>
+    %e1 = tensor.empty() : tensor<7x3xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%e1 : tensor<7x3xf32>) -> tensor<7x3xf32>
+    %product = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>],
+        iterator_types = ["parallel", "parallel", "reduction"]} ins(%root, %w : tensor<7x5xf32>, tensor<3x5xf32>) outs(%start : tensor<7x3xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %m = arith.mulf %a, %b : f32
+      %s = arith.addf %o, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<7x3xf32>
+    return %product : tensor<7x3xf32>
+  }
+}

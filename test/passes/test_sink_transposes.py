@@ -66,3 +66,16 @@ def test_what_turns_back_is_one_kernel():
 
     compiled = inferno.compile(program, (torch.randn(96, 256), torch.randn(256, 1)), target="sm_90a")
     assert [row.generator for row in compiled.explain().rows] == ["rows"]
+
+
+def test_products_and_maps_of_more_loops_follow():
+    """What a convolution along tokens gives, by channels: read by a product and beside states."""
+    def program(x, w, h):
+        y = torch.nn.functional.silu(torch.nn.functional.conv1d(x.transpose(1, 2), w, padding=2, groups=w.shape[0])[..., : x.shape[1]])
+        y = y.transpose(1, 2)
+        return y @ w[:, 0], y.unsqueeze(-1) * h
+
+    torch.manual_seed(0)
+    tensors = torch.randn(1, 9, 6), torch.randn(6, 1, 3), torch.randn(1, 9, 6, 4)
+    for number, got in enumerate(inferno.compile(program, tensors, fallback=False)(*tensors)):
+        assert_close_to_float64(got, lambda *t, n=number: program(*t)[n], tensors)

@@ -52,6 +52,7 @@ KERNELS = {
     "f32": (matmul(512, 512, 512), {"bf16x6", "simt"}),
     "f64": (matmul(65, 33, 130).replace("f32", "f64"), {"mma", "simt"}),
     "vector": (matmul(1, 300, 500), {"simt", "vectors"}),
+    "short vectors": (contraction({"b": 64, "n": 500, "k": 24}, "bnk", "bk", "bn", "f32"), {"simt", "vectors", "short_vectors"}),
     "few": (matmul(16, 1024, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt"}),
     "dual": (dual(512, 512, 640), {"dual"}),
     "dual, columns together": (dual(512, 512, 640, "kn"), {"dual"}),
