@@ -104,7 +104,7 @@ class _Program:
                 form, c = next((found for found in read if found[1] is not None), (None, None))
             if form is grid_rows and grid_rows.is_few(c):
                 s = form.pick(c, self.target)
-                if len(s.stages(c)) == 2 or c.count == 1:  # of several rows, sums and those of squared distances are one kernel later (merge-variances)
+                if len(s.stages(c)) == 2:  # sums and those of squared distances are one kernel later (merge-variances)
                     self.few[key] = form.estimate(s, c, self.target)
                 form = rows
             self.estimates[key] = self._time(form, c) if form is not None else None
