@@ -6,6 +6,7 @@ from math import gcd
 from typing import ClassVar
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import loop_of
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
@@ -27,6 +28,9 @@ _MANY = 1 << 25
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
 _LOOKING_UP, _LOOKED_UP = 512, 16
 _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
+# Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
+# which a thread has so many more; in float32 83.6 with 4 and 81.9.
+_APART = 2
 _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
@@ -111,6 +115,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if step > 1:  # what a vector's lanes are computed of is at most two vectors
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
+    if vector > _APART and step == 1 and _lane_by_lane(point, vector):
+        return Elementwise(threads=threads, vector=_APART, unroll=vector // _APART)
     resizes = _resizes(point) and isinstance(point.points, int)
     each = _beside(point, len(taps), points) if resizes else 1
     if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
@@ -184,28 +190,60 @@ def _beside(point: Pointwise, taps: int, points: int) -> int:
     return ACROSS_TAPS if points >= _MANY else ACROSS
 
 
-def _taps(point: Pointwise) -> tuple[list[ir.Operation], int]:
+def _taps(point: Pointwise) -> tuple[list[ir.Operation], float]:
     """The reads of tables, and by how many elements windows of these are apart along the innermost loop, where they overlap; 1 where they do not, or lie
     where another loop is, as pieces that are stacked; 0 where places are computed otherwise."""
+    taps, found = _places(point)
+    if found is None:
+        return taps, 0
+    steps = {step for step, _ in found}
+    return taps, 1 if len(steps) != 1 or len(found) <= max(steps) else max(steps)
+
+
+def _places(point: Pointwise) -> tuple[list[ir.Operation], set[tuple[float, int]] | None]:
+    """The reads of tables, and where these are in their last dimension: so many elements apart along the innermost loop, from there on.  None where places
+    are computed otherwise."""
     taps = walk(point.generic, "tensor.extract")
-    last, found = (point.runs[-1][-1] if point.runs else -1), set()
+    last, found, groups = (point.runs[-1][-1] if point.runs else -1), set(), _groups(point)
     for tap in taps:
         value, step, constant = tap.operands[len(tap.operands) - 1], 1, 0
-        while (op := owner(value)) is not None and op.name in ("arith.addi", "arith.subi", "arith.muli"):
+        while (op := owner(value)) is not None and op.name in ("arith.addi", "arith.subi", "arith.muli", "arith.divui"):
             number = owner(op.operands[1])
             if number is None or number.name != "arith.constant":
-                return taps, 0
+                return taps, None
             by = number.attributes["value"].value
-            step, constant = (step * by, constant) if op.name == "arith.muli" else (step, constant + step * (by if op.name == "arith.addi" else -by))
+            if op.name == "arith.divui":
+                if (loop_of(op.operands[0]), by) not in groups:
+                    return taps, None
+                step /= by
+            else:
+                step, constant = (step * by, constant) if op.name == "arith.muli" else (step, constant + step * (by if op.name == "arith.addi" else -by))
             value = op.operands[0]
         if op is None or op.name != "linalg.index":
-            return taps, 0
+            return taps, None
         if ir.IntegerAttr(op.attributes["dim"]).value == last:
             found.add((step, constant))
         elif step != 1 or constant or point.sizes[last] not in (2, 4, 8):  # of another number, which lane has which piece differs from vector to vector
-            return taps, 0
-    steps = {step for step, _ in found}
-    return taps, 1 if len(steps) != 1 or len(found) <= max(steps) else max(steps)
+            return taps, None
+    return taps, found
+
+
+def _groups(point: Pointwise) -> set[tuple[int | None, int]]:
+    """Loops, and of how many neighbours a branch tells one from another, as of pairs that are rotated: what is read for each group lies side by side."""
+    found = set()
+    for op in walk(point.generic, "arith.remui"):
+        number = owner(op.operands[1])
+        if number is not None and number.name == "arith.constant":
+            found.add((loop_of(op.operands[0]), number.attributes["value"].value))
+    return found
+
+
+def _lane_by_lane(point: Pointwise, vector: int) -> bool:
+    """Whether windows that do not overlap are read along rows that vectors do not divide: an access of a warp's lanes is of places a vector of windows apart,
+    and costs the L1 cache as much as one of neighbours for each of them."""
+    taps, found = _places(point)
+    inner = point.run_sizes[-1] if point.runs else 1
+    return bool(found) and isinstance(point.points, int) and len(taps) > 1 and min(step for step, _ in found) > 1 and not is_multiple(inner, vector)
 
 
 def _across_pieces(point: Pointwise, vector: int) -> int:
