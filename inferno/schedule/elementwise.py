@@ -22,6 +22,7 @@ ACROSS = 2
 # Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76.  Of
 # bicubic's 16 elements, the columns of which neighbours share, 8 points are in registers, in 16 bits of two images, or of four where there are many points:
 # of 16x64x112x112 1 and 2 take 119 and 123 us in float32, of 4x64x128x128 39.7 and 41.2; in bf16 2 and 4 take 80.6 and 74.0, and 25.0 and 25.6.
+# So are pairs of 4x32x4096x128 that are rotated by the same angles: in bf16 2 and 4 take 72.3 and 68.7 us, in float32 1 and 4 130.2 and 134.2.
 ACROSS_TAPS, _MOST_TAPS = 4, 8
 _MANY = 1 << 25
 # Threads of a block that reads where whole numbers say, and such numbers of each: a block's own are then read in the L1 cache.  gather of 8192x8192 in
@@ -125,7 +126,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
     near = takes_unmeasured(kernel.operation) and not resizes
-    across = ACROSS if _narrowest(point) <= 2 or near else 1
+    across = (ACROSS_TAPS if point.tables and _groups(point) else ACROSS) if _narrowest(point) <= 2 or near else 1
     if resizes:
         across = each
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across

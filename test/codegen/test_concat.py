@@ -133,7 +133,7 @@ def pairs(x, cos, sin):
     (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 2, unroll=2)),
     (lambda x: F.max_pool1d(x, 2), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 4)),
     (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.float32, elementwise.Elementwise(256, 4)),
-    (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.bfloat16, elementwise.Elementwise(256, 8, across=2)),
+    (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.bfloat16, elementwise.Elementwise(256, 8, across=4)),
 ])
 def test_windows_and_pairs(model, shapes, dtype, schedule):
     """Windows that vectors of a row do not hold come lane by lane; what is read of pairs lies as they do."""
