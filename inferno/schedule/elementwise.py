@@ -229,13 +229,13 @@ def _places(point: Pointwise) -> tuple[list[ir.Operation], set[tuple[float, int]
     return taps, found
 
 
-def _groups(point: Pointwise) -> set[tuple[int | None, int]]:
+def _groups(point: Pointwise) -> set[tuple[int, int]]:
     """Loops, and of how many neighbours a branch tells one from another, as of pairs that are rotated: what is read for each group lies side by side."""
     found = set()
     for op in walk(point.generic, "arith.remui"):
-        number = owner(op.operands[1])
-        if number is not None and number.name == "arith.constant":
-            found.add((loop_of(op.operands[0]), number.attributes["value"].value))
+        loop, number = loop_of(op.operands[0]), owner(op.operands[1])
+        if loop is not None and number is not None and number.name == "arith.constant":
+            found.add((loop, number.attributes["value"].value))
     return found
 
 

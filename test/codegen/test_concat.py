@@ -123,6 +123,18 @@ def test_what_is_rolled_is_read_where_it_is(columns, apart):
     assert torch.equal(own(x), x.roll(5, -1)) and (own.program.gpu.count("scf.if") >= 2) == apart
 
 
+@pytest.mark.parametrize("model", [
+    lambda x: x.roll((2, 7), (0, 1)), lambda x: F.pad(x[None], (5, 3), mode="circular")[0], lambda x: torch.cat([x[:, 9:], x[:, :9]], 1) + x,
+    lambda x: torch.cat([x[:, 2001:] * 2, x[:, :1000], x[:, 1000:2001].relu()], 1),
+])
+@pytest.mark.parametrize("dtype, vector", [(torch.float32, 4), (torch.bfloat16, 8)])
+def test_pieces_of_one_tensor(model, dtype, vector):
+    torch.manual_seed(0)
+    x = torch.randn(5, 2104).to(dtype)
+    own = SimulatedModel(model, (x,), choose=lambda kernel: elementwise.Elementwise(vector=vector), expand=True)
+    assert torch.equal(own(x), model(x))
+
+
 def pairs(x, cos, sin):
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
