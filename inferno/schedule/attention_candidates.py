@@ -32,7 +32,7 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
     for consumers, keys, brought, cut in itertools.product((2, 3, 1), range(192, 0, -16), dict.fromkeys(("", masks)), cuts):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue
-        if keys < 64 < at(a.keys.size) and pieces == 1 and at(tiling.queries.size) <= FEW_ROWS:
+        if keys < 64 < at(a.keys.size) and pieces == 1 and not a.pages and at(tiling.queries.size) <= FEW_ROWS:
             continue  # too little would be under way from memory: no fewer were timed
         if pieces == 1:
             forms = [
