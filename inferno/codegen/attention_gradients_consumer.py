@@ -67,11 +67,11 @@ class _Running(NamedTuple):
     at: Position
     sums: list[list[ir.Value]]
     product: Sequence[ir.Value] = ()
-    totals: Sequence[ir.Value] = ()
+    bases: Sequence[ir.Value] = ()
 
     @property
     def flat(self) -> list[ir.Value]:
-        return [*self.at.values, *(x for sums in self.sums for x in sums), *self.product, *self.totals]
+        return [*self.at.values, *(x for sums in self.sums for x in sums), *self.product, *self.bases]
 
 
 @dataclass(frozen=True)
@@ -195,12 +195,12 @@ class Consumer:
         self.turns.pass_on()
         self.place(place, block, at, edge, first, whole)
         self.place_kept(place, block, at)
-        totals, early = self.totals(), reads_early(f.form, f.gradient)
-        if early:
+        bases, early = self.bases(), reads_early(f.form, f.gradient)
+        if early:  # in front of a wait for what is there: ptxas leaves the loads in their block
             self.load()
-        f.columns.await_full(at)  # it is there: a block of its own, in front of which ptxas leaves products and loads, and what waits for these behind it
+            f.columns.await_full(at)
         kind = place.listed.first if place.listed is not None and first else None
-        weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge, whole, kind), self.bases(totals), place)
+        weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge, whole, kind), bases, place)
         if not early:
             self.load()
         added = self.add_both(old.sums, weights, others, at)
@@ -226,7 +226,7 @@ class Consumer:
         products = self.product(0, running.at)
         self.scores.place(place.first, words.sub(place.end, 1))
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
-        return running._replace(product=awaited(0, products), totals=self.totals())
+        return running._replace(product=awaited(0, products), bases=self.distinct())
 
     def step_ahead(self, place: _Position, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
         """The same with the block's first product there already: that of the next one is multiplied behind the sums of the first result."""
@@ -236,34 +236,30 @@ class Consumer:
         others = self.product(1, at)
         self.place(place, block, at, edge)
         self.place_kept(place, block, at)
-        early = reads_early(f.form, f.gradient)
-        if early:
-            self.load()
-        f.columns.await_full(at)  # it is there: a block of its own, in front of which ptxas leaves the product and loads
-        weights = self.weights(self.scores.finish(old.product, above, below, edge), self.bases(old.totals), place)
-        if not early:
-            self.load()
+        bases = [old.bases[n] for n in self.which]
+        weights = self.weights(self.scores.finish(old.product, above, below, edge), bases, place)
+        self.load()
         flat, following = self.add_both(old.sums, weights, others, at), f.columns.next(at)
         last = words.sub(words.sub(place.end, place.begin), 1)
         more = here = words.less(i, last)
         if f.positions > 1:
             more = arith.ori(here, words.less(place.position, f.positions - 1))
-        more = scf.IfOp(more, [x.type for x in (*flat, *old.product, *old.totals)], has_else=True)
+        more = scf.IfOp(more, [x.type for x in (*flat, *old.product, *old.bases)], has_else=True)
         with ir.InsertionPoint(more.then_block):
             grid, key = place.grid, words.sub(self.scores.key, f.form.columns)
             if f.positions > 1:
                 grid = [*grid[:len(f.axes.grid)], *f.outer(words.add(place.position, words.select(here, 0, 1)))]
                 key = words.select(here, key, words.add(self.scores.key, words.mul(last, f.form.columns)))
             self.points.place_thread(grid, self.scores.query, key, whole=f.positions == 1)  # only a position's first block is at the edge
-            totals = self.totals()
+            bases = self.distinct()
             f.columns.await_full(following)
             nvvm.WgmmaFenceAlignedOp()
             product = self.product(0, following)
             self.keep()
-            scf.yield_([*awaited(0, [*flat, *product]), *totals])
+            scf.yield_([*awaited(0, [*flat, *product]), *bases])
         with ir.InsertionPoint(more.else_block):
             self.keep()
-            scf.yield_([*awaited(0, flat), *[number(0.0)] * (len(old.product) + len(old.totals))])
+            scf.yield_([*awaited(0, flat), *[number(0.0)] * (len(old.product) + len(old.bases))])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*following.values, *more.results])
 
@@ -283,6 +279,13 @@ class Consumer:
         """Leave the gradients of scores in memory, behind products that are under way and read them."""
         if self.kept is not None:
             self.kept.store(self.packed)
+
+    def distinct(self) -> list[ir.Value]:
+        """The bases that differ; ``which`` of them each score has."""
+        bases = self.bases()
+        found = list(dict.fromkeys(bases))
+        self.which = [found.index(x) for x in bases]
+        return found
 
     def load(self) -> None:
         """What is read for the gradients of scores."""
@@ -323,22 +326,20 @@ class Consumer:
 
     # What is between them.
 
-    def totals(self) -> list[ir.Value]:
-        """The numbers that differ of those that are read for scores' totals; ``which`` of them each score has."""
+    def bases(self) -> list[ir.Value]:
+        """Of each score what it is to be added to, as an exponent of 2."""
         f = self.frame
         found = [number(0.0)] * (f.form.columns // 2)
+        known: dict[ir.Value, list[ir.Value]] = {}
         for half in HALVES:
             for at in range(2 * half, len(found), 4):
                 read = self.points.read(f.gradient.totals, 8 * half, at // 4)
-                found[at:at + 2] = lanes_of(read) if isinstance(read.type, ir.VectorType) else [read] * 2
-        differ = list(dict.fromkeys(found))
-        self.which = [differ.index(x) for x in found]
-        return differ
-
-    def bases(self, totals: Sequence[ir.Value]) -> list[ir.Value]:
-        """Of each score what it is to be added to, as an exponent of 2."""
-        made = [arith.mulf(self.total(x), number(-log2(e))) for x in totals]
-        return [made[n] for n in self.which]
+                if read not in known:
+                    each = lanes_of(read) if isinstance(read.type, ir.VectorType) else [read] * 2
+                    made = {x: arith.mulf(self.total(x), number(-log2(e))) for x in dict.fromkeys(each)}
+                    known[read] = [made[x] for x in each]
+                found[at:at + 2] = known[read]
+        return found
 
     def total(self, read: ir.Value) -> ir.Value:
         """The logarithm of a sum of exponentials, of what is read of it."""
