@@ -73,10 +73,11 @@ class RowAccesses:
         """A vector of one of several pieces, none of which begins inside of one."""
         (_, at), vector = pieces[0], self.s.vector
         if len(pieces) == 1:
-            offset = self.offset(at, point)
-            one = vector == 1
-            return load(self.ints, self.buffers[at.argument], offset, at.element) if one else load_vector(
-                self.ints, self.buffers[at.argument], offset, at.element, vector, self.alignment(at))
+            offset, buffer = self.offset(at, point), self.buffers[at.argument]
+            if vector > 1 and self.flat(at):
+                return load_vector(self.ints, buffer, offset, at.element, vector, self.alignment(at))
+            value = load(self.ints, buffer, offset, at.element)
+            return value if vector == 1 else as_vector(value, vector)
         half = len(pieces) // 2
         type_ = at.element if vector == 1 else ir.VectorType.get([vector], at.element)
         choice = scf.IfOp(self.ints.less(point, pieces[half][0]), [type_], has_else=True)

@@ -56,6 +56,7 @@ _PASSES = {
     "restore-batches": "inferno.passes.restore_batches:restore_batches",
     "split-contractions": "inferno.passes.split_contractions:split_contractions",
     "join-contractions": "inferno.passes.join_contractions:join_contractions",
+    "narrow-comparisons": "inferno.passes.narrow_comparisons:narrow_comparisons",
     "widen-arithmetic": "inferno.passes.widen_arithmetic:widen_arithmetic",
     "widen-vectors": "inferno.passes.widen_vectors:widen_vectors",
     "narrow-intermediates": "inferno.passes.narrow_intermediates:narrow_intermediates",

@@ -8,8 +8,8 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, loops_of, maps, outputs,
-    take_place,
+    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, loops_of,
+    maps, outputs, take_place,
 )
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
@@ -39,6 +39,7 @@ def fuse_gathers(module: ir.Module) -> None:
         if _may_move(producer):
             if _is_picked(producer):
                 _pick_anew(producer)
+                _measure_anew(producer)
                 producer.erase()
             elif _is_made_again(producer):
                 _pick_anew(producer)
@@ -63,6 +64,28 @@ def _pick_anew(producer: ir.Operation) -> None:
         with ir.InsertionPoint(pick), pick.location:
             pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
         pick.erase()
+
+
+def _measure_anew(producer: ir.Operation) -> None:
+    """Let who has what it makes for its sizes alone have those of something that it is made of."""
+    like = _as_large(producer)
+    for user in list(users(producer.results[0])):
+        for i in _unread(user, producer.results[0]):
+            user.operands[i] = like
+            body(user).arguments[i].set_type(like.type.element_type)
+
+
+def _as_large(producer: ir.Operation) -> ir.Value | None:
+    """A tensor of the sizes of what an elementwise operation makes, that is there before."""
+    same = [v for v, m in zip(inputs(producer), maps(producer)) if m == maps(producer)[-1] and isinstance(v.type, ir.RankedTensorType)]
+    empty = outputs(producer)[0]
+    return same[0] if same else empty if (made := owner(empty)) is not None and made.name == "tensor.empty" else None
+
+
+def _unread(user: ir.Operation, value: ir.Value) -> list[int]:
+    """The operands by which an operation has a value and reads no element."""
+    arguments = body(user).arguments if is_generic(user) else []
+    return [i for i, v in enumerate(inputs(user)) if v == value and not any(True for _ in arguments[i].uses)] if len(arguments) else []
 
 
 def _read_whole(pick: ir.Operation) -> None:
@@ -108,8 +131,10 @@ def _drop_unread(op: ir.Operation) -> None:
     """Without the inputs that the body does not use, where others tell how long the loops are."""
     count, block = len(inputs(op)), body(op)
     kept = [i for i in range(count) if any(True for _ in block.arguments[i].uses)]
-    if len(kept) != count:
-        _rebuild(op, [(inputs(op)[i], maps(op)[i]) for i in kept], {i: n for n, i in enumerate(kept)})
+    unread = [owner(v) for i, v in enumerate(inputs(op)) if i not in kept]
+    if len(kept) != count and _rebuild(op, [(inputs(op)[i], maps(op)[i]) for i in kept], {i: n for n, i in enumerate(kept)}) is not None:
+        for part in {o for o in unread if o is not None and o.name == "tensor.extract_slice" and not any(True for _ in o.results[0].uses)}:
+            part.erase()  # or its tensor would have a reader that picks nothing
 
 
 def _read_in_order(op: ir.Operation) -> None:
@@ -130,6 +155,7 @@ def _read_in_order(op: ir.Operation) -> None:
     for number, pick in enumerate(again):
         pick.results[0].replace_all_uses_with(body(new).arguments[count + number])
         pick.erase()
+    _drop_unread(new)
 
 
 def _rebuild(op: ir.Operation, operands: list[tuple[ir.Value, ir.AffineMap]], places: dict[int, int]) -> ir.Operation | None:
@@ -150,9 +176,12 @@ def _rebuild(op: ir.Operation, operands: list[tuple[ir.Value, ir.AffineMap]], pl
 
 
 def _is_picked(producer: ir.Operation) -> bool:
-    """Whether all readers pick elements, and the body can be computed for one."""
-    picks, number = list(users(producer.results[0])), 0
-    if not picks or any(p.name != "tensor.extract" for p in picks):
+    """Whether all readers pick elements, and the body can be computed for one; others may have the result for its sizes."""
+    result, number = producer.results[0], 0
+    every = list(users(result))
+    picks = [u for u in every if u.name == "tensor.extract"]
+    others = [u for u in every if u.name != "tensor.extract"]
+    if not picks or (others and _as_large(producer) is None) or any(len(_unread(u, result)) != list(u.operands).count(result) for u in others):
         return False
     own, known = product(hint(s) for s in shape(producer.results[0])), set()
     for pick in picks:

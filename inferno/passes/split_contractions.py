@@ -4,18 +4,21 @@ Generators and the cpu target read this form.  Operands that are only extended, 
 f32), need no map: the extensions stay in the multiply-add.
 """
 
-from inferno.mlir import clone_onto, ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import EXTENSIONS, FusedContraction, alike, is_contraction, parse_fused
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.shapes import function_of, mixed
 from inferno.passes.shapes import sizes as tensor_sizes
 
 
-def split_contractions(module: ir.Module) -> None:
-    """Split every fused contraction whose sizes are known, be it as expressions; plain contractions stay as they are."""
+def split_contractions(module: ir.Module | func.FuncOp, ended: bool = False) -> None:
+    """Split every fused contraction whose sizes are known, be it as expressions; plain contractions stay as they are, and with ``ended`` those of whose
+    results nothing is computed."""
     for op in walk(module.operation, "linalg.generic"):
         fused = parse_fused(op)
-        if fused is not None and not is_contraction(op) and all(s is not None for s in loop_sizes(op)) and _multiplies_along_all(fused):
+        if fused is None or is_contraction(op) or (ended and fused.value is None):
+            continue
+        if all(s is not None for s in loop_sizes(op)) and _multiplies_along_all(fused):
             split_contraction(fused)
 
 

@@ -9,7 +9,7 @@ from inferno.schedule.attention_cuts import can_cut
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_masks import brought_masks, widths
 from inferno.schedule.attention_room import fits, held
-from inferno.schedule.attention_schedule import Attention, pieces_of
+from inferno.schedule.attention_schedule import FEW_ROWS, Attention, pieces_of
 from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.attention_warps import by_warps
 from inferno.schedule.cost import At, clusters_at_once
@@ -32,6 +32,8 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
     for consumers, keys, brought, cut in itertools.product((2, 3, 1), range(192, 0, -16), dict.fromkeys(("", masks)), cuts):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue
+        if keys < 64 < at(a.keys.size) and pieces == 1 and not a.pages and at(tiling.queries.size) <= FEW_ROWS:
+            continue  # too little would be under way from memory: no fewer were timed
         if pieces == 1:
             forms = [
                 Attention(consumers, keys, stages, "single", consumers > 1, apart=apart, masks=brought)

@@ -27,6 +27,10 @@ _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 
 _COPY_RATE = 60  # bytes a clock (an estimate)
 # One query's tile takes nearly nothing beside (1x32x512x128 of 8 heads of keys, a block of threads each: 6.7 us; 2048 keys: 18.9; 8192: 69.7).
 _FEW = 200
+# Of these, in 16 bits, clocks of a block of keys beside, and bytes a clock of the first one, which is waited for (an H200, heads of 64 columns, of 32 8
+# of keys: 2048 keys in 16 splits of blocks of 64 keys 4.2 us, of 128 4.6, in 8 splits 4.2, in 11 splits of 192 5.0; of 128 columns, 8192 keys in 16 splits
+# of blocks of 64 7.9, of 128 8.5).
+_FEW_BLOCK, _FIRST_RATE = 300, 32
 # Microseconds of a block of threads that follows another one (64x32x512x128: 38.1, and 36.7 where tiles have none of their own).
 _NEXT_BLOCK = 0.4
 # Bytes a microsecond, of memory (64x32x4096x128: 257 us), and of L2 (1x32x8192x128 of 8 heads of keys in 16 splits: 9.9 us; from memory 12.9), where
@@ -64,6 +68,11 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     """Microseconds: a block of keys after the other, and what a tile takes beside.  Where tiles are equally long whole rounds of them."""
     depth, width = a.depth.size, a.width.size
     each_product, each_key, each_block = _CLOCKS[s.consumers]
+    seen, rows = _seen(s, a, at), min(64, s.queries, at(a.queries.size))
+    few, single = rows <= FEW_ROWS, s.order == "single"
+    read = few and s.pieces == 1 and not a.pages  # what takes time is to read the keys
+    if read:
+        each_block = _FEW_BLOCK
     multiply = s.queries * s.keys * (depth + width) / 2048 * _PRODUCTS[s.pieces]
     copy = s.pieces * s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
     own = sum(any(x.strides[d] for d in a.queries.dims) and any(x.strides[d] for d in a.keys.dims) for x in a.score_extras)
@@ -80,9 +89,9 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
         block = max(block, cutting) + (1 if s.stages == 1 else _BOTH_WORK) * min(block, cutting)
     else:
         block = max(block, copy)
-    seen, rows = _seen(s, a, at), min(64, s.queries, at(a.queries.size))
-    few, single = rows <= FEW_ROWS, s.order == "single"
     beside = _FEW if few else _TILE if single else _NEXT_TILE
+    if read:
+        beside += copy * _COPY_RATE / _FIRST_RATE
     begin = _cutting(min(s.queries, at(a.queries.size)) * depth) if s.cut else 0
     if s.resident == 2 and at(tiling.tiles(s)) * s.shares > target.multiprocessors:
         block, begin, beside = block * _OF_TWO, begin * _OF_TWO, beside * (1 if single else _OF_TWO)
@@ -95,6 +104,8 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     moved = _moved(s, a, seen, at)
     busy = min(1.0, rounds)
     memory = moved / (_MEMORY_RATE * busy**_BUSY if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)
+    if read:
+        memory += block / CLOCK  # the last block's products, when all is there
     time = ((clocks / CLOCK)**_SHARP + memory**_SHARP)**(1 / _SHARP)
     if few and single:
         time += _NEXT_BLOCK * (ceil(rounds) - 1)

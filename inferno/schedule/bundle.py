@@ -8,7 +8,7 @@ from inferno.mlir import func
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import count_bytes
 
-GENERATORS = ("elementwise", "rows")
+GENERATORS = ("elementwise", "rows", "reductions")
 """Those whose kernels are bundled."""
 MOST = 16
 """Kernels of one launch: every thread finds out which of them is its block's."""
@@ -26,11 +26,12 @@ class Bundle:
 
 
 def fits(kernel: func.FuncOp) -> bool:
-    """Whether a kernel may be one of a bundle: a small one, of known sizes, in blocks that are no cluster."""
+    """Whether a kernel may be one of a bundle: a small one, of known sizes, in one launch of blocks that are no cluster."""
     if ATTRIBUTE not in kernel.attributes or not all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs):
         return False
     s = from_attribute(kernel.attributes[ATTRIBUTE])
-    return s.generator in GENERATORS and getattr(s, "cluster", 1) == 1 and count_bytes(kernel) <= _SMALL
+    whole = s.chunks == 1 if s.generator == "reductions" else getattr(s, "cluster", 1) == 1
+    return s.generator in GENERATORS and whole and count_bytes(kernel) <= _SMALL
 
 
 def choose(kernels: Sequence[func.FuncOp]) -> Bundle | None:

@@ -36,6 +36,8 @@ _FEWEST = 64  # threads of a block: of fewer points than those of a row, more ar
 # 1x19x256x512 along the channels took 10.9 us in float32, 7.7 so, of 1x21x512x512 in bf16 18.1 and 12.6.
 _EVEN_BLOCKS = 4
 _SECTOR = 32  # bytes that memory moves at least
+# Vectors that a thread reads at once, and twice as many where its block is alone on a multiprocessor: an instance norm of 32x64x128x128 with channels last in
+# float32 took an H200 118.3 us, and takes 113.5.
 _UNROLL = 4
 _CUT = 8  # points of a row for each block of a cluster at least (softmax of 4x1920 in bf16 along 4 points took an H100 3.8 us by clusters of 8, 2.0 without)
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
@@ -43,7 +45,9 @@ _CUT = 8  # points of a row for each block of a cluster at least (softmax of 4x1
 _FEW_VECTORS = 8
 _MOST_BESIDE = 32  # vectors: more are more than a warp
 _CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was timed before had, for which another is chosen
-_BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
+# Bytes that a block keeps, so that three are on a multiprocessor.  Of rows that are written one behind the other it had better have half as many than be
+# two blocks then: an instance norm of 128x512x28x28 with channels last in float32 took an H200 165 us by two of 8 vectors side by side, 124 by one of 4.
+_BLOCK = 70_000
 _MOST = 220_000
 _THREADS, _HELD = 512, 190_000  # of a block whose rows share their reductions, which leave parts in shared memory, too
 _PORTABLE = 8
@@ -240,7 +244,10 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
     across = min(side, _MOST_BESIDE, 1 << (c.count // vector).bit_length() - 1)
-    point = across * vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
+    each = vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
+    if turns(c) and across > SIDE and c.width * across * each > _BLOCK >= c.width * SIDE * each:
+        across = SIDE
+    point = across * each
     cluster = 1
     while cluster < min(_PORTABLE, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
         cluster *= 2
@@ -248,7 +255,8 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
     threads = 512
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
-    unroll = max(1, min(_UNROLL, own // (threads // across)))
+    alone = turns(c) and own * point > _MOST // 2
+    unroll = max(1, min(_UNROLL * (2 if alone else 1), own // (threads // across)))
     # (On an H100 a softmax of 8192x8192 in bf16 along its first dimension took 235 us in one turn of 8, 183 in two of 4.)
     if run == 1 and c.width <= _SHORT and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
         unroll = each

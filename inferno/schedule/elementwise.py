@@ -6,6 +6,7 @@ from math import gcd
 from typing import ClassVar
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import loop_of
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
@@ -17,16 +18,21 @@ from inferno.target import Target
 
 # Iterations that a thread does of a loop along which it reads or computes the same.  On an H200, with 1 and with 2: bilinear interpolation in bf16 129
 # and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.  In float32, where a copy takes twice as long, these took 128.1 and 131.6.
+# By 128 threads with two gelu(x + row) took 64.9 for 66.1 by 256, rotary embeddings 66.0 for 66.3.
 ACROSS = 2
 # Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76.  Of
 # bicubic's 16 elements, the columns of which neighbours share, 8 points are in registers, in 16 bits of two images, or of four where there are many points:
 # of 16x64x112x112 1 and 2 take 119 and 123 us in float32, of 4x64x128x128 39.7 and 41.2; in bf16 2 and 4 take 80.6 and 74.0, and 25.0 and 25.6.
+# So are pairs of 4x32x4096x128 that are rotated by the same angles: in bf16 2 and 4 take 72.3 and 68.7 us, in float32 1 and 4 130.2 and 134.2.
 ACROSS_TAPS, _MOST_TAPS = 4, 8
 _MANY = 1 << 25
 # Threads of a block that reads where whole numbers say, and such numbers of each: a block's own are then read in the L1 cache.  gather of 8192x8192 in
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
 _LOOKING_UP, _LOOKED_UP = 512, 16
 _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
+# Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
+# which a thread has so many more; in float32 83.6 with 4 and 81.9.
+_APART = 2
 _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
@@ -111,6 +117,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if step > 1:  # what a vector's lanes are computed of is at most two vectors
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
+    if vector > _APART and step == 1 and _lane_by_lane(point, vector):
+        return Elementwise(threads=threads, vector=_APART, unroll=vector // _APART)
     resizes = _resizes(point) and isinstance(point.points, int)
     each = _beside(point, len(taps), points) if resizes else 1
     if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
@@ -119,7 +127,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
     near = takes_unmeasured(kernel.operation) and not resizes
-    across = ACROSS if _narrowest(point) <= 2 or near else 1
+    across = (ACROSS_TAPS if point.tables and _groups(point) else ACROSS) if _narrowest(point) <= 2 or near else 1
     if resizes:
         across = each
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across
@@ -129,6 +137,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         return Elementwise(threads=threads, vector=narrow, unroll=vector // narrow)
     if across == 1 and vector == 8 and threads == 256 and (_computes(point) or _narrows(point)) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
+    if across == ACROSS and vector == 8 and threads == 256 and not resizes:
+        threads = 128
     return Elementwise(threads=threads, vector=vector, across=across, windows=resizes)
 
 
@@ -184,28 +194,60 @@ def _beside(point: Pointwise, taps: int, points: int) -> int:
     return ACROSS_TAPS if points >= _MANY else ACROSS
 
 
-def _taps(point: Pointwise) -> tuple[list[ir.Operation], int]:
+def _taps(point: Pointwise) -> tuple[list[ir.Operation], float]:
     """The reads of tables, and by how many elements windows of these are apart along the innermost loop, where they overlap; 1 where they do not, or lie
     where another loop is, as pieces that are stacked; 0 where places are computed otherwise."""
+    taps, found = _places(point)
+    if found is None:
+        return taps, 0
+    steps = {step for step, _ in found}
+    return taps, 1 if len(steps) != 1 or len(found) <= max(steps) else max(steps)
+
+
+def _places(point: Pointwise) -> tuple[list[ir.Operation], set[tuple[float, int]] | None]:
+    """The reads of tables, and where these are in their last dimension: so many elements apart along the innermost loop, from there on.  None where places
+    are computed otherwise."""
     taps = walk(point.generic, "tensor.extract")
-    last, found = (point.runs[-1][-1] if point.runs else -1), set()
+    last, found, groups = (point.runs[-1][-1] if point.runs else -1), set(), _groups(point)
     for tap in taps:
         value, step, constant = tap.operands[len(tap.operands) - 1], 1, 0
-        while (op := owner(value)) is not None and op.name in ("arith.addi", "arith.subi", "arith.muli"):
+        while (op := owner(value)) is not None and op.name in ("arith.addi", "arith.subi", "arith.muli", "arith.divui"):
             number = owner(op.operands[1])
             if number is None or number.name != "arith.constant":
-                return taps, 0
+                return taps, None
             by = number.attributes["value"].value
-            step, constant = (step * by, constant) if op.name == "arith.muli" else (step, constant + step * (by if op.name == "arith.addi" else -by))
+            if op.name == "arith.divui":
+                if (loop_of(op.operands[0]), by) not in groups:
+                    return taps, None
+                step /= by
+            else:
+                step, constant = (step * by, constant) if op.name == "arith.muli" else (step, constant + step * (by if op.name == "arith.addi" else -by))
             value = op.operands[0]
         if op is None or op.name != "linalg.index":
-            return taps, 0
+            return taps, None
         if ir.IntegerAttr(op.attributes["dim"]).value == last:
             found.add((step, constant))
         elif step != 1 or constant or point.sizes[last] not in (2, 4, 8):  # of another number, which lane has which piece differs from vector to vector
-            return taps, 0
-    steps = {step for step, _ in found}
-    return taps, 1 if len(steps) != 1 or len(found) <= max(steps) else max(steps)
+            return taps, None
+    return taps, found
+
+
+def _groups(point: Pointwise) -> set[tuple[int, int]]:
+    """Loops, and of how many neighbours a branch tells one from another, as of pairs that are rotated: what is read for each group lies side by side."""
+    found = set()
+    for op in walk(point.generic, "arith.remui"):
+        loop, number = loop_of(op.operands[0]), owner(op.operands[1])
+        if loop is not None and number is not None and number.name == "arith.constant":
+            found.add((loop, number.attributes["value"].value))
+    return found
+
+
+def _lane_by_lane(point: Pointwise, vector: int) -> bool:
+    """Whether windows that do not overlap are read along rows that vectors do not divide: an access of a warp's lanes is of places a vector of windows apart,
+    and costs the L1 cache as much as one of neighbours for each of them."""
+    taps, found = _places(point)
+    inner = point.run_sizes[-1] if point.runs else 1
+    return bool(found) and isinstance(point.points, int) and len(taps) > 1 and min(step for step, _ in found) > 1 and not is_multiple(inner, vector)
 
 
 def _across_pieces(point: Pointwise, vector: int) -> int:

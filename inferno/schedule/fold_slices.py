@@ -21,10 +21,12 @@ from inferno.target import Target, find_target
 # Bytes, of what a part begins at and of its strides: generators read vectors as of a tensor of its own, and memory moves sectors of as many.  (On an H200 a
 # product of 1200 lines of 2800 bytes took 7.1 us, and 6.3 with the copy.)
 _ALIGNED = 32
-# Readers, each of which reads a part itself that has so few elements: one launch less (4x1856 by a column, less its mean, took an H100 6.1 us, and takes 4.6).
+# Readers, each of which reads a part itself that has so few elements, or lies as a tensor of its own, as a row of a matrix: one launch less (4x1856 by a
+# column, less its mean, took an H100 6.1 us, and takes 4.6).
 _MOST, _FEW = 4, 1 << 13
 _ROWS = "rows"  # of what is not aligned they read narrower vectors, or elements: less than a copy takes, which reads them so, too
-_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "simt", "vectors", "short_vectors", "reductions")  # which find what lies anywhere
+# Those which find what lies anywhere.
+_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "simt", "vectors", "short_vectors", "reductions", "columns", "elementwise")
 
 
 def fold_slices(module: ir.Module, target: str) -> None:
@@ -65,6 +67,14 @@ def _is_aligned(kernel: func.FuncOp) -> bool:
     return walked[-1] == 1 and all(n % elements == 0 for n in (begin, *walked[:-1]))
 
 
+def _is_whole(kernel: func.FuncOp) -> bool:
+    """Whether the part's elements lie one behind the other in memory, from where vectors are read."""
+    part = next(o for o in operations_in(kernel) if o.name == "tensor.extract_slice")
+    sizes, steps = (list(ir.DenseI64ArrayAttr(part.attributes[n])) for n in ("static_sizes", "static_strides"))
+    inner = next((d for d, n in enumerate(sizes) if n != 1), len(sizes) - 1) + 1
+    return _is_aligned(kernel) and steps[inner - 1:] == [1] * (len(sizes) - inner + 1) and sizes[inner:] == list(part.operands[0].type.shape)[inner:]
+
+
 def _fold(
     module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, made: dict[Hashable, func.FuncOp | None],
 ) -> bool:
@@ -74,7 +84,7 @@ def _fold(
         return False
     if len(mine) == 1:
         return _fold_into(module, kernels, call, mine[0], target, made)
-    if set(users(call.results[0])) != set(mine) or prod(call.results[0].type.shape) > _FEW:
+    if set(users(call.results[0])) != set(mine) or not (prod(call.results[0].type.shape) <= _FEW or _is_whole(kernels[callee(call)])):
         return False
     found = False
     for reader in mine:  # each has a copy of its own, of which those are left that are not read in place, as one

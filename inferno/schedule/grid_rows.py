@@ -27,7 +27,8 @@ _TIMED, _TIMED_ROWS = 1 << 17, 8
 # of a group of blocks beside others, and bytes of a microsecond.  On an H200, us in clusters or several kernels and so: softmax of 1x128K in float32 4.7 and
 # 3.9, of 4x256K 7.8 and 6.4, 4x512K 12.4 and 7.8, 1x1M 10.9 and 7.1; in bf16 of 1x256K 6.0 and 4.4, 4x512K 9.8 and 7.0, 4x1M 15.2 and 9.0; LayerNorm of 1x512K
 # 8.5 and 6.9, in bf16 7.1 and 6.3, of 4x512K 14.3 and 8.2.  Slower, and estimated so: softmax of 4x128K in float32, 4.9 and 5.4, LayerNorm of 1x128K in bf16,
-# 4.8 and 5.4, RMSNorm of 2x512K in float32, 5.3 and 6.4.  Of 99 cases it is chosen for 41, none slower; 15 more would gain 3%.
+# 4.8 and 5.4, RMSNorm of 2x512K in float32, 5.3 and 6.4.  Of 99 cases it is chosen for 41, none slower; 15 more would gain 3%.  (LayerNorms of one row take
+# less by one read for both sums and a map: ``fuse_reductions``.)
 _FEW, _IN_CACHE = 8, 40e6
 _FEW_LAUNCH, _FEW_LEVEL, _FEW_PHASE, _FEW_GROUP, _FEW_RATE = 1.7, 1.3, 0.5, 0.35, 4.1e6
 # What such rows take in clusters: of a kernel, and of a point of 8 blocks and a byte of it.  (Softmax of 64K to 1M in bf16 took 3.5, 4.2, 6.0, 9.5 and 15.)

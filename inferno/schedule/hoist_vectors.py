@@ -25,7 +25,9 @@ _SCANNED = 8  # of what a scan alone reads: it takes the kernel in, and what is 
 _LONG = {
     "arith.divf": 20, "math.exp": 10, "math.exp2": 10, "math.expm1": 12, "math.log": 16, "math.log1p": 20, "math.log2": 16, "math.sqrt": 12, "math.rsqrt": 8,
     "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.powf": 40, "arith.remf": 30,
+    **{f"arith.{op}": 20 for op in ("divsi", "divui", "remsi", "remui")},
 }
+_KEPT = ("f32", "f64", "i32", "i64")  # what is computed in them stays as it is
 _LEAST = 8  # instructions of what is worth a tensor of its own
 _BUSY = 0.7  # of all instructions that a multiprocessor could begin, beside loads and stores
 _KERNEL, _RATE = 1.0, 3.9e6  # microseconds of a small kernel behind others, and bytes that one moves in one
@@ -68,11 +70,10 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bo
     generics = [o for o in operations if o.name not in ("arith.constant", *_PARTS)][:-1]
     if len(generics) != 1 or not is_elementwise(generics[0]) or len(generics[0].results) != len(kernel.type.results):
         return []
-    if walk(generics[0], "tensor.extract", "scf.if"):
-        return []  # which read other tensors, and values from around them
     (generic,), arguments = generics, list(kernel.entry_block.arguments)
     places = arguments[len(arguments) - len(generic.results):]
-    if outputs(generic) != places or list(operations[-1].operands) != list(generic.results) or any(_root(v) not in arguments for v in inputs(generic)):
+    read = [*inputs(generic), *_tables(generic)]
+    if outputs(generic) != places or list(operations[-1].operands) != list(generic.results) or any(_root(v) not in arguments for v in read):
         return []
     sizes, found = loop_sizes(generic), _vectors(generic, _SCANNED if scanned else _FEWER)
     bytes_ = count_bytes(kernel) - (sum(prod(t.shape) * t.element_type.width // 8 for t in map(ir.RankedTensorType, kernel.type.results)) if scanned else 0)
@@ -84,28 +85,28 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bo
 
 
 def _vectors(generic: ir.Operation, fewer: int) -> dict[ir.Value, _Value]:
-    """The floats that a body computes of few elements, each of ``fewer`` points at least, and that are read with others."""
+    """The numbers that a body computes of few elements, each of ``fewer`` points at least, and that are read with others, or say where others are."""
     sizes, block = loop_sizes(generic), body(generic)
     selected = [dims(m) for m in maps(generic)[: len(inputs(generic))]]
     known = {a: _Value({}, {i: None}, frozenset(d)) for i, (a, d) in enumerate(zip(block.arguments, selected)) if d is not None}
     known = {a: v for a, v in known.items() if fewer * prod(sizes[d] for d in v.loops) <= prod(sizes)}
     found: dict[ir.Value, _Value] = {}
     for op in [o.operation for o in block.operations]:
-        own = [v for v in op.operands if (v.owner == block if isinstance(v, ir.BlockArgument) else v.owner.operation.block == block)]
+        own = [v for o in walk(op) for v in o.operands if (v.owner == block if isinstance(v, ir.BlockArgument) else v.owner.operation.block == block)]
         made = _Value()
         for value in own:
             if value in known:
                 made.operations.update(known[value].operations)
                 made.reads.update(known[value].reads)
                 made.loops |= known[value].loops
-        pure = op.name.startswith(("arith.", "math.")) and not len(op.regions) and len(op.results) == 1
+        pure = op.name.startswith(("arith.", "math.")) and not len(op.regions) and len(op.results) == 1 and not isinstance(op.results[0].type, ir.IndexType)
         if pure and all(v in known for v in own) and fewer * prod(sizes[d] for d in made.loops) <= prod(sizes):
             made.operations[op] = None
             known[op.results[0]] = made
         else:
             found.update((v, known[v]) for v in own if v in known)
     return {
-        v: part for v, part in found.items() if part.reads and isinstance(v.type, (ir.F32Type, ir.F64Type)) and _cost(part.operations) >= _LEAST
+        v: part for v, part in found.items() if part.reads and str(v.type) in _KEPT and _cost(part.operations) >= _LEAST
     }
 
 
@@ -151,13 +152,15 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
         func.ReturnOp(build(taken, own[len(read):], every, [PARALLEL] * len(loops), compute, generic.location).results)
     left = _left(block, values)
     kept = [i for i in range(count) if block.arguments[i] in left]
-    left_in = _roots(generic, kept)
+    left_in = list(dict.fromkeys([*_roots(generic, kept), *map(_root, _tables(generic))]))
     rest = new_kernel(module, kernel, kernel.name.value, [*(v.type for v in left_in), *types], list(kernel.type.results))
     with ir.InsertionPoint(rest.entry_block):
         own, inside = list(rest.entry_block.arguments), len(left_in) + len(values)
         around = dict(zip(left_in, own))
         for op in constants:
             clone_onto(op, around)
+        for table in _tables(generic):
+            _brought(table, around)
 
         def apply(arguments: list[ir.Value]) -> list[ir.Value]:
             known = {**around, **dict(zip([*(block.arguments[i] for i in kept), *values], arguments))}
@@ -179,6 +182,11 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
     for old, result in zip(call.results, done.results):
         old.replace_all_uses_with(result)
     call.erase()
+
+
+def _tables(generic: ir.Operation) -> list[ir.Value]:
+    """What elements are picked of."""
+    return [op.operands[0] for op in walk(generic, "tensor.extract")]
 
 
 def _root(value: ir.Value) -> ir.Value:

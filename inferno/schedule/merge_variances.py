@@ -101,7 +101,7 @@ def _sum(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Sum | None:
     if len(generic.results) != 1 or str(generic.results[0].type.element_type) != "f32" or any(not isinstance(v, ir.BlockArgument) for v in given):
         return None
     start, last = filled(outputs(generic)[0]), owner(yielded(generic)[0])
-    if start is None or ir.FloatAttr(start).value != 0 or last is None or last.name != "arith.addf" or len(set(kinds(generic))) < 2:
+    if start is None or ir.FloatAttr(start).value != 0 or last is None or last.name != "arith.addf" or all(k == PARALLEL for k in kinds(generic)):
         return None
     running = block.arguments[len(given)]
     terms = [v for v in last.operands if v != running]

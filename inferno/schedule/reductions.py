@@ -18,6 +18,9 @@ _RESIDENT = 4  # blocks of 256 threads that a multiprocessor has at once
 # Elements at once where several sums are in float64, whose registers are many, and twice the threads where shared memory is enough: a batch norm of
 # 64x256x64x64 with channels last took 115 us in bf16 and 193 in float32, and 130 and 199 by what other sums have.
 _WIDE = 16
+# Terms of a sum that a thread reads at once: of 256x512x512 along the first and the last dimension an H200 took in bf16 42.9 us with 64 and 32.4 with 32, in
+# float32 61.6 with 32 and with 16.
+_ALONG = 32
 _LAUNCH, _RATE = 0.9, 3e4  # microseconds of a small kernel behind others, bytes a microsecond for each multiprocessor
 _ONE = 6e4  # and of a block's, where they are few
 STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
@@ -27,20 +30,23 @@ _LEAST = 4  # vectors that a thread has before a sum is cut for more blocks, if 
 # Where what divides a sum leaves vectors of 8 bytes and less: bytes that a thread has of it at least, and threads.  Sums of 250951x258 in float16 took 31.7
 # us by 16 threads of 5 and 9 vectors, 77.5 by 64 of 3, of 250951x129 21.1 by 16, 39.1 by 32 and 76.7 by 64, of 24369x1026 in bf16 12.1 by 32 and 30.8 by 256.
 _OWN, _TOGETHER = 64, 16
-# Bytes of vectors of numbers of 16 bits, up to which threads that have a sum each have twice as many under way: sums of the columns of 250951x129 in
-# float16 took 28.0 us, and 32.1.
+# Bytes of vectors of numbers of 16 bits, up to which threads that have a sum each have twice as many under way, of all tensors: sums of the columns of
+# 250951x129 in float16 took 28.0 us, and 32.1.
 _NARROW = 4
 _TURN = 0.25  # microseconds until what a thread has under way is there and added, however little it is
 # Bytes of sums that are asked whether they are faster whole than cut, and bytes a microsecond of their blocks, of neighbours that are different sums and
 # terms of one.  An H200 took 1.0 us for sums of 75x90 along the first dimension in bf16, 1.7 cut, the largest of 422x58 1.2 and 2.0, sums of 647x22 1.4
 # and 1.9; sums of rows of 4x3317 1.1 and 2.0, 32x2417 1.2 and 1.9, means of 12x9001 in float32 1.4 and 1.6; sums of 963x128 2.1 and 2.3, with 31 KB a
 # block.  But for the largest of 2000x16 it took 3.0 and 2.0, with 64 KB a block, and for means of 1341x45, with 40, 0.8 more than cut.
-_SMALL, _WHOLE = 1 << 19, {False: 3e4, True: 4e4}
+# Of what takes much to compute more bytes are asked: tanh(gelu(tanh(tanh(x * y)))) of 39x10752 in float16 took 4.2 us whole, and 7.2 cut in two.
+_SMALL, _COMPUTED, _WHOLE = 1 << 19, 1 << 21, {False: 3e4, True: 4e4}
 _MOST_THREADS = 1024
 _SCALED = 4  # lanes of a vector whose sums of exponentials are scaled when their largest grows, for which a thread has few registers
 _SECTOR = 32  # bytes that memory moves at least
 # Instructions of a term from which a thread has few at once: the largest of tanh(exp(x - m) / s) of 1998x18176 in bf16 took 181 registers and 103 us.
-_MUCH, _FEW = 24, 16
+# So do vectors: sums of the columns of 9859x202 in bf16, of what is chosen of a quotient times another, took an H200 10.1 us by 8 vectors of 2 and 7.5 by 4,
+# of silu(x) * y of 3000x1001 8.8 and 8.1 of 1, of 20000x768 28.3 and 22.5 of 4.
+_MUCH, _FEW, _FEW_VECTORS = 24, 16, 4
 # Threads of a block then, where sums are neighbours and blocks are few: by 256 a multiprocessor the sums of 215x34688 in bf16, of a norm that is flipped, gated
 # and squashed, took an H200 51.2 us, and torch.compile's 22.
 _COMPUTING = 512
@@ -118,7 +124,8 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
     """The schedule that sizes ask for.  Of small sums that a second kernel puts together from chunks, or of which few blocks have much to compute, others are
     asked that cut nothing."""
     own = _by_size(c, target)
-    if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > _SMALL:
+    small = _COMPUTED if body_instructions(c.generic) >= _MUCH else _SMALL
+    if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
     whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
     return min((own, whole), key=lambda s: _time(s, c, target, _WHOLE[c.along]))
@@ -152,11 +159,12 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
     if c.exponentials is not None:
         vector = min(vector, _SCALED)
     long = body_instructions(c.generic) >= _MUCH
-    most = max(1, min(most, _FEW // vector)) if long else most
+    most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else most
     narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = c.exponentials is None and len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
     most = min(most, _WIDE // vector) if wide else most
     if c.along:
+        most = min(most, _ALONG // vector)
         units = c.length // vector
         along = min(_THREADS, _power(ceil(units / _LEAST)))
         if cut and (width := vector * c.bytes) <= 8:
@@ -174,7 +182,8 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
         along = min(_THREADS * (2 if wide else 1) // across, _power(ceil(c.length / _LEAST)))
         while along * across < 32:
             along *= 2
-        most *= 2 if narrow else 1
+        tensors = len({a for a in c.sources if a is not None and prod(a.shape) >= c.count * c.length})
+        most = max(1, 2 * most // max(1, tensors)) if narrow else most
         s = Reductions(across, along, vector, min(most, max(1, ceil(c.length / along))))
         if long and s.vector > 4:
             s = replace(s, vector=4, unroll=min(2 * s.unroll, max(1, ceil(c.length / s.along))))

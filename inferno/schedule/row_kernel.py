@@ -235,11 +235,10 @@ class _Parser(StepParser):
             return None if steps is None else tuple(steps)
 
         found = []
-        for begin, table, less in self.pieces[value]:
-            strides = row_major(table.type.shape)
-            if (steps := by_loops(strides)) is None:
+        for p in self.pieces[value]:
+            if (steps := by_loops(p.strides)) is None:
                 return None
-            found.append((begin, Access(argument_index(self.kernel, table), table.type.element_type, steps, -less * strides[-1], tuple(table.type.shape))))
+            found.append((p.begin, Access(argument_index(self.kernel, p.table), p.table.type.element_type, steps, p.offset, tuple(p.table.type.shape))))
         steps = by_loops(row_major(sizes))
         return None if steps is None else Joined(found[0][1].argument, value.type.element_type, steps, 0, tuple(sizes), tuple(found))
 

@@ -25,11 +25,15 @@ _HELD, _HELD_BY_MANY = 64 * 32, 32 * 32
 # reciprocals and approximate exponentials); in float32 the three took the same.
 _POINTS = 32
 _MUCH = 1 << 24  # elements; what was timed with 32 points a thread had 64M, and what was timed with 16 of it alone up to 1M
+# Threads of a row of 4-byte numbers where each has two vectors or more: of 16384x4096 LayerNorm took an H200 128.9 us, and 130.8 with 128, RMSNorm 129.7 and
+# 131.3, softmax 128.7 and 130.8, with a residual 207 and 221; of 8192x8192 RMSNorm 129.4 and 131.1 with 256, with a residual 213 and 248.
+_LONG = 512
 # Threads of a block that has rows of 16-bit numbers with weights, at most so many a row: LayerNorm of 16384x8192 in bf16 took 137 us and 148 with 256, of
 # 32768x4096 133 and 143, of 65536x2048 133 and 146; RMSNorm of 16384x8192 130 and 133, of the others 135 and 134.
 _NORMED = 128
 # Bytes of a block's rows, of threads with two vectors each, where rows of one tensor are no longer and many: RMSNorm of 524288x256 in bf16 took 127 us with
 # blocks of 4 KB, 130 to 131 with 8 and 159 with 2, of 65536x1024 in float32 127, 130 to 131 with more, LayerNorm of 262144x256 in float32 128 and 132.
+# A row that leaves more than an eighth of these vectors empty is a warp's: instance norms of 28x28 took 51 us in bf16 and 99 in float32, and 54 and 101.
 _BLOCK_ROWS, _OWN_VECTORS = 1 << 12, 2
 _ENOUGH = 128  # threads of a multiprocessor
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
@@ -73,6 +77,7 @@ _APART = 1 << 18
 # 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
 _TURNED, _TURNED_POINTS, _ENOUGH_TURNED = 1 << 22, 1 << 13, 16
 _PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
+_PIECES = 1 << 20  # bytes of a concatenation whose pieces are read in place wherever they begin: a launch less
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -193,9 +198,9 @@ def _is_turned(c: RowKernel) -> bool:
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
-    """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, and there is little else to do.  On an H200 softmax of
-    18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16 99 and 76."""
-    whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES
+    """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  On an
+    H200 softmax of 18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16 99 and 76."""
+    whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES or max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _PIECES
     return whole and not c.varies and 2 * arithmetic(c, False, lanes(c), target) <= _moving(_by_length(c, target), c, target)
 
 
@@ -287,13 +292,18 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 256:
         cluster *= 2
     threads = across if cluster > 1 else max(across, min(256, _power(c.count) * across))
-    normed = not ragged and cluster == 1 and across <= 2 * _NORMED and _is_weighted(c) and c.count * c.width >= _MUCH
+    many = not ragged and cluster == 1 and c.count * c.width >= _MUCH
+    normed = many and across <= (2 if c.phases < 3 else 4) * _NORMED and _is_weighted(c)
+    if many and across < _LONG <= vectors // 2 and _narrowest(c) == vector == 4:
+        across = threads = _LONG
     if normed:
         across = min(across, _NORMED)
         threads = max(across, _NORMED)
-    if not ragged and cluster == 1 and c.count * c.width >= _MUCH and _is_plain(c) and vector * _widest(c) >= 16 and c.width * _widest(c) <= _BLOCK_ROWS:
+    if many and _is_plain(c) and vector * _widest(c) >= 16 and c.width * _widest(c) <= _BLOCK_ROWS:
         across = max(_NEIGHBOURS, _power(ceil(vectors / _OWN_VECTORS)))
-        threads = max(across, across * _floor(_BLOCK_ROWS // (c.width * _widest(c))))
+        if across > 32 and 8 * vectors < 7 * across * _OWN_VECTORS:
+            across = 32
+        threads = max(across, 64, across * _floor(_BLOCK_ROWS // (c.width * _widest(c))))
         normed = False
     while threads > max(across, 32) and ceil(c.count * across / threads) < 2 * target.multiprocessors:
         threads //= 2

@@ -8,6 +8,7 @@ from math import prod
 
 from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs, yielded
+from inferno.passes.places import place_of
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -45,7 +46,10 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     sizes = loop_sizes(generic)
     if any(not isinstance(s, int) for s in sizes) or set(kinds(generic)) == {PARALLEL}:
         return None
-    far = PARALLEL not in kinds(generic) and not all(follows_loops(op, generic) for op in walk(generic, "tensor.extract"))
+    picks = walk(generic, "tensor.extract")
+    if all(_counts(op, generic) for op in picks):
+        return None
+    far = PARALLEL not in kinds(generic) and not all(follows_loops(op, generic) for op in picks)
     if not 0 < prod(sizes) <= (_MOST_OF_ONE if far else _MOST):
         return None
     block, start = body(generic), outputs(generic)[0]
@@ -55,6 +59,13 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     others = [o.name for o in kernel.entry_block.operations if o.name not in ("arith.constant", "linalg.fill", "linalg.generic", "func.return")]
     alone = direct and sum(1 for _ in running.uses) == 1 and filled(start) is not None and not given and not others
     return generic if alone and end.operands[0] == generic.results[0] else None
+
+
+def _counts(op: ir.Operation, generic: ir.Operation) -> bool:
+    """Whether what is extracted lies in order along loops of its own, from the beginning or the end: the generator reads whole vectors of it."""
+    places = [place_of(v) for v in list(op.operands)[1:]]
+    loops = [p[0] for p in places if p is not None and p[0] is not None]
+    return None not in places and len(set(loops)) == len(loops) and all(p[1] in (0, 1, -1) for p in places) and follows_loops(op, generic)
 
 
 def _plain(op: ir.Operation, block: ir.Block, sizes: list[int]) -> ir.AffineMap | None:

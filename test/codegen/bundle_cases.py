@@ -36,6 +36,11 @@ def several_results(a, b):
     return *torch.var_mean(a, -1), F.log_softmax(b, -1)
 
 
+def sums(a, b, c):
+    """Sums of rows and of columns, and the largest of each row with its place, in shared memory of their own."""
+    return a.sum(-1), torch.softmax(b, -1), c.max(-1), a.mean(0)
+
+
 def of_nothing(x):
     """Kernels that read no tensor."""
     return torch.arange(70, device=x.device) * 3, torch.eye(9, device=x.device), torch.softmax(x, -1)
@@ -48,5 +53,6 @@ CASES = {
     "bytes and halves": (bytes_and_halves, (randn(9, 33), randn(7, 40)), [["elementwise"] * 3]),
     "a transposing one": (transposed, (randn(48, 64), randn(40), randn(3)), [["elementwise"] * 2]),
     "of nothing": (of_nothing, (randn(9, 40),), [["elementwise", "elementwise", "rows"]]),
+    "sums": (sums, (randn(123, 640), randn(70, 640), randn(64, 520)), [["reductions", "rows", "reductions"]]),
     "several results": (several_results, (randn(32, 300), randn(32, 300)), [["rows", "rows"]]),
 }

@@ -146,3 +146,16 @@ def test_odd_numbers_of_short_rows(caplog):
     compiled = inferno.compile(lambda x: torch.softmax(x, 0), (torch.randn(4, 57445).half(),), target="sm_90a")
     (row,) = compiled.explain().rows
     assert row.generator == "columns" and not caplog.records, caplog.text
+
+
+@pytest.mark.parametrize("shape, expected", [
+    ((128, 512, 28, 28), "across = 4 : i64, approximate = true, cluster = 1 : i64"),
+    ((64, 256, 64, 64), "across = 8 : i64, approximate = true, cluster = 8 : i64"), ((32, 64, 128, 128), "threads = 512 : i64, unroll = 8 : i64"),
+])
+def test_fewer_rows_beside_each_other_rather_than_two_blocks(shape, expected):
+    x = torch.empty(shape, device="meta").to(memory_format=torch.channels_last)
+    linalg, _ = jobs.lower_to_linalg(capture(torch.nn.functional.instance_norm, (x,)).text)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
+        assert expected in str(module), str(module)[-1500:]

@@ -112,3 +112,57 @@ def test_much_computed_beside_a_constant():
         choose=lambda kernel: elementwise.Elementwise(vector=4), expand=True,
     )
     torch.testing.assert_close(own(x), torch.cat((F.gelu(x) * torch.tanh(x) * torch.sigmoid(x), torch.zeros_like(x))))
+
+
+@pytest.mark.parametrize("columns, apart", [(2048, True), (512, False)])
+def test_what_is_rolled_is_read_where_it_is(columns, apart):
+    """In long rows, of which most vectors have no lane that is read from the other end."""
+    torch.manual_seed(0)
+    x = torch.randn(3, columns)
+    own = SimulatedModel(lambda x: x.roll(5, -1), (x,), choose=lambda kernel: elementwise.Elementwise(vector=4), expand=True)
+    assert torch.equal(own(x), x.roll(5, -1)) and (own.program.gpu.count("scf.if") >= 2) == apart
+
+
+@pytest.mark.parametrize("model", [
+    lambda x: x.roll((2, 7), (0, 1)), lambda x: F.pad(x[None], (5, 3), mode="circular")[0], lambda x: torch.cat([x[:, 9:], x[:, :9]], 1) + x,
+    lambda x: torch.cat([x[:, 2001:] * 2, x[:, :1000], x[:, 1000:2001].relu()], 1),
+])
+@pytest.mark.parametrize("dtype, vector", [(torch.float32, 4), (torch.bfloat16, 8)])
+def test_pieces_of_one_tensor(model, dtype, vector):
+    torch.manual_seed(0)
+    x = torch.randn(5, 2104).to(dtype)
+    own = SimulatedModel(model, (x,), choose=lambda kernel: elementwise.Elementwise(vector=vector), expand=True)
+    assert torch.equal(own(x), model(x))
+
+
+def pairs(x, cos, sin):
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+
+
+@pytest.mark.parametrize("model, shapes, dtype, schedule", [
+    (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.bfloat16, elementwise.Elementwise(256, 2, unroll=4)),
+    (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 2, unroll=2)),
+    (lambda x: F.max_pool1d(x, 2), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 4)),
+    (lambda x, row: F.gelu(x + row), [(4096, 4096), (4096,)], torch.bfloat16, elementwise.Elementwise(128, 8, across=2)),
+    (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.float32, elementwise.Elementwise(256, 4)),
+    (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.bfloat16, elementwise.Elementwise(256, 8, across=4)),
+])
+def test_windows_and_pairs(model, shapes, dtype, schedule):
+    """Windows that vectors of a row do not hold come lane by lane; what is read of pairs lies as they do."""
+    chosen = []
+
+    def choose(kernel):
+        chosen.append(elementwise.choose(kernel, TARGET))
+        return chosen[-1]
+
+    SimulatedModel(model, tuple(torch.empty(s, dtype=dtype) for s in shapes), choose=choose, expand=True)
+    assert chosen == [schedule]
+
+
+@pytest.mark.parametrize("schedule", [elementwise.Elementwise(64, 2, unroll=4), elementwise.Elementwise(64, 2, unroll=2)])
+def test_windows_lane_by_lane(schedule):
+    torch.manual_seed(0)
+    x = torch.randn(3, 7, 65).to(torch.bfloat16)
+    own = SimulatedModel(lambda x: F.max_pool1d(x, 3), (x,), choose=lambda kernel: schedule, expand=True)
+    assert torch.equal(own(x), F.max_pool1d(x, 3))

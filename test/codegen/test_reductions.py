@@ -130,6 +130,34 @@ def test_variances_by_one_read(dtype, mean):
         assert found.right, str(found)
 
 
+@pytest.mark.parametrize("model", [lambda x: x.var(), lambda x: torch.std_mean(x, correction=0), lambda x: (x - x.mean()) / x.std()])
+def test_a_whole_tensor_is_read_once_for_its_variance(model):
+    torch.manual_seed(0)
+    x = torch.randn(90, 70) + 100
+    passes = "fuse-reductions{target=sm_90a},merge-variances{target=sm_90a},fuse-sum-maps{target=sm_90a}"
+    simulated = SimulatedModel(model, (x,), choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    assert sum("reduce" in s.kernel and not s.kernel.endswith("_sums") for s in simulated.program.plan.steps) == 1
+    found = check(simulated, model, (x,))
+    assert found.right, str(found)
+
+
+def chosen(model, *args):
+    found = []
+
+    def pick(kernel):
+        found.append(assign.choose(kernel, TARGET))
+        return found[-1]
+
+    SimulatedModel(model, args, choose=pick)
+    return found
+
+
+@pytest.mark.parametrize("dtype, unroll", [(torch.float32, 8), (torch.bfloat16, 4)])
+def test_terms_that_a_thread_reads_at_once(dtype, unroll):
+    (s,) = chosen(lambda x: x.sum((0, -1)), torch.empty(256, 512, 512, dtype=dtype))
+    assert (s.across, s.along, s.unroll, s.chunks) == (1, 256, unroll, 1)
+
+
 @pytest.mark.parametrize("beside", ["", ",fuse-sum-maps{target=sm_90a}"])
 def test_what_channels_have_in_common_is_computed_once(beside):
     """By a kernel in front of the one that reads it, or where their sums are."""
@@ -178,6 +206,15 @@ def test_threads_have_enough_of_sums_of_odd_lengths(dims, shape, along):
 def test_narrow_columns_have_more_under_way():
     odd, even = (picked(lambda x: x.sum(0), 250951, n)[0] for n in (129, 128))
     assert (odd.vector, odd.unroll, even.vector, even.unroll) == (1, 16, 8, 8)
+
+
+def test_what_computes_much_has_less_under_way_and_is_cut_later():
+    """Registers of several tensors' vectors would leave a multiprocessor few threads, and a second launch takes longer than few blocks do."""
+    silu = lambda x: (torch.nn.functional.silu(x) * x.sin()).sum(0)  # noqa: E731
+    (narrow, _), (even, _), (plain, _) = picked(silu, 9859, 202), picked(silu, 20000, 768), picked(lambda x: x.sum(0), 9859, 202)
+    assert (narrow.vector, narrow.unroll, even.vector, even.unroll, plain.unroll) == (2, 4, 4, 4, 16)
+    s, c = picked(lambda x: torch.tanh(torch.tanh(torch.tanh(x))).sum(0), 39, 10752)
+    assert s.chunks == 1 and s.tiles(c) >= TARGET.multiprocessors
 
 
 def test_maps_that_each_reader_computes():

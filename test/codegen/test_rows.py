@@ -235,6 +235,17 @@ def test_few_rows_use_the_machine():
     assert few.across * few.cluster > many.across * many.cluster
 
 
+@pytest.mark.parametrize("rows, columns, dtype, weights, across, packed", [
+    (16384, 4096, torch.float32, 0, 512, False), (13108, 5120, torch.float32, 2, 512, False), (32768, 2048, torch.float32, 2, 64, False),
+    (8192, 16384, torch.bfloat16, 2, 128, True), (65536, 784, torch.bfloat16, 0, 32, False), (65536, 1024, torch.bfloat16, 0, 64, False),
+], ids=str)
+def test_threads_of_many_rows(rows, columns, dtype, weights, across, packed):
+    """Four-byte numbers have 512 where each has two vectors, long weighted rows of 16 bits stay as they were read, what fills no power of two is a warp's."""
+    shapes = [(rows, columns), *[(columns,)] * weights]
+    (s,) = picked(lambda x, *w: F.layer_norm(x, (columns,), *w), *shapes, dtype=dtype)
+    assert (s.across, s.packed) == (across, packed)
+
+
 def test_what_computes_much_computes_it_once():
     """Long rows are kept, and computed anew in each phase, only where memory takes longer than that."""
     def gated(x, y, w):
@@ -266,10 +277,14 @@ def test_concatenations_are_read_in_place(widths, dtype, schedule):
     assert found.right, str(found)
 
 
-def test_pieces_that_begin_anywhere_are_put_together_first():
-    pieces = torch.randn(37, 33).half(), torch.randn(37, 33).half()
-    simulated = SimulatedModel(lambda *x: torch.softmax(torch.cat(x, -1), -1), pieces, choose=lambda k: assign.choose(k, TARGET), passes=PASSES, expand=True)
-    assert len(simulated.program.plan.steps) == 2
+@pytest.mark.parametrize("rows, steps", [(37, 1), (16384, 2)])
+def test_pieces_that_begin_anywhere_are_put_together_first_where_they_are_large(rows, steps):
+    model, pieces = lambda *x: torch.softmax(torch.cat(x, -1), -1), (torch.randn(rows, 33).half(), torch.randn(rows, 34).half())
+    simulated = SimulatedModel(model, pieces, choose=lambda k: assign.choose(k, TARGET), passes=PASSES, expand=True)
+    assert len(simulated.program.plan.steps) == steps
+    if steps == 1:
+        found = check(simulated, model, pieces)
+        assert found.right, str(found)
 
 
 @pytest.mark.parametrize("model", [

@@ -142,20 +142,25 @@ def test_schedules(schedule):
 
 def scheduled(schedule, args, is_causal=False):
     """Attention with a schedule, found right."""
+    def model(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
+
+    compiled = compiled_as(schedule, model, args)
+    assert compare(compiled(*args), model(*args), reference(model, args, {})).right
+    return compiled
+
+
+def compiled_as(schedule, model, args):
+    """Attention with a schedule."""
     from fixed_schedules import TARGET
     from inferno.schedule import assign
     from inferno.schedule.attention_kernel import parse_attention
     from universal_program import compile_universal
 
-    def model(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
-
     def choose(kernel):
         return schedule if parse_attention(kernel) is not None else assign.choose(kernel, TARGET)
 
-    compiled = compile_universal(model, args, torch.device("cuda"), TARGET.name, choose, passes="fuse-attention{target=sm_90a always=1}")
-    assert compare(compiled(*args), model(*args), reference(model, args, {})).right
-    return compiled
+    return compile_universal(model, args, torch.device("cuda"), TARGET.name, choose, passes="fuse-attention{target=sm_90a always=1}")
 
 
 def assert_same_on_streams(compiled, args, calls):
@@ -175,6 +180,17 @@ def test_equal_shares(schedule):
     """On several streams at the same time, whichever of two neighbours is last."""
     args = heads(1000, 1100, 64, batch=3, of=25, shared=25)
     assert_same_on_streams(scheduled(schedule, args), args, 10)
+
+
+@pytest.mark.parametrize("schedule, of, queries, keys", [
+    (Attention(1, 32, order="even", turns=False), 300, 40, 72), (Attention(2, 32, order="even"), 200, 100, 90),
+], ids=str)
+def test_equal_shares_alone(schedule, of, queries, keys):
+    """Little, and no other kernel beside, for compute-sanitizer's racecheck: the exact numbers are the host's."""
+    given = [torch.randn(1, of, rows, 64).bfloat16() for rows in (queries, keys, keys)]
+    args = [x.cuda() for x in given]
+    found, exact = compiled_as(schedule, F.scaled_dot_product_attention, args)(*args).cpu(), F.scaled_dot_product_attention(*(x.double() for x in given))
+    assert (found.double() - exact).norm() <= torch.finfo(torch.bfloat16).eps * exact.norm()
 
 
 @pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (1, 4, 4), (60, 3, 1), (60, 2, 2)])

@@ -408,3 +408,64 @@ func.func @unfolded(%x: tensor<8xf32>, %e: tensor<10xf32>, %o: tensor<3x8xf32>) 
   } -> tensor<3x8xf32>
   return %r : tensor<3x8xf32>
 }
+
+// -----
+
+// Who has a tensor for its sizes alone, of which it picks, has those of what the tensor is made of.
+// CHECK-LABEL: @sized
+// CHECK-COUNT-1: linalg.generic
+// CHECK-SAME: ins(%arg0 : tensor<4x8xf16>)
+// CHECK: tensor.extract %arg0
+// CHECK: tensor.extract %arg1
+// CHECK-NOT: linalg.generic
+func.func @sized(%x: tensor<4x8xf16>, %y: tensor<4x8xf32>, %e: tensor<4x8xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  %last = arith.constant 7 : index
+  %p = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<4x8xf16>, tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%v: f16, %w: f32, %old: f32):
+    %u = arith.extf %v : f16 to f32
+    %m = arith.mulf %u, %w : f32
+    linalg.yield %m : f32
+  } -> tensor<4x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (b)>], iterator_types = ["reduction", "parallel"]}
+      ins(%p : tensor<4x8xf32>) outs(%o : tensor<8xf32>) {
+  ^bb0(%size: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %at = arith.subi %last, %j : index
+    %v = tensor.extract %p[%i, %at] : tensor<4x8xf32>
+    %s = arith.addf %v, %old : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// A part of what is picked that is there for its sizes alone is no reader: half of what is flipped makes half of it.
+// CHECK-LABEL: @half_of_flipped
+// CHECK-COUNT-1: linalg.generic
+// CHECK: math.tanh
+// CHECK: math.absf
+// CHECK-NOT: linalg.generic
+func.func @half_of_flipped(%x: tensor<8x100xf32>, %e: tensor<8x100xf32>, %o: tensor<8x51xf32>) -> tensor<8x51xf32> {
+  %last = arith.constant 99 : index
+  %t = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8x100xf32>) outs(%e : tensor<8x100xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %y = math.tanh %p : f32
+    linalg.yield %y : f32
+  } -> tensor<8x100xf32>
+  %h = tensor.extract_slice %t[0, 0] [8, 51] [1, 1] : tensor<8x100xf32> to tensor<8x51xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%h : tensor<8x51xf32>) outs(%o : tensor<8x51xf32>) {
+  ^bb0(%in: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %last, %j : index
+    %v = tensor.extract %t[%i, %k] : tensor<8x100xf32>
+    %z = math.absf %v : f32
+    linalg.yield %z : f32
+  } -> tensor<8x51xf32>
+  return %r : tensor<8x51xf32>
+}

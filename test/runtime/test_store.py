@@ -84,6 +84,72 @@ def test_the_store_stays_within_its_bound_and_keeps_what_was_used_last(tmp_path)
     assert f"{41:040x}" in left and f"{0:040x}" in left and f"{1:040x}" not in left
 
 
+@pytest.fixture
+def listings(monkeypatch):
+    """How often entries were listed."""
+    found, entries = [], Store.entries
+    monkeypatch.setattr(Store, "entries", lambda store: found.append(store) or entries(store))
+    return found
+
+
+def test_entries_are_listed_once_for_all_processes(tmp_path, listings):
+    for i in range(4):  # each is what another process has
+        fill(Store(tmp_path / "store", 20_000), 3, first=3 * i)
+    assert len(listings) == 1, "at the first write"
+    for i in range(4, 8):
+        fill(Store(tmp_path / "store", 20_000), 3, first=3 * i)
+    assert 1 < len(listings) < 6, "and each time that entries may be too many"
+    assert sum(e.bytes for e in Store(tmp_path / "store", 20_000).entries()) <= 20_000
+    fill(Store(tmp_path / "store", 5_000), 1, first=30)
+    assert sum(e.bytes for e in Store(tmp_path / "store", 5_000).entries()) <= 5_000, "the bound is another"
+
+
+@pytest.mark.parametrize("text", ["", "12", "x 1\n", "0 1\n"])
+def test_entries_are_listed_where_nobody_knows_what_they_come_to(tmp_path, listings, text):
+    """The last one was found out long ago."""
+    fill(Store(tmp_path / "store", 20_000), 9)
+    (tmp_path / "store" / "format-1" / "total").write_text(text)
+    store = Store(tmp_path / "store", 5_000)
+    fill(store, 1, first=9)
+    assert len(listings) == 2 and sum(e.bytes for e in store.entries()) <= 5_000
+    assert store.clear() and not (tmp_path / "store" / "format-1" / "total").exists()
+
+
+def test_what_a_killed_process_counted_is_found_not_to_be_there(tmp_path, listings, monkeypatch):
+    store = Store(tmp_path / "store", 20_000)
+    fill(store, 3)
+    monkeypatch.setattr("inferno.runtime.cache.store.write_whole", lambda *_: os._exit(9))
+    for _ in range(4):
+        if (child := os.fork()) == 0:
+            store.write("kernel", OTHER, {}, {"data": os.urandom(5_000)})
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    monkeypatch.undo()
+    fill(store, 1, first=3)
+    assert len(store.entries()) == 4, "nothing was removed"
+
+
+def test_a_process_that_lists_is_not_joined(tmp_path, listings):
+    store = Store(tmp_path / "store", 20_000)
+    with store._total.listing() as alone:
+        assert alone
+        fill(Store(tmp_path / "store", 20_000), 2)
+    assert not listings
+    fill(store, 1, first=2)
+    assert len(listings) == 1
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, OSError])
+def test_without_locks_a_process_counts_for_itself(tmp_path, listings, monkeypatch, error):
+    class NoLock:
+        def __init__(self, path):
+            raise error
+
+    monkeypatch.setattr("inferno.runtime.cache.total.FileLock", NoLock)
+    store = Store(tmp_path / "store", 20_000)
+    fill(store, 30)
+    assert sum(e.bytes for e in store.entries()) <= 20_000 and 1 < len(listings) < 12
+
+
 def test_an_entry_beyond_the_bound_is_not_kept(tmp_path):
     store = Store(tmp_path / "store", 500)
     fill(store, 1)

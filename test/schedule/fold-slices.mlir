@@ -164,3 +164,61 @@ module {
     return %r : tensor<1856xf32>
   }
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// A row of a matrix lies as a tensor of its own: all who read it read it there, however long it is.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: call @part
+// CHECK: call @weighed_1(%arg2, %arg0
+// CHECK: call @weighed_1(%arg2, %arg1
+// CHECK: call @added_1(%arg2, %arg1
+// CHECK-NOT: call @
+// CHECK: func.func private @added_1(
+// CHECK: tensor.extract_slice %{{.*}}[1, 0] [1, 9216] [1, 1]
+// CHECK: func.func private @weighed_1(
+// CHECK: tensor.extract_slice %{{.*}}[1, 0] [1, 9216] [1, 1]
+// CPU-LABEL: func.func @main
+// CPU: call @part
+module {
+  func.func @main(%x: tensor<64x9216xf32>, %z: tensor<64x9216xf32>, %y: tensor<4x9216xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64x9216xf32>) {
+    %p = tensor.empty() : tensor<9216xf32>
+    %c = call @part(%y, %p) : (tensor<4x9216xf32>, tensor<9216xf32>) -> tensor<9216xf32>
+    %e = tensor.empty() : tensor<64xf32>
+    %a = call @weighed(%x, %c, %e) : (tensor<64x9216xf32>, tensor<9216xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %f = tensor.empty() : tensor<64xf32>
+    %b = call @weighed(%z, %c, %f) : (tensor<64x9216xf32>, tensor<9216xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %g = tensor.empty() : tensor<64x9216xf32>
+    %d = call @added(%z, %c, %g) : (tensor<64x9216xf32>, tensor<9216xf32>, tensor<64x9216xf32>) -> tensor<64x9216xf32>
+    return %a, %b, %d : tensor<64xf32>, tensor<64xf32>, tensor<64x9216xf32>
+  }
+  func.func private @part(%y: tensor<4x9216xf32>, %o: tensor<9216xf32>) -> tensor<9216xf32> {
+    %s = tensor.extract_slice %y[1, 0] [1, 9216] [1, 1] : tensor<4x9216xf32> to tensor<9216xf32>
+    %c = linalg.copy ins(%s : tensor<9216xf32>) outs(%o : tensor<9216xf32>) -> tensor<9216xf32>
+    return %c : tensor<9216xf32>
+  }
+  func.func private @weighed(%x: tensor<64x9216xf32>, %c: tensor<9216xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+    %zero = arith.constant 0.0 : f32
+    %z = linalg.fill ins(%zero : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+    %r = linalg.generic {indexing_maps = [#points, #columns, #rows], iterator_types = ["parallel", "reduction"]} ins(%x, %c : tensor<64x9216xf32>, tensor<9216xf32>) outs(%z : tensor<64xf32>) {
+    ^bb0(%a: f32, %b: f32, %t: f32):
+      %d = arith.addf %a, %b : f32
+      %m = math.absf %d : f32
+      %y = arith.addf %m, %t : f32
+      linalg.yield %y : f32
+    } -> tensor<64xf32>
+    return %r : tensor<64xf32>
+  }
+  func.func private @added(%x: tensor<64x9216xf32>, %c: tensor<9216xf32>, %o: tensor<64x9216xf32>) -> tensor<64x9216xf32> {
+    %r = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]} ins(%x, %c : tensor<64x9216xf32>, tensor<9216xf32>) outs(%o : tensor<64x9216xf32>) {
+    ^bb0(%a: f32, %b: f32, %t: f32):
+      %d = arith.addf %a, %b : f32
+      linalg.yield %d : f32
+    } -> tensor<64x9216xf32>
+    return %r : tensor<64x9216xf32>
+  }
+}

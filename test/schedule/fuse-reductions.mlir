@@ -55,6 +55,60 @@ func.func private @sum(%x: tensor<64x1000xf32>, %o: tensor<64xf32>) -> tensor<64
 
 #points = affine_map<(r, c) -> (r, c)>
 #rows = affine_map<(r, c) -> (r)>
+#columns = affine_map<(r, c) -> (c)>
+
+// A mean of what a vector weighs, imported as a product with the vector and its end, less which the rows are: the sum, what is made of it, and the rows.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @[[K:rows[a-z_0-9]*]](
+// CHECK-NOT: call
+// CHECK: return %[[R]]
+// CHECK: func.func private @[[K]](
+// CHECK: iterator_types = ["parallel", "reduction"]
+// CHECK-NOT: arith.select
+// CHECK: arith.divf
+// CHECK: arith.subf
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+func.func @main(%x: tensor<64x1000xf32>, %w: tensor<1000xf32>) -> tensor<64x1000xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %f = tensor.empty() : tensor<64x1000xf32>
+  %m = call @mean(%x, %w, %e) : (tensor<64x1000xf32>, tensor<1000xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %d = call @less(%x, %w, %m, %f) : (tensor<64x1000xf32>, tensor<1000xf32>, tensor<64xf32>, tensor<64x1000xf32>) -> tensor<64x1000xf32>
+  return %d : tensor<64x1000xf32>
+}
+func.func private @mean(%x: tensor<64x1000xf32>, %w: tensor<1000xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %last = arith.constant 999 : index
+  %n = arith.constant 1.0e+03 : f32
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<64x1000xf32>, tensor<1000xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %y = arith.addf %s, %p : f32
+    %i = linalg.index 1 : index
+    %end = arith.cmpi eq, %i, %last : index
+    %q = arith.divf %y, %n : f32
+    %v = arith.select %end, %q, %y : f32
+    linalg.yield %v : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @less(%x: tensor<64x1000xf32>, %w: tensor<1000xf32>, %m: tensor<64xf32>, %o: tensor<64x1000xf32>) -> tensor<64x1000xf32> {
+  %r = linalg.generic {indexing_maps = [#points, #columns, #rows, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %w, %m : tensor<64x1000xf32>, tensor<1000xf32>, tensor<64xf32>) outs(%o : tensor<64x1000xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %old: f32):
+    %p = arith.mulf %a, %b : f32
+    %y = arith.subf %p, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<64x1000xf32>
+  return %r : tensor<64x1000xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
 
 // Sums of rows, and what reads them along columns: these are not the same rows.
 // CHECK-LABEL: func.func @main

@@ -91,3 +91,42 @@ func.func private @scaled(%x: tensor<500x64xf32>, %s: tensor<64xf32>, %o: tensor
   } -> tensor<500x64xf32>
   return %r : tensor<500x64xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// Which row of a table is read is computed once for each row, and stays a whole number; what is read there is not computed apart.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[V:.*]] = call @[[PLACES:taken_vectors]](%arg1, %{{.*}}) {{.*}} : (tensor<500xf32>, tensor<500xi64>) -> tensor<500xi64>
+// CHECK: call @[[REST:taken_[0-9]+]](%arg0, %[[V]], %{{.*}})
+// CHECK: func.func private @[[PLACES]]
+// CHECK: arith.remsi
+// CHECK: func.func private @[[REST]]
+// CHECK-NOT: arith.remsi
+// CHECK: arith.index_cast
+// CHECK: tensor.extract
+// CHECK: math.absf
+// FEW-LABEL: func.func @main
+// FEW: call @taken(
+func.func @main(%x: tensor<90x96xf32>, %s: tensor<500xf32>) -> tensor<500x96xf32> {
+  %e = tensor.empty() : tensor<500x96xf32>
+  %y = call @taken(%x, %s, %e) : (tensor<90x96xf32>, tensor<500xf32>, tensor<500x96xf32>) -> tensor<500x96xf32>
+  return %y : tensor<500x96xf32>
+}
+func.func private @taken(%x: tensor<90x96xf32>, %s: tensor<500xf32>, %o: tensor<500x96xf32>) -> tensor<500x96xf32> {
+  %n = arith.constant 90 : i64
+  %r = linalg.generic {indexing_maps = [#rows, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<500xf32>) outs(%o : tensor<500x96xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %w = arith.fptosi %a : f32 to i64
+    %p = arith.remsi %w, %n : i64
+    %i = arith.index_cast %p : i64 to index
+    %j = linalg.index 1 : index
+    %v = tensor.extract %x[%i, %j] : tensor<90x96xf32>
+    %y = math.absf %v : f32
+    linalg.yield %y : f32
+  } -> tensor<500x96xf32>
+  return %r : tensor<500x96xf32>
+}

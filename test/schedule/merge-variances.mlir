@@ -169,3 +169,50 @@ func.func private @deviation(%m: tensor<64xf32>, %x: tensor<500x64xf32>, %o: ten
   } -> tensor<64xf32>
   return %v : tensor<64xf32>
 }
+
+// -----
+
+#points = affine_map<(c) -> (c)>
+#all = affine_map<(c) -> ()>
+#one = affine_map<() -> ()>
+
+// A whole tensor, or one row.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @[[SUMS:reduce_squares[_0-9]*]](%arg0
+// CHECK: call @squared_distances{{[_0-9]*}}(%[[R]]#0, %[[R]]#1,
+// CHECK: func.func private @[[SUMS]](%{{.*}}: tensor<90000xf32>, %{{.*}}: tensor<f64>, %{{.*}}: tensor<f64>)
+func.func @main(%x: tensor<90000xf32>) -> (tensor<f32>, tensor<f32>) {
+  %e = tensor.empty() : tensor<f32>
+  %m = call @mean(%x, %e) : (tensor<90000xf32>, tensor<f32>) -> tensor<f32>
+  %d = call @distances(%m, %x, %e) : (tensor<f32>, tensor<90000xf32>, tensor<f32>) -> tensor<f32>
+  return %m, %d : tensor<f32>, tensor<f32>
+}
+func.func private @mean(%x: tensor<90000xf32>, %o: tensor<f32>) -> tensor<f32> {
+  %z = arith.constant 0.0 : f32
+  %n = arith.constant 90000.0 : f32
+  %e = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %r = linalg.generic {indexing_maps = [#points, #all], iterator_types = ["reduction"]} ins(%x : tensor<90000xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<f32>
+  %m = linalg.generic {indexing_maps = [#one, #one], iterator_types = []} ins(%r : tensor<f32>) outs(%o : tensor<f32>) {
+  ^bb0(%a: f32, %old: f32):
+    %y = arith.divf %a, %n : f32
+    linalg.yield %y : f32
+  } -> tensor<f32>
+  return %m : tensor<f32>
+}
+func.func private @distances(%m: tensor<f32>, %x: tensor<90000xf32>, %o: tensor<f32>) -> tensor<f32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<f32>) -> tensor<f32>
+  %r = linalg.generic {indexing_maps = [#all, #points, #all], iterator_types = ["reduction"]} ins(%m, %x : tensor<f32>, tensor<90000xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%b: f32, %a: f32, %s: f32):
+    %d = arith.subf %a, %b : f32
+    %q = arith.mulf %d, %d : f32
+    %y = arith.addf %q, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<f32>
+  return %r : tensor<f32>
+}

@@ -106,3 +106,35 @@ func.func private @margins(%x: tensor<6x7xf32>, %o: tensor<6xf32>) -> tensor<6xf
   } -> tensor<6xf32>
   return %r : tensor<6xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+
+// What lies one behind the other along loops of its own, from the end, is read by whole vectors: one kernel.
+// CHECK-LABEL: func.func @main
+// CHECK: call @flipped(
+// CHECK-NOT: call
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<34x48xf32>, %y: tensor<34x48xf32>) -> tensor<48xf32> {
+  %e = tensor.empty() : tensor<48xf32>
+  %s = call @flipped(%x, %y, %e) : (tensor<34x48xf32>, tensor<34x48xf32>, tensor<48xf32>) -> tensor<48xf32>
+  return %s : tensor<48xf32>
+}
+func.func private @flipped(%x: tensor<34x48xf32>, %y: tensor<34x48xf32>, %o: tensor<48xf32>) -> tensor<48xf32> {
+  %zero = arith.constant 0.0 : f32
+  %end = arith.constant 47 : index
+  %z = linalg.fill ins(%zero : f32) outs(%o : tensor<48xf32>) -> tensor<48xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%y : tensor<34x48xf32>) outs(%z : tensor<48xf32>) {
+  ^bb0(%b: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %end, %j : index
+    %a = tensor.extract %x[%i, %k] : tensor<34x48xf32>
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %m, %old : f32
+    linalg.yield %s : f32
+  } -> tensor<48xf32>
+  return %r : tensor<48xf32>
+}

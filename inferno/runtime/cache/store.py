@@ -4,7 +4,7 @@ An entry is one file: a line that names the format, a checksum of all that follo
 (JSON), and the parts that it lists, compressed where that is shorter.  Nothing in it is ever executed.  A file is written
 under another name and moved into place, so that a process that is killed leaves a whole entry or none; an entry that does
 not hold what it should is removed and counts as missing.  The folder is kept below its bound by removing what was used
-longest ago: an entry's modification time is the time of its last use.
+longest ago: an entry's modification time is the time of its last use.  What entries come to is counted as they are written (``total.py``).
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from inferno.runtime.cache.total import Total
 from inferno.runtime.files import write_whole
 
 log = logging.getLogger(__name__)
@@ -34,11 +35,11 @@ _FIXED = len(_MAGIC) + _DIGEST + 8
 _LARGEST_HEADER = 1 << 24
 # Where entries are, and all that is ours, below the cache's folder.
 _ENTRY = re.compile(r"format-\d+/(\w+)/[0-9a-f]{2}/[0-9a-f]{40}", re.A)
-_OURS = re.compile(r"format-\d+/(?:tmp/|locks/|\w+/[0-9a-f]{2}/[0-9a-f]{40}$)", re.A)
+_OURS = re.compile(r"format-\d+/(?:tmp/|locks/|total$|\w+/[0-9a-f]{2}/[0-9a-f]{40}$)", re.A)
 # A part shorter than this costs more to decompress than to read.
 _LEAST_COMPRESSED = 512
-# Trimming goes this far below the bound, and happens at a process's first write and each time it has written this share of it.
-_TRIMMED, _BETWEEN = 0.9, 0.05
+# Of the bound: how far trimming goes, and from where on there is something to trim when entries are listed.
+_TRIMMED, _FULL = 0.9, 0.95
 _ABANDONED = 3600.0  # seconds after which a file that was never moved into place is of a process that died
 # How long to wait for another process that compiles the same; the longest compile seen is below a minute.
 PATIENCE = 300.0
@@ -66,7 +67,7 @@ class Store:
         self._root = folder
         self._folder = folder / f"format-{FORMAT}"
         self._limit = limit
-        self._since_trim: float = limit  # so that the first write trims
+        self._total = Total(self._folder)
         self._warned = False
 
     def path(self, kind: str, key: str) -> Path:
@@ -111,14 +112,15 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             waiting = self._folder / "tmp"
             waiting.mkdir(exist_ok=True)
+            total = self._total.add(len(data))
             write_whole(path, data, waiting)
         except OSError as error:
             self._warn(f"cannot be written ({error})")
             return
-        self._since_trim += len(data)
-        if self._since_trim >= _BETWEEN * self._limit:
-            self._since_trim = 0.0
-            self.trim()
+        if total is None or total > self._limit:
+            with self._total.listing() as alone:
+                if alone:
+                    self.trim()
 
     @contextlib.contextmanager
     def lock(self, key: str) -> Iterator[bool]:
@@ -159,21 +161,21 @@ class Store:
 
     def trim(self) -> None:
         """Remove what was used longest ago until the rest is well below the bound, and what dead processes left."""
-        now = time.time()
+        now, counted = time.time(), self._total.counted
         for path, info in _files(self._folder / "tmp"):
             if now - info.st_mtime > _ABANDONED:
                 with contextlib.suppress(OSError):
                     path.unlink()
         entries = self.entries()
         total = sum(e.bytes for e in entries)
-        if total <= self._limit:
-            return
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                entry.path.unlink()
-            total -= entry.bytes
-            if total <= _TRIMMED * self._limit:
-                break
+        if total > _FULL * self._limit:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    entry.path.unlink()
+                total -= entry.bytes
+                if total <= _TRIMMED * self._limit:
+                    break
+        self._total.listed(total, counted)
 
     def clear(self) -> list[Entry]:
         """Remove every entry, and what dead processes left; the entries that were there."""
