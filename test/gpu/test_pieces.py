@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from checks import check, poison_memory
+from checks import assert_right, check, poison_memory
+from computed_piece_cases import PROGRAMS, SHAPES
 from piece_cases import CASES as SMALL
 from piece_cases import neighbours, rope
 
@@ -76,3 +77,13 @@ def test_what_is_compiled_by_default(name):
     assert compiled.explain().launches <= launches
     found = check(compiled, function, args)
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shapes", [*SHAPES, ((3000, 39), (3000, 78))], ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rows_of_computed_pieces(name, shapes, dtype):
+    program, most = PROGRAMS[name]
+    poison_memory()
+    compiled = assert_right(program, tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes))
+    assert shapes not in SHAPES or compiled.explain().launches <= most
