@@ -79,7 +79,21 @@ class _Program:
             left = kernel is None or (c is not None and (wants_library(self.module) or c.M != 1 != c.N))
             self.kinds[name] = None if left else _kind(kernel, whole=c is not None)
         found = self.kinds[name]
-        return None if found == "map" and _changes_places(call, self.kernels[name]) else found
+        return None if found == "map" and (_changes_places(call, self.kernels[name]) or self._narrows_scan(call)) else found
+
+    def _narrows_scan(self, call: ir.Operation) -> bool:
+        """Whether a map makes narrower numbers of what a scan across memory gives, as the states of a recurrence are of its pairs: ``fuse-scans``
+        makes them one kernel, and the pairs are never written."""
+        most = max((getattr(r.type.element_type, "width", 64) for r in call.results if isinstance(r.type, ir.RankedTensorType)), default=64)
+        for value in inputs_of(call):
+            if not isinstance(value.type, ir.RankedTensorType) or getattr(value.type.element_type, "width", 0) <= most:
+                continue
+            maker = owner(root_of(value))
+            kernel = self.kernels.get(callee(maker)) if maker is not None and maker.name == "func.call" else None
+            for scan in walk(kernel, "tm_tensor.scan") if kernel is not None else ():
+                if ir.IntegerAttr(scan.attributes["dimension"]).value != scan.operands[0].type.rank - 1:
+                    return True
+        return False
 
     def permutes(self, call: ir.Operation) -> bool:
         """Whether a call is a map of one tensor that changes the order of its dimensions, whose sizes are known."""

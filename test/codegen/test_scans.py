@@ -195,3 +195,22 @@ def test_what_each_row_has_once_is_computed_once():
     args = randn(1024, 2048).to(bf16), randn(2048, 16), randn(1024, 32).to(bf16), randn(1024, 2048).to(bf16), randn(2048)
     rows = inferno.compile(model, args, target="sm_90a").explain().rows
     assert [r.generator for r in rows] == ["elementwise", "scans"]
+    assert "items=16" in rows[1].schedule and "threads=64" in rows[1].schedule
+
+
+def test_pairs_are_not_written_where_states_are_summed():
+    """A recurrence runs over pairs of numbers; the states of them are its kernel's, and not of the kernel that sums them."""
+    def model(a, b, c):
+        return (recurrence(a, b, 0).to(bf16) @ c.unsqueeze(-1))[..., 0] * 2
+
+    args = torch.rand(1024, 2048, 16), randn(1024, 2048, 16), randn(1024, 16).to(bf16)
+    compiled = inferno.compile(model, args, target="sm_90a")
+    assert [r.generator for r in compiled.explain().rows] == ["scans", "short_vectors"]
+    assert not any("xi64" in line for line in compiled.ir("scheduled").splitlines() if " call @" in line)
+
+
+def test_recurrences_of_many_rows():
+    """By few threads that walk 16 places each: more than one tile, the last one not full, and columns that do not fill blocks."""
+    model, args = lambda a, b: recurrence(a, b, 1), (torch.rand(2, 150, 40), randn(2, 150, 40))
+    found = check(simulated(model, args, Scans(64, 16, 2, 16)), model, args)
+    assert found.right, str(found)
