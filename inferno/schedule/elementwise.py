@@ -18,7 +18,6 @@ from inferno.target import Target
 
 # Iterations that a thread does of a loop along which it reads or computes the same.  On an H200, with 1 and with 2: bilinear interpolation in bf16 129
 # and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.  In float32, where a copy takes twice as long, these took 128.1 and 131.6.
-# By 128 threads with two gelu(x + row) took 64.9 for 66.1 by 256, rotary embeddings 66.0 for 66.3.
 ACROSS = 2
 # Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76.  Of
 # bicubic's 16 elements, the columns of which neighbours share, 8 points are in registers, in 16 bits of two images, or of four where there are many points:
@@ -137,8 +136,6 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         return Elementwise(threads=threads, vector=narrow, unroll=vector // narrow)
     if across == 1 and vector == 8 and threads == 256 and (_computes(point) or _narrows(point)) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
-    if across == ACROSS and vector == 8 and threads == 256 and not resizes:
-        threads = 128
     return Elementwise(threads=threads, vector=vector, across=across, windows=resizes)
 
 

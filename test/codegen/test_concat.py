@@ -144,7 +144,6 @@ def pairs(x, cos, sin):
     (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.bfloat16, elementwise.Elementwise(256, 2, unroll=4)),
     (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 2, unroll=2)),
     (lambda x: F.max_pool1d(x, 2), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 4)),
-    (lambda x, row: F.gelu(x + row), [(2048, 8192), (8192,)], torch.bfloat16, elementwise.Elementwise(128, 8, across=2)),
     (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.float32, elementwise.Elementwise(256, 4)),
     (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.bfloat16, elementwise.Elementwise(256, 8, across=4)),
 ])
