@@ -253,8 +253,8 @@ def _with_masks(masks: str, g: AttentionGradient, tiling: GradientTiling, target
         s = AttentionGradients(*form, masks=masks)
         apart = tiling.tiles(s) > target.multiprocessors and (both or of_queries or s.stages > 2)
         s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and g.blocks is None and not reads_early(s, g))
-        if g.queries is not None and s.consumers > 1:
-            s = replace(s, turns=True, ahead=False)
+        if s.ahead and g.queries is not None and g.band is None and s.consumers > 1:
+            s = replace(s, turns=True, ahead=False)  # 4x16x2048x128 took an H200 681 us, and 745 ahead
         found += [x for x in (s, replace(s, apart=False)) if s.consumers <= ceil(tiling.rows.size / 64) and fits(x, g, target)][:1]
     return sorted(found, key=lambda s: not s.apart) if g.queries is not None or of_queries else found
 
@@ -275,7 +275,7 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     copy = (s.columns * (lines(depth) + lines(width)) * 128 + s.mask_slot(g.turned).bytes) / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
     if g.queries is not None:
-        block += _KEEP_IN_TURNS if s.turns else _KEEP
+        block += _KEEP
     if len(g.results) > 1:
         block += _SECOND + (0 if reads_early(s, g) else max(0, _COVERING - multiply))
     blocks = prod(a.size for a in tiling.outer) * ceil(tiling.columns.size / s.columns)
@@ -290,5 +290,5 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
 # times for 2048 rows of 64 heads, of 64 and 128 columns, they give within 5%, causal ones within 10%.
 _EACH_POINT, _EACH_BLOCK, _TILE, _START, _COPY_RATE, _SECOND, _COVERING = 6.0, 300, 3500, 2.5, 60, 400, 2048
 # Clocks of a block whose gradients of scores are kept: 4x16x2048 took 682 us of an H200 with 128 columns, in two kernels 781; with 64 columns 568 and 478.
-_KEEP, _KEEP_IN_TURNS = 600, 400
+_KEEP = 600
 _COUNTED = 1500  # clocks of the launch that makes the counter 0
