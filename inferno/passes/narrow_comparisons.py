@@ -1,8 +1,8 @@
-"""A float is compared with a constant as wide as it is: torch clamps numbers of 16 and 32 bits by comparisons in float64, of which a GPU does half as many
-at once, behind a conversion each.
+"""A float32 is compared with a constant as wide as it is: torch compares numbers with what Python has in float64, of which a GPU does half as many at once,
+behind a conversion each.
 
 Of a float32 x and any c, ``x < c`` is ``x < d``, where d is the least float32 that is not below c, and ``x > c`` is ``x > d`` of the greatest that is not
-above.
+above.  Numbers of 16 bits are compared as they are rounded, and stay: in float32 they would be computed in it (``widen-arithmetic``).
 """
 
 import ctypes
@@ -22,7 +22,7 @@ def narrow_comparisons(module: ir.Module) -> None:
     for op in walk(module.operation, "arith.cmpf"):
         for place in (0, 1):
             made, bound = owner(op.operands[place]), owner(op.operands[1 - place])
-            if made is None or made.name != "arith.extf" or not isinstance(op.operands[place].type, ir.F64Type):
+            if made is None or made.name != "arith.extf" or not isinstance(made.operands[0].type, ir.F32Type):
                 continue
             if bound is None or bound.name != "arith.constant" or not isinstance(bound.attributes["value"], ir.FloatAttr):
                 continue
@@ -55,6 +55,5 @@ def _beside(x: float, up: bool) -> float:
 def _narrow(op: ir.Operation, place: int, value: ir.Value, number: float) -> None:
     f32 = ir.F32Type.get(op.context)
     with ir.InsertionPoint(op), op.location:
-        own = value if value.type == f32 else arith.extf(f32, value)
         other = arith.constant(f32, ir.FloatAttr.get(f32, number))
-    op.operands[place], op.operands[1 - place] = own, other
+    op.operands[place], op.operands[1 - place] = value, other

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -310,7 +311,9 @@ def read_schedule(text: str) -> tuple[str, str]:
         return generator, f"{_tile(*read_schedule(knobs['each']))} in {blocks} blocks: {together:.1f} us, not {apart:.1f}, are estimated"
     if generator == "bundle":
         parts = re.findall(r'generator = "(\w+)"', knobs["parts"])
-        return generator, f"{' + '.join(parts)}, {re.search(r'threads = ([0-9]+)', knobs['parts'])[1]} threads"
+        threads = re.search(r"threads = ([0-9]+)", knobs["parts"])  # sums have those along one and those side by side
+        count = threads[1] if threads else prod(int(re.search(rf"{n} = ([0-9]+)", knobs["parts"])[1]) for n in ("across", "along"))
+        return generator, f"{' + '.join(parts)}, {count} threads"
     if generator != "by_size":
         return generator, ", ".join(f"{name}={value}" for name, value in knobs.items())
     (few, small), (many, large) = read_schedule(knobs["small"]), read_schedule(knobs["large"])
@@ -329,10 +332,10 @@ def _tile(generator: str, knobs: str) -> str:
 
 
 def _entries(text: str) -> dict[str, str]:
-    """The entries of a dictionary attribute's text, those of the dictionaries in it left whole."""
+    """The entries of a dictionary attribute's text, the dictionaries and lists in it left whole."""
     found, depth, quoted, begin, inner = {}, 0, False, 0, text.strip().removeprefix("{").removesuffix("}") + ","
     for i, letter in enumerate(inner):
-        depth += (letter == "{") - (letter == "}")
+        depth += (letter in "{[") - (letter in "}]")
         quoted ^= letter == '"'
         if letter == "," and depth == 0 and not quoted:
             name, _, value = inner[begin:i].partition(" = ")

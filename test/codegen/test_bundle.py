@@ -13,11 +13,13 @@ from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import _tensor
+from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.bundle import Bundle
 from inferno.schedule.bundle_kernels import BUNDLE
 from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.reductions import Reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -58,6 +60,14 @@ def test_right(name):
 def test_assembles(name):
     function, args, _ = CASES[name]
     assert_assembles(SimulatedBundles(function, args).program.gpu, TARGET)
+
+
+@pytest.mark.parametrize("other", [Elementwise(threads=128), Reductions(1, 128, 8)], ids=["elementwise", "reductions"])
+def test_is_told(other):
+    """Threads are those of a block of any part: sums have theirs by what they share."""
+    with idle_context():
+        text = str(to_attribute(Bundle((Reductions(2, 64, 8), other))))
+    assert read_schedule(text) == ("bundle", f"reductions + {other.generator}, 128 threads")
 
 
 def chain(x):

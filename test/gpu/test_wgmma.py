@@ -21,7 +21,7 @@ def right(function, args, *others):
     TF32 has a rounding unit of 2**-10; eager does not use it for every shape."""
     tf32 = torch.get_float32_matmul_precision() != "highest" and any(a.dtype == torch.float32 for a in args)
     compiled = assert_right(function, args, unit=2**-10 if tf32 else None, matmul="generated")
-    assert any(f'generator = "{name}"' in compiled.ir("scheduled") for name in ("wgmma", "mma", "vectors", *others))
+    assert any(f'generator = "{name}"' in compiled.ir("scheduled") for name in ("wgmma", "mma", "vectors", "short_vectors", *others))
     return compiled
 
 
