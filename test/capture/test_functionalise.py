@@ -104,14 +104,14 @@ def program(seed):
 
 def test_random_programs():
     left = 0
-    for seed in range(40):
+    for seed in range(25):
         x = torch.randn(4, 6, dtype=torch.float64)
         old = export_model(program(seed), (x,)).program.graph
         if any(map(writes, old.nodes)) and functionalise(old) is None:
             left += 1
         elif any(map(writes, old.nodes)):
             agrees(program(seed), x)
-    assert left < 14  # written through diagonals, repetitions and squeezed dimensions
+    assert left < 10  # written through diagonals, repetitions and squeezed dimensions
 
 
 @pytest.mark.parametrize("function", [
