@@ -25,7 +25,7 @@ _HELD, _HELD_BY_MANY = 64 * 32, 32 * 32
 # reciprocals and approximate exponentials); in float32 the three took the same.
 _POINTS = 32
 _MUCH = 1 << 24  # elements; what was timed with 32 points a thread had 64M, and what was timed with 16 of it alone up to 1M
-# Threads of a row of 4-byte numbers where each has two vectors or more: of 16384x4096 LayerNorm took an H200 128.9 us, and 130.8 with 128, RMSNorm 129.7 and
+# Threads of a row of 4-byte numbers where each has 8 of them or more: of 16384x4096 LayerNorm took an H200 128.9 us, and 130.8 with 128, RMSNorm 129.7 and
 # 131.3, softmax 128.7 and 130.8, with a residual 207 and 221; of 8192x8192 RMSNorm 129.4 and 131.1 with 256, with a residual 213 and 248.
 _LONG = 512
 # Threads of a block that has rows of 16-bit numbers with weights, at most so many a row: LayerNorm of 16384x8192 in bf16 took 137 us and 148 with 256, of
@@ -294,7 +294,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     threads = across if cluster > 1 else max(across, min(256, _power(c.count) * across))
     many = not ragged and cluster == 1 and c.count * c.width >= _MUCH
     normed = many and across <= (2 if c.phases < 3 else 4) * _NORMED and _is_weighted(c)
-    if many and across < _LONG <= vectors // 2 and _narrowest(c) == vector == 4:
+    if many and across < _LONG <= c.width // 8 and vector >= 4 and _reads_words(c):
         across = threads = _LONG
     if normed:
         across = min(across, _NORMED)
@@ -378,6 +378,11 @@ def _is_weighted(c: RowKernel) -> bool:
     """Whether a row's points are of one tensor of 16-bit numbers, with weights that all rows have in common."""
     of_rows = {a for step in c.steps for a in step.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
     return len(of_rows) == 1 and all(a.element.width == 16 for a in of_rows) and _has_weights(c)
+
+
+def _reads_words(c: RowKernel) -> bool:
+    """Whether what a row's points are read from has 4 bytes for each."""
+    return {a.element.width for step in c.steps for a in step.extras if c.wide(a) and any(a.strides[d] for d in c.rows)} == {32}
 
 
 def _is_plain(c: RowKernel) -> bool:

@@ -246,6 +246,13 @@ def test_threads_of_many_rows(rows, columns, dtype, weights, across, packed):
     assert (s.across, s.packed) == (across, packed)
 
 
+def test_threads_of_rows_that_are_narrowed():
+    """As many where results are narrower than what is read: a residual, and its norm in 16 bits."""
+    shapes = (8192, 8192), (8192, 8192), (8192,)
+    (s,) = picked(lambda x, r, w: ((h := x + r), F.rms_norm(h, w.shape, w).to(torch.bfloat16)), *shapes, dtype=torch.float32)
+    assert s.across == s.threads == 512
+
+
 def test_what_computes_much_computes_it_once():
     """Long rows are kept, and computed anew in each phase, only where memory takes longer than that."""
     def gated(x, y, w):
