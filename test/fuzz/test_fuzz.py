@@ -1,4 +1,4 @@
-"""20 random programs, 7 around matrix products, and 4 as for a GPU, the same ones in every run; with FUZZ=10 in the environment ten times as many, and
+"""14 random programs, 6 around matrix products, and 4 as for a GPU, the same ones in every run; with FUZZ=10 in the environment ten times as many, and
 ``python -m fuzz`` runs as many others as wanted."""
 
 import os
@@ -17,14 +17,14 @@ _TIMES = int(os.environ.get("FUZZ", 1))
 _SAME = {"derandomize": True, "deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "phases": (Phase.explicit, Phase.generate)}
 
 
-@settings(max_examples=20 * _TIMES, **_SAME)
+@settings(max_examples=14 * _TIMES, **_SAME)
 @given(programs(most_lines=6))
 def test_random_programs(program: Program):
     verdict = judge(program, compiler("cpu"))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=7 * _TIMES, **_SAME)
+@settings(max_examples=6 * _TIMES, **_SAME)
 @given(contractions())
 def test_random_contractions(program: Program):
     verdict = judge(program, compiler("cpu"))
