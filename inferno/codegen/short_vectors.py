@@ -12,11 +12,12 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.multiply_adds import MultiplyAdds
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, math, scf, vector
+from inferno.mlir import arith, func, gpu, ir, scf, vector
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.short_vectors import ShortVectors
 from inferno.target import Target
@@ -46,7 +47,7 @@ def generate(kernel: func.FuncOp, schedule: ShortVectors, target: Target) -> Non
 
 
 @dataclass
-class _Emitter:
+class _Emitter(MultiplyAdds):
     ints: Integers
     contraction: Contraction
     schedule: ShortVectors
@@ -148,10 +149,6 @@ class _Emitter:
             terms.append(ints.min(term, c.K - s.terms) if beyond else term)
         return terms, inside
 
-    def keep(self, value: ir.Value, inside: ir.Value | None) -> ir.Value:
-        """Zero for terms that there are not: of both factors, as one may be infinite."""
-        return value if inside is None else arith.select(inside, value, splat(value.type, 0))
-
     def exchanged(self, sums: list[ir.Value], place: Integer, step: int = 1) -> ir.Value:
         """The sum of the column that has this lane's ``place`` among those that ``share`` lanes, ``step`` apart, have parts of: each time half of the
         columns go to the lane that many further, and as many come."""
@@ -170,11 +167,5 @@ class _Emitter:
     def dot(self, left: list[ir.Value], right: list[ir.Value]) -> ir.Value:
         total = splat(left[0].type, 0)
         for x, y in zip(left, right):
-            if isinstance(self.contraction.accumulator, ir.IntegerType):
-                total = arith.addi(total, arith.muli(x, y))
-            else:
-                total = vector.FMAOp(x, y, total).result if isinstance(x.type, ir.VectorType) else math.fma(x, y, total)
+            total = self.fma(x, y, total)
         return total
-
-    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)

@@ -13,11 +13,12 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.multiply_adds import MultiplyAdds
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, math, scf, vector
+from inferno.mlir import arith, func, gpu, ir, scf, vector
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.vectors import Vectors
 from inferno.symbolic import ceildiv, reach
@@ -52,7 +53,7 @@ def emit(kernel: func.FuncOp, c: Contraction, factors: Sequence[Operand], schedu
 
 
 @dataclass
-class _Emitter:
+class _Emitter(MultiplyAdds):
     ints: Integers
     contraction: Contraction
     factors: Sequence[Operand]
@@ -156,10 +157,6 @@ class _Emitter:
             reader.read(a, ints.add(base, group_offset(ints, reader.k, a, at))) for a, base in zip(reader.operand.reads, bases)
         ]
 
-    def keep(self, value: ir.Value, inside: ir.Value | None) -> ir.Value:
-        """Zero for terms that there are not: of both factors, as one may be infinite."""
-        return value if inside is None else arith.select(inside, value, splat(value.type, 0))
-
     def products(self, left: list[ir.Value], right: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
         s, made = self.schedule, list(sums)
         for i, x in enumerate(left):
@@ -170,14 +167,6 @@ class _Emitter:
             for one, y in zip(lanes_of(x), right):
                 made[i] = self.fma(vector.broadcast(y.type, one) if isinstance(y.type, ir.VectorType) else one, y, made[i])
         return made
-
-    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-        if isinstance(self.contraction.accumulator, ir.IntegerType):
-            return arith.addi(c, arith.muli(a, b))
-        return vector.FMAOp(a, b, c).result if isinstance(a.type, ir.VectorType) else math.fma(a, b, c)
-
-    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)
 
     def tree(self, values: list[ir.Value]) -> ir.Value:
         while len(values) > 1:

@@ -14,7 +14,6 @@ from inferno.mlir import arith, ir, owner, walk
 _P = arith.CmpFPredicate
 _UP = {_P.OLT, _P.ULT, _P.OGE, _P.UGE}  # of a constant on the right
 _DOWN = {_P.OGT, _P.UGT, _P.OLE, _P.ULE}
-_SAME = {_P.OEQ, _P.UEQ, _P.ONE, _P.UNE}
 
 
 def narrow_comparisons(module: ir.Module) -> None:

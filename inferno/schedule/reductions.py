@@ -124,11 +124,15 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
     """The schedule that sizes ask for.  Of small sums that a second kernel puts together from chunks, or of which few blocks have much to compute, others are
     asked that cut nothing."""
     own = _by_size(c, target)
-    small = _COMPUTED if body_instructions(c.generic) >= _MUCH else _SMALL
+    small = _COMPUTED if _computes_much(c) else _SMALL
     if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
     whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
     return min((own, whole), key=lambda s: _time(s, c, target, _WHOLE[c.along]))
+
+
+def _computes_much(c: ReductionKernel) -> bool:
+    return body_instructions(c.generic) >= _MUCH
 
 
 def _whole(own: Reductions, c: ReductionKernel) -> list[Reductions]:
@@ -158,7 +162,7 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
     most, cut = 4 if c.extremum is not None else 8, vector < whole
     if c.exponentials is not None:
         vector = min(vector, _SCALED)
-    long = body_instructions(c.generic) >= _MUCH
+    long = _computes_much(c)
     most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else most
     narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = c.exponentials is None and len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)

@@ -62,13 +62,10 @@ def _rewrite(generic: ir.Operation, choices: Sequence[ir.Operation], branches: S
 
         def fill(arguments: list[ir.Value]) -> list[ir.Value]:
             known = dict(zip(block.arguments, [*arguments[: len(given)], *arguments[len(given) + len(wholes):]]))
-            chosen = iter(arguments[len(given): len(given) + len(wholes)])
-            for each in branches:
-                own = [(t, i, next(chosen)) for t, i in _wholes(each)]
+            for (each, type_, number), value in zip(wanted, arguments[len(given):]):
                 for branch in each:
-                    for op, piece in branch.reads.items():
-                        type_, number = piece.table.type.element_type, branch.of(piece.table.type.element_type).index(piece)
-                        known[op.results[0]] = next(v for t, i, v in own if t == type_ and i == number)
+                    piece = next(iter(branch.of(type_)[number:]), None)
+                    known.update({op.results[0]: value for op, read in branch.reads.items() if read == piece})
             _clone(block, known)
             return [known.get(v, v) for v in block.operations[len(block.operations) - 1].operands]
 

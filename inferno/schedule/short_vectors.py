@@ -102,9 +102,6 @@ def _registers(s: ShortVectors, c: Contraction) -> int:
     return s.rows * (loads * s.terms + s.columns) * (c.accumulator.width // 32) + min(s.ahead, s.columns * loads) * 4
 
 
-_START = 1.7  # microseconds, as of ``vectors``
-_MEMORY_RATE = 4.3e6  # bytes a microsecond
-_BOTH = 0.1  # of the shorter one of both times that the longer one does not hide, as of ``vectors``
 # Bytes that a thread gets in a microsecond, if it reads so many (on an H200 1x4096 of 64 terms in float32 4.0 us, of 256 in bf16 3.2; 1024x2048 of 4 terms
 # 11.6, and 13.1 with one of 16 bytes a thread).
 _UNDER_WAY, _ENOUGH = 120, 128
@@ -122,10 +119,10 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
     size = max(bit_width(a.element) // 8 for a in c.rhs.reads)
     each = loads * (s.columns if s.along_k else s.terms)  # loads of a thread
     read = each * (s.terms if s.along_k else s.columns) * size  # bytes of a thread
-    rate = min(_MEMORY_RATE, 32 * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
+    rate = min(vectors.MEMORY_RATE, 32 * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
     memory = moved_bytes(c, at) / rate
     work = warps * max(_instructions(s, c, loads) / _ISSUED, each * _lines(s, c, loads, size) / CLOCK) / target.multiprocessors
-    return (_START + max(memory, work) + _BOTH * min(memory, work)) * (1 + _FURTHER * (s.columns // s.share - 1) * s.along_k)
+    return (vectors.START + max(memory, work) + vectors.BOTH * min(memory, work)) * (1 + _FURTHER * (s.columns // s.share - 1) * s.along_k)
 
 
 def _lines(s: ShortVectors, c: Contraction, loads: int, size: int) -> float:

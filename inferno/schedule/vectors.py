@@ -141,15 +141,15 @@ def _inside(group: Group, lanes: int) -> bool:
 
 # Fitted to times on an H200, in microseconds: bf16 1x4096x11008 22.6, float32 1x4096x4096 17.4 and 8x4096x4096 24.4 (weights along
 # k); 26.3 and 18.2 (along n); 1x18944x3584 42.3 (along k, 64 threads), 1x8192x28672 107.3 (256 threads) and 147 to 187 (along n, lines of 256 to 32 bytes).
-_START = 1.7  # microseconds until the first bytes arrive, and from the last ones to the results
-_MEMORY_RATE = 4.3e6  # bytes a microsecond
+START = 1.7  # microseconds until the first bytes arrive, and from the last ones to the results
+MEMORY_RATE = 4.3e6  # bytes a microsecond
 _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's columns lie together, by their bytes
 _RESIDENT, _REGISTERS, _MOST = 1280, 65536, 32  # threads, registers and blocks of a multiprocessor
 _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
 _HALVES = 2.0  # times longer for numbers of 16 bits (7x3072x768: 5.9 us, columns together 9, without it 3.7)
 _VARYING = 1.3  # where the rows are not as many, each at an address of its own (float32 4096x4096: 27 to 31 us, 8 rows that are known 24.4)
-_BOTH = 0.1  # of the shorter one of both times that the longer one does not hide (1x8192x28672: 106 us)
+BOTH = 0.1  # of the shorter one of both times that the longer one does not hide (1x8192x28672: 106 us)
 _BLOCKS = 820  # that begin in a microsecond (1x768x50257, a warp for each column: 61.5 us; 1x2048x32000: 39.3)
 _LONG = 5  # steps of a warp that has a column to itself (1x18944x3584 32.9 us, in fours by 128 threads 34.4; 1x8192x8192 32.5 and 33.5; 1x11008x4096 22.5
 # and 30.4; 1x4096x11008, of four steps, 23.6 and 23.0)
@@ -175,14 +175,14 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     reading = min(s.threads, max(1, at(c.K) // s.terms))  # of a block's threads
 
     def rate(blocks: int) -> float:
-        return min(share * _MEMORY_RATE, min(blocks * reading, target.multiprocessors * resident) * _UNDER_WAY)
+        return min(share * MEMORY_RATE, min(blocks * reading, target.multiprocessors * resident) * _UNDER_WAY)
 
     # The last blocks may be too few to keep memory busy.
     last = blocks % at_once if s.threads > 32 or blocks < at_once else 0  # those of one warp begin as others end
     memory = moved_bytes(c, at, more) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
     work = blocks * s.threads / 32 * max(_instructions(s, c, at, factors) / _ISSUED, _loads(s, c, at, factors) * _LOAD) / target.multiprocessors
     memory = max(memory * _idle(s, c, at, blocks, at_once, target), blocks / _BLOCKS)
-    return _START + (max(memory, work) + _BOTH * min(memory, work)) * _slower(s, c)
+    return START + (max(memory, work) + BOTH * min(memory, work)) * _slower(s, c)
 
 
 def _idle(s: Vectors, c: Contraction, at: At, blocks: int, at_once: int, target: Target) -> float:

@@ -41,16 +41,8 @@ class Total:
     @contextlib.contextmanager
     def listing(self) -> Iterator[bool]:
         """Whether no other process lists entries now: one does for all, and if it is killed the next one that writes does."""
-        try:
-            lock = FileLock(self._listing)
-            lock.acquire(timeout=0)
-        except (Timeout, OSError, NotImplementedError) as error:
-            yield not isinstance(error, Timeout)
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
+        with _locked(self._listing, 0) as held:
+            yield held is not False
 
     @property
     def counted(self) -> int:
@@ -66,16 +58,8 @@ class Total:
     @contextlib.contextmanager
     def _held(self) -> Iterator[bool]:
         """Whether the file is this process' alone; what happens to it inside is survived."""
-        try:
-            lock = FileLock(self._locked)
-            lock.acquire(timeout=_PATIENCE, poll_interval=_POLL)
-        except (Timeout, OSError, NotImplementedError):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
+        with _locked(self._locked, _PATIENCE) as held:
+            yield held is True
 
     def _read(self, shared: bool) -> Record:
         with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -89,3 +73,21 @@ class Total:
         if shared:
             with contextlib.suppress(OSError):
                 write_whole(self._path, f"{record[0]} {int(record[1])}\n".encode(), self._waiting)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, seconds: float) -> Iterator[bool | None]:
+    """Whether a lock is this process' before so long; None where there are no locks."""
+    try:
+        lock = FileLock(path)
+        lock.acquire(timeout=seconds, poll_interval=_POLL)
+    except Timeout:
+        yield False
+        return
+    except (OSError, NotImplementedError):
+        yield None
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
