@@ -25,12 +25,14 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # pytest listens to every logger that does not propagate, and torch then makes what this one would print: a fifth of a capture.
     logging.root.manager.loggerDict.pop("torch.__trace", None)
+    config.addinivalue_line("markers", "thorough: of what others cover, too, or what follows from a few files alone, and long: all that is left out by default")
     config.addinivalue_line("markers", "covering(most=None, also=None): of all combinations of the test's lists of parameters run so many that each "
                                        "value is in one, of these ``most``, spread over them, and those for whose parameters ``also`` is true")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out cases that repeat most of what others do, of tests that are marked so; all are run with ``--all-combinations``."""
+    """Leave out cases that repeat most of what others do, of tests that are marked so, and long tests of what others cover, too; all are run with
+    ``--all-combinations``."""
     if config.getoption("--all-combinations"):
         return
     groups = defaultdict(list)
@@ -38,9 +40,9 @@ def pytest_collection_modifyitems(config, items):
         if item.get_closest_marker("covering") is not None:
             groups[item.nodeid.partition("[")[0]].append(item)
     kept = {item for group in groups.values() for item in _covering(group)}
-    left = [item for group in groups.values() for item in group if item not in kept]
-    config.hook.pytest_deselected(items=left)
-    left = set(left)
+    left = {item for group in groups.values() for item in group if item not in kept}
+    left |= {item for item in items if item.get_closest_marker("thorough") is not None}
+    config.hook.pytest_deselected(items=list(left))
     items[:] = [item for item in items if item not in left]
 
 

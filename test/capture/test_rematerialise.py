@@ -129,6 +129,7 @@ def test_gradients_are_right(small, function, shapes):
     assert_close_to_float64(ours, gradients(function), inputs)
 
 
+@pytest.mark.thorough
 def test_sizes_that_vary(small):
     torch._dynamo.reset()
     block = nn.Sequential(nn.Linear(16, 48), nn.Tanh(), nn.Linear(48, 16), nn.LayerNorm(16), nn.Linear(16, 4))

@@ -72,6 +72,7 @@ def targets(model, args):
     return [n.target for n in capture(model, args).graph.nodes if n.op == "call_function"]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", CASES)
 def test_right_and_rolled(name):
     torch.manual_seed(0)
@@ -130,6 +131,7 @@ def other_step(a, b):
     return torch.stack(out, 1)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model", [begun_with, backwards, of_the_state, other_step])
 def test_what_stays(model):
     """Factors that may be anything, and what is not the same in each step."""

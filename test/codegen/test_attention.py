@@ -174,6 +174,7 @@ def rows_innermost(q, k, v):
     return F.scaled_dot_product_attention(*(x.transpose(-1, -2) for x in (q, k, v))).transpose(-1, -2).contiguous()
 
 
+@pytest.mark.thorough
 def test_rows_innermost():
     torch.manual_seed(0)
     args = tuple(torch.randn(2, size, 88).bfloat16() for size in (40, 40, 24))
@@ -244,6 +245,7 @@ def test_by_the_simulator(schedule, early):
     assert_close_to_float64(simulate(grouped, args, schedule, early), grouped, args)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("queries, keys, schedule", [
     (300, 90, Attention(1, 16, turns=False, order="even")), (600, 100, Attention(2, 32, order="even")), (200, 20, Attention(1, 32, turns=False, order="even")),
 ])
@@ -265,6 +267,7 @@ def test_who_has_equal_shares():
         build(text, "attention", Attention(3, 128, order="even"))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("size, dtype, schedule", [
     (1e3, torch.bfloat16, Attention(1, 16, turns=False, parts=2)),
     *((size, torch.float32, Attention(1, 16, 1, turns=False, overlap=False, pieces=3)) for size in (1e3, 1e5, 1e12)),

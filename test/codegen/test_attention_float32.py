@@ -114,6 +114,7 @@ def test_what_is_no_number():
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.thorough
 def test_registers():
     size, schedule = 128, exact(2, 64)
     built = build(kernel_of(causal, heads(1024, 1024, size, dtype=torch.float32)), "attention", schedule)
@@ -124,6 +125,7 @@ def test_registers():
     assert built.resources is None or built.resources.spills <= 128  # (some addresses wait in memory for the end of a tile)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("size, schedule", [(128, exact(1, 32, 2, cut=True)), (64, exact(2, 80, 2, cut=True)), (64, exact(1, 32, 2, cut=True, resident=2))])
 def test_registers_of_what_cuts(size, schedule):
@@ -149,6 +151,7 @@ def test_what_is_chosen():
     chosen(causal, heads(1000, 1000, 64, dtype=torch.float32), check)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("batch, of, length, size, consumers, cut, resident", [
     (8, 12, 32, 64, 1, True, 1), (16, 12, 64, 64, 1, True, 2), (128, 12, 32, 64, 1, True, 2), (32, 12, 32, 64, 1, True, 1), (1, 12, 16, 64, 1, True, 1),
     (8, 12, 128, 64, 2, True, 1), (32, 12, 128, 64, 2, True, 1), (4, 16, 128, 128, 1, True, 1), (4, 8, 300, 64, 2, False, 1), (2, 16, 2048, 64, 2, False, 1),

@@ -87,6 +87,7 @@ def check(ours, plain, wanted):
         assert mine.shape == right.shape and (mine.double() - right).norm() <= bound
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dropout, passes", [(0.0, PASSES), (0.25, TOGETHER)], ids=["two kernels", "together, dropped"])
 def test_a_mask_and_a_bias(dropout, passes):
     """Where keys are hidden by a number the gradients of scores are made of the mask, too."""
@@ -162,6 +163,7 @@ def test_too_little_room():
                 assert {s.masks for s in candidates(*found, replace(TARGET, shared=room))} == {masks} - {None}
 
 
+@pytest.mark.thorough
 def test_nothing_of_a_mask_is_read_of_memory():
     sizes, mask = (2, 4, 4, 1024, 1024, 64), torch.ones(1024, 1024, dtype=torch.bool)
     for text, without in zip(texts(sizes, mask), texts(sizes, None)):
@@ -180,6 +182,7 @@ def test_matrices():
         assembled(built)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.float32])
 @pytest.mark.parametrize("columns, width", [(64, 64), (96, 96), (128, 128), (128, 64)])

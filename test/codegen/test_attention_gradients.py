@@ -218,6 +218,7 @@ def test_what_is_emitted_together():
     assembled(built)
 
 
+@pytest.mark.thorough
 def test_the_choice():
     text = texts((2, 4, 2, 512, 512, 128))[1]
     with idle_context(), ir.Location.unknown():

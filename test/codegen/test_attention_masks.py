@@ -44,6 +44,7 @@ def chosen_and_biased(q, k, v, mask, bias):
     return torch.softmax(torch.where(mask, q @ k.transpose(-1, -2) * 0.3 + bias, float("-inf")), -1).to(v.dtype) @ v
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", [Attention(2, 48, masks="4 1"), Attention(1, 112, 2, turns=False, masks="4 1")], ids=["tiles", "blocks"])
 def test_bools_and_float32(schedule):
     torch.manual_seed(0)
@@ -58,6 +59,7 @@ def test_more_bytes_than_a_line():
     assert_close_to_float64(simulate(masked, args, Attention(1, 144, 2, turns=False, masks="1")), masked, args)
 
 
+@pytest.mark.thorough
 def test_two_and_one_that_is_read():
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 2, 70, 16).bfloat16() for _ in range(3))

@@ -213,6 +213,7 @@ def assert_rows(schedule, rows):
     assert schedule.warp_rows == rows and from_attribute(to_attribute(schedule)) == schedule
 
 
+@pytest.mark.thorough
 def test_what_is_chosen_where_sizes_vary():
     """A cache that grows, and any number of queries, of which up to 16 have a schedule of their own; of more and of 256 columns there is none."""
     batch, queries, keys = Dim("b", min=1, max=64), Dim("s", min=1, max=4096), Dim("t", min=1, max=8192)

@@ -14,6 +14,7 @@ from inferno.schedule import band_windows
 from inferno.schedule.band_windows import BandWindows
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", BANDS)
 def test_right(name):
     def chosen(kernel):

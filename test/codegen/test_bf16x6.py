@@ -25,6 +25,7 @@ def assembled(built) -> None:
         assert built.resources.spills == 0 and built.resources.stack == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)(most=3, also=lambda schedule, lhs, rhs: (schedule, lhs, rhs) == (CANDIDATES[0][0], "k,m", "k,n"))
 @pytest.mark.parametrize("lhs, rhs", LAYOUTS)
 @pytest.mark.parametrize("schedule", [s for s, _ in CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")

@@ -123,6 +123,7 @@ def test_what_is_rolled_is_read_where_it_is(columns, apart):
     assert torch.equal(own(x), x.roll(5, -1)) and (own.program.gpu.count("scf.if") >= 2) == apart
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model", [
     lambda x: x.roll((2, 7), (0, 1)), lambda x: F.pad(x[None], (5, 3), mode="circular")[0], lambda x: torch.cat([x[:, 9:], x[:, :9]], 1) + x,
     lambda x: torch.cat([x[:, 2001:] * 2, x[:, :1000], x[:, 1000:2001].relu()], 1),
@@ -140,6 +141,7 @@ def pairs(x, cos, sin):
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model, shapes, dtype, schedule", [
     (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.bfloat16, elementwise.Elementwise(256, 2, unroll=4)),
     (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 2, unroll=2)),

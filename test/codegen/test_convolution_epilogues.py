@@ -24,7 +24,7 @@ def operands(dtype: torch.dtype, order: torch.memory_format, image: tuple[int, .
     return x, w, drawn(48).to(dtype), r
 
 
-@pytest.mark.covering
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_channels_last(name, dtype):

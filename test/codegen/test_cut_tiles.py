@@ -42,6 +42,7 @@ def test_the_last_part_ends_with_the_tile():
     assert [begin for begin, _ in tile_parts(144, 64, 1, whole=True)] == [0, 64, 80]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("schedule", [Wgmma(256, 144, 3, 2), Wgmma(256, 160, 3, 2, swapped=True)], ids=["cut", "turned"])
 def test_nothing_spills(schedule):
     built = build(kernel(640, 512, 1152, "nk", results=("bf16",), body=GELU), "wgmma", schedule)

@@ -92,6 +92,7 @@ def test_infinite_and_large_numbers():
         assert model(x, w).isinf().any() and model(x, w).isnan().any()
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("rhs", ["k,n", "n,k"])
 @pytest.mark.parametrize("lhs", ["m,k", "k,m"])

@@ -73,6 +73,7 @@ SCHEDULES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.tile_m}x{s.tile_n}{'s' * (s.split - 1)}{'c' * s.compensated}")
 def test_no_schedule_for_tensor_cores_spills(schedule):

@@ -58,6 +58,7 @@ def test_rows_of_a_window_by_a_loop():
     check(case, schedule)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("stride, dilation", [(2, 1), (2, 2), (3, 2)])
 def test_rows_of_a_window_by_a_loop_with_a_stride(stride, dilation):
     """Rows of a tile that a stride is between lie side by side, so that those of a window do not follow each other."""
@@ -91,6 +92,7 @@ def test_products_and_addresses_are_all_there_is_in_a_step():
         assert built.resources.spills == built.resources.stack == 0
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("case, generator", [
     (Case((32, 336, 14, 14), (24, 24, 3, 3), padding=1, inner=True), "GroupWindows"),
     (Case((16, 512, 14, 14), (256, 256, 3, 3), padding=1, inner=True), "NoneType"),  # tiles of as many channels are faster

@@ -68,6 +68,7 @@ def test_tiles(dtype, schedule):
         right(LAYOUTS["km,kn"], (randn(150, m, dtype=dtype), randn(150, n, dtype=dtype)), schedule, early=True)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("layout", ["mk,kn", "mk,nk"])
 @pytest.mark.parametrize("m, n, k", [(64, 64, 128), (35, 33, 51)])
 def test_bytes(layout, m, n, k):

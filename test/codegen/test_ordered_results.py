@@ -40,6 +40,7 @@ def scheduled(model: nn.Module, x: torch.Tensor, monkeypatch):
         return found, str(module)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", CASES)
 def test_right_and_not_transposed(name, monkeypatch):
     torch.manual_seed(0)

@@ -170,6 +170,7 @@ def test_what_channels_have_in_common_is_computed_once(beside):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [300, 9000])
 def test_deviations_by_one_read(rows, dtype):

@@ -65,6 +65,7 @@ def test_schedules(model, dtype, schedule):
     right(model, (x,), SCHEDULES[schedule])
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("columns, dtype, schedule", [
     (1001, torch.float32, {"threads": 64, "across": 64}), (1003, bf16, {"threads": 64, "across": 32, "packed": True}), (515, bf16, {"packed": False}),
     (1003, torch.float32, {"threads": 64, "across": 64, "cluster": 2, "sends": True}),
@@ -107,6 +108,7 @@ def generators(model, *args):
         return [assign.choose(k, TARGET).generator for k in kernels(module)]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model, shapes, dtype, found", [
     (top_p, [(512, 4096)], torch.float32, ["rows"]),
     (top_p, [(512, 2001)], bf16, ["rows"]),

@@ -78,6 +78,7 @@ def test_rows_that_begin_anywhere(name, columns, schedule):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name, schedule", [
     ("softmax bf16", "blocks"), ("softmax", "a part"), ("layer_norm", "clusters"), ("residual and rms_norm", "weights"),
 ])

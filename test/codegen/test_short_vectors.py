@@ -69,6 +69,7 @@ def test_one_vector_for_all():
     right(last, (3, 40, 16), (16,))
 
 
+@pytest.mark.thorough
 def test_gate():
     def gated(h, c, d, x, z):
         return ((last(h, c) + d * x) * F.silu(z)).to(torch.bfloat16)

@@ -61,6 +61,7 @@ def test_tiles_on_cuda_cores(number):
     assert (found := check(simulated, projections, args)).right, str(found)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype, target", [(bf16, "sm_80"), (torch.float64, "sm_90a")])
 def test_tiles_of_mma(dtype, target):
     torch.manual_seed(0)
@@ -162,6 +163,7 @@ def test_other_gpus(target):
     assert 'generator = "mma"' in made.schedule and "selp.b64" in made.ptx and "mma.sync" in made.ptx
 
 
+@pytest.mark.thorough
 def test_float32():
     """Split into parts of bf16 as each of them is alone."""
     args = (empty(*s, dtype=torch.float32) for s in ((300, 768), (768, 768), (256, 768), (256, 768)))

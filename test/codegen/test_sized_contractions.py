@@ -45,6 +45,7 @@ def at(chosen, size: int):
     return chosen
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize(("m", "n", "k", "lhs", "rhs", "schedule"), [
     (M, 768, 576, "m,k", "n,k", Bf16x6(128, 128, 2, 4)),

@@ -146,6 +146,7 @@ def substituted(x):
     return x
 
 
+@pytest.mark.thorough
 def test_rows_that_are_changed_one_after_the_other():
     """A step is a product, its row, and the matrix with that row: none copies the matrix' beginning."""
     args = (torch.randn(1, 5, 2, 8, 8),)

@@ -144,6 +144,7 @@ def numbers(*shape):
     return empty(*shape, dtype=torch.int64)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("rows, columns, count, dtype, ordered", [
     (512, 256, 65000, torch.float32, True), (512, 256, 65000, BF16, True), (50000, 256, 65000, BF16, True), (50000, 64, 65000, BF16, True),
     (512, 64, 65000, torch.float32, False), (50000, 64, 65000, torch.float32, False), (4000, 64, 65000, BF16, False), (512, 256, 1000, torch.float32, False),

@@ -58,6 +58,7 @@ def test_rows_of_clusters():
     right(lambda x: torch.softmax(x, -1), torch.randn(3, 4096), clusters, "fuse-reductions{target=sm_90a always=1}")
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model", [
     lambda x: x.sum(0), lambda x: (x.sum(0), x.amax(0)), lambda x: x.argmax(0), lambda x: x.view(2, -1).sum(-1), lambda x: x.sum(),
 ])

@@ -55,6 +55,7 @@ def test_widths(name, n):
     assert built.resources is None or built.resources.spills <= 128
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("place", range(0, 6, 2))
 def test_the_space(place):

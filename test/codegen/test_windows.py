@@ -28,6 +28,7 @@ def right(case: Case, pick=None) -> None:
     assert_close_to_float64(found, case.eager, tuple(inputs))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", NAMED)
 def test_right(name):
     right(NAMED[name])

@@ -18,6 +18,7 @@ def read_twice(c, b, x, decay):
     return torch.einsum("clsh,cshp->clhp", scores, x), scores.amax(1)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("model", [chunks, read_twice])
 def test_right(model, dtype):

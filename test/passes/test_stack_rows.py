@@ -57,6 +57,7 @@ def as_eager(found, results):
     return tuple(s.as_eager(r) for s, r in zip(found.signature.results, results))
 
 
+@pytest.mark.thorough
 def test_all_forms(monkeypatch):
     args = inputs(FORMS)
     found, made = stages(FORMS, args, monkeypatch)
@@ -90,6 +91,7 @@ def test_what_is_not_finite_stays_in_its_windows(number, monkeypatch):
     assert torch.equal(result.isfinite(), exact.isfinite())
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("form", [((2, 3, 20, 18), (16, 3, 7, 7), 2, 3, 1), ((2, 3, 18, 20), (16, 3, 3, 3), 2, 1, 1)], ids=["7x7", "3x3"])
 def test_kernels(form, monkeypatch):
     args = inputs([form])

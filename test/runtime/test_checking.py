@@ -79,6 +79,7 @@ def test_the_kernel_with_a_fault_is_named(counted, kernel, old, new):
     assert torch.equal(model.count, before)
 
 
+@pytest.mark.thorough
 def test_a_fault_before_the_kernels_names_the_stage(counted):
     """The kernels compute what their IR says, but the IR is not the model's."""
     model, x, _ = counted

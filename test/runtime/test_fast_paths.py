@@ -8,6 +8,7 @@ import inferno
 from inferno.tools.check import compare, reference
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu"}])
 def test_an_encoder_layer(options):
     torch.manual_seed(0)

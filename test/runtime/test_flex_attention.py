@@ -50,6 +50,7 @@ def test_a_bias_that_is_read_by_numbers_is_made_first():
     assert len(made) == 2 and "attention" in made
 
 
+@pytest.mark.thorough
 def test_torch_compile():
     """Of lengths that vary, for each."""
     compiled = torch.compile(CASES["documents"], backend="inferno", fullgraph=True, options={"fallback": False})
@@ -100,6 +101,7 @@ def test_numbers_that_vmap_makes_on_the_host():
     assert not refusals(graph, torch.device("cuda", 0))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("size", [64, 192])
 def test_blocks_that_are_not_listed_are_not_seen(size):
     """Nor is anything hidden in those that are listed as full; of a single block only the mask's function counts, as in eager."""

@@ -114,6 +114,7 @@ def dropped_twice(q, k, v):
     return torch.cat([dropped(q, k, v), checkpoint(dropped, q.sin(), k, v, use_reentrant=False), dropped(q.cos(), k, v)])
 
 
+@pytest.mark.thorough
 def test_dropout():
     """The forward and the backward draw alike, which a seed decides, and so does what is checkpointed: values of one each give the weights."""
     fast = torch.compile(dropped_twice, backend="inferno", fullgraph=True)
@@ -162,6 +163,7 @@ def test_masks_made_of_little_are_made_again(monkeypatch):
     assert len(built) == 2 and [tuple(t.shape) for t in kept if not t.is_floating_point()] == [(2, 24)]
 
 
+@pytest.mark.thorough
 def test_lengths_that_vary(monkeypatch):
     """Few scores are parts for every length; many are kernels for each, which leave them out of memory."""
     built, build_region = [], backend.build_region

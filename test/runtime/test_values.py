@@ -178,6 +178,7 @@ def test_values_that_a_model_counts_itself():
     assert type(compiled) is CompiledModule and len(compiled.programs) == 1
 
 
+@pytest.mark.thorough
 def test_long_recurrent_layers_are_left_to_dynamo():
     class Model(nn.Module):
         def __init__(self):
@@ -241,6 +242,7 @@ MASKS = {
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", MASKS)
 def test_masks_of_no_input(name):
     """What they pick is found out while the model is traced."""

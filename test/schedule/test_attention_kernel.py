@@ -93,6 +93,7 @@ APART = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", APART)
 def test_what_is_none(name):

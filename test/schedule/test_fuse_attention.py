@@ -16,6 +16,7 @@ from inferno.runtime.workers import jobs
 MODELS = {"bert": (2, 1), "gpt2": (2, 1), "llama-padded": (2, 1), "gemma2": (2, 2), "t5": (6, 3), "clip": (4, 2)}
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name):

@@ -37,6 +37,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_same(name):
     function, shapes, kernels = FUNCTIONS[name]

@@ -146,6 +146,7 @@ test_tuner.tuner.tune({{key: problem}}, test_tuner.measurers(), "Fake", test_tun
 """
 
 
+@pytest.mark.thorough
 def test_it_goes_on_where_it_was_killed(folder):
     trouble(folder, seconds=0.1)
     test = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
