@@ -10,7 +10,7 @@ from math import prod
 
 from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, is_generic, kinds, maps, outputs, yielded
-from inferno.passes.programs import callee, readers
+from inferno.passes.programs import VIEWS, callee, readers
 from inferno.schedule import rows
 from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.combiners import read_combiner
@@ -20,6 +20,8 @@ from inferno.schedule.merge_calls import (
     tell_sources, waits,
 )
 from inferno.target import Target, find_target
+
+_PARTS = VIEWS | {"tensor.extract_slice"}
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,23 @@ def _total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Total | None
     if filled(outputs(generic)[0]) is None or last is None or last.parent != generic or len(last.operands) != 2 or walk(generic, "linalg.index", "scf.if"):
         return None
     returned = list(operations_in(kernel)[-1].operands) == list((behind or [generic])[-1].results)
-    plain = returned and all(isinstance(v, ir.BlockArgument) for v in inputs(generic))
+    plain = returned and _parts_of_arguments(generic) is not None
     combiner = read_combiner(body(generic), running, 0) if plain and list(last.operands).count(running) == 1 and sum(1 for _ in running.uses) == 1 else None
     if combiner is None or combiner.name == "arith.mulf" or (combiner.sums and combiner.narrow.width < 32):
         return None  # what rows come to would be rounded, or beyond the largest number
     return _Total(call, kernel, generic, last)
+
+
+def _parts_of_arguments(generic: ir.Operation) -> list[ir.Operation] | None:
+    """The operations that take parts of a kernel's arguments, or give them another shape, for a generic that reads nothing else; None if it does."""
+    found = []
+    for value in inputs(generic):
+        while (op := owner(value)) is not None and op.name in _PARTS and len(op.operands) == 1:
+            found.append(op)
+            value = op.operands[0]
+        if not isinstance(value, ir.BlockArgument):
+            return None
+    return found
 
 
 def _makers(found: _Total, kernels: dict[str, func.FuncOp]) -> list[ir.Operation]:
@@ -116,7 +130,7 @@ def _named(module: ir.Module, name: str) -> func.FuncOp:
 
 def _split(module: ir.Module, found: _Total, sizes: tuple[int, ...], leading: int) -> tuple[ir.Operation, ir.Operation]:
     """Calls in front of the total's of kernels that make the rows' totals and add these up."""
-    generic, given = found.generic, inputs_of(found.call)
+    generic, given, parts = found.generic, inputs_of(found.call), _parts_of_arguments(found.generic)
     element, count = generic.results[0].type.element_type, len(sizes)
     made, name = ir.RankedTensorType.get(sizes[:leading], element), found.kernel.name.value
     running = body(generic).arguments[len(inputs(generic))]
@@ -126,7 +140,7 @@ def _split(module: ir.Module, found: _Total, sizes: tuple[int, ...], leading: in
     with ir.InsertionPoint(first.entry_block):
         *arguments, to = first.entry_block.arguments
         known = dict(zip(found.kernel.entry_block.arguments, arguments))
-        for op in [o for o in operations_in(found.kernel) if o.name == "arith.constant"]:
+        for op in [o for o in operations_in(found.kernel) if o.name == "arith.constant" or o in parts]:
             clone_onto(op, known)
 
         def term(values: list[ir.Value]) -> list[ir.Value]:
@@ -156,7 +170,7 @@ def _split(module: ir.Module, found: _Total, sizes: tuple[int, ...], leading: in
                 known[op.results[0]] = build([x], [known[outputs(generic)[0]]], to_one, [REDUCTION] * leading, combine, generic.location).results[0]
             elif op.name == "func.return":
                 func.ReturnOp([known[v] for v in op.operands])
-            else:
+            elif op not in parts:
                 clone_onto(op, known)
     with ir.InsertionPoint(found.call), found.call.location:
         each = func.CallOp(first, [*given, tensor.EmptyOp(list(sizes[:leading]), element).result]).operation
