@@ -100,7 +100,7 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
-        split_products(module)
+        split_products(module, vectors=True)
         return _parse(module)
 
 

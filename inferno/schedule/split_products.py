@@ -10,12 +10,13 @@ from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generi
 from inferno.passes.split_contractions import split_contraction
 
 
-def split_products(module: ir.Module) -> None:
-    """Rewrite the kernel of a module of its own.  What factors are computed of goes into the sum; other sums, of squares for instance, stay."""
+def split_products(module: ir.Module, vectors: bool = False) -> None:
+    """Rewrite the kernel of a module of its own.  What factors are computed of goes into the sum; other sums, of squares for instance, stay.  ``vectors``:
+    so is a product of a matrix and a vector, of which the matrix is read once."""
     kernel = module.body.operations[0]
     others = []
     for op in [o.operation for o in kernel.entry_block.operations]:
-        fused = parse_fused(op) if is_generic(op) and REDUCTION in kinds(op) and _reads_once(op) else None
+        fused = parse_fused(op) if is_generic(op) and REDUCTION in kinds(op) and _reads_once(op, vectors) else None
         if fused is not None and fused.value is not None:
             split_contraction(fused)
         else:
@@ -28,12 +29,13 @@ def split_products(module: ir.Module) -> None:
             maker.erase()
 
 
-def _reads_once(op: ir.Operation) -> bool:
-    """Whether what walks along terms walks along sums as well, or both factors do, whatever else there is, such as a factor for each term."""
+def _reads_once(op: ir.Operation, vectors: bool) -> bool:
+    """Whether what walks along terms walks along sums as well, or both factors do, whatever else there is, such as a factor for each term; with ``vectors`` one
+    factor that does is enough."""
     every = {d for d, size in enumerate(loop_sizes(op) or ()) if size != 1}
     terms = {d for d in every if kinds(op)[d] == REDUCTION}
     walked = [set().union(*map(loops_of, m.results)) & every for m in maps(op)[:len(inputs(op))]]
-    return bool(every) and (all(w == every or not w & terms for w in walked) or walked.count(every) > 1)
+    return bool(every) and (all(w == every or not w & terms for w in walked) or walked.count(every) > (0 if vectors else 1))
 
 
 def _fuse(maker: ir.Operation, reader: ir.Operation) -> ir.Operation | None:

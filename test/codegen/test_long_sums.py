@@ -1,0 +1,41 @@
+"""Products of a matrix and a vector whose few sums are long: reductions, right on the simulated GPU; what others take in less time is theirs."""
+
+import pytest
+import torch
+from checks import check
+from universal_program import SimulatedModel
+
+import inferno
+from inferno.schedule import long_sums
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+bf16 = torch.bfloat16
+MODELS = {
+    "rows": lambda x, c: c @ x, "columns": lambda x, c: x.mT @ c, "rounded behind": lambda x, c: torch.relu(c @ x * 0.5),
+    "a column of a tensor": lambda x, c: (x * c[:, None]).float().mean(0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dtype", [torch.float32, bf16])
+def test_right(name, dtype):
+    torch.manual_seed(0)
+    args, chosen = (torch.randn(4100, 24).to(dtype), torch.randn(4100).to(dtype)), []
+
+    def choose(kernel):
+        chosen.append(long_sums.choose(kernel, TARGET))
+        return chosen[-1]
+
+    found = check(SimulatedModel(MODELS[name], args, choose=choose), MODELS[name], args)
+    assert found.right, str(found)
+    assert len(chosen) == 1 and chosen[0].chunks > 1
+
+
+@pytest.mark.parametrize("sizes, dtype, generator", [
+    ((65536, 64), bf16, "reductions"), ((1 << 20, 16), torch.float32, "reductions"), ((4096, 4096), bf16, "wgmma"), ((512, 4096), bf16, "wgmma"),
+    ((4096, 4096), torch.float32, "vectors"),
+])
+def test_what_is_chosen(sizes, dtype, generator):
+    args = torch.empty(sizes, dtype=dtype), torch.empty(sizes[0], dtype=dtype)
+    assert inferno.compile(MODELS["rows"], args, target="sm_90a").explain().rows[0].generator == generator
