@@ -37,6 +37,7 @@ from inferno.capture.normalise import normalise
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
+from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
@@ -134,6 +135,7 @@ class Exported:
         replace_restrides(graph)
         read_strided(graph)
         write_strided(graph)
+        roll_substitutions(graph, table())
         roll_loops(graph, table())
         join_products(graph, table())
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))

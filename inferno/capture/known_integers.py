@@ -28,7 +28,7 @@ def say_known_integers(graph: Graph) -> None:
     known: dict[Node, Tensor] = {}
     plain: set[Node] = set()  # made and spread: there is nothing shorter to say
     for node in graph.nodes:
-        value = _value(node, known)
+        value = value_of(node, known)
         if value is not None:
             known[node] = value
             if node.target in _MADE or (node.target in _VIEWS and all(n in plain for n in node.all_input_nodes)):
@@ -41,12 +41,14 @@ def say_known_integers(graph: Graph) -> None:
     graph.eliminate_dead_code()
 
 
-def _value(node: Node, known: dict[Node, Tensor]) -> Tensor | None:
-    """What a node computes, if that is few integers and depends on nothing else."""
+def value_of(node: Node, known: dict[Node, Tensor]) -> Tensor | None:
+    """What a node computes, if that is few integers and depends on nothing but what is ``known``."""
     meta = node.meta.get("val")
     if node.op != "call_function" or not isinstance(meta, Tensor) or meta.dtype not in _KINDS or any(not isinstance(s, int) for s in meta.shape):
         return None
     schema = getattr(node.target, "_schema", None)
+    if node.target is aten.full_like.default and 0 < meta.numel() <= _MOST:
+        return torch.full(meta.shape, node.args[1], dtype=meta.dtype)  # of what memory holds, often
     if not 0 < meta.numel() <= _MOST or schema is None or schema.is_mutable or node.target.namespace != "aten":
         return None
     if torch.Tag.nondeterministic_seeded in node.target.tags or any(n not in known for n in node.all_input_nodes) or _is_empty(node):

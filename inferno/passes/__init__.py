@@ -29,6 +29,8 @@ _PASSES = {
     "fold-wraps": "inferno.passes.fold_wraps:fold_wraps",
     "expand-patches": "inferno.passes.expand_patches:expand_patches",
     "skip-zeros": "inferno.passes.skip_zeros:skip_zeros",
+    "mark-terms": "inferno.passes.mark_terms:mark_terms",
+    "keep-exact": "inferno.passes.mark_terms:keep_exact",
     "mark-convolutions": "inferno.passes.mark_convolutions:mark_convolutions",
     "choose-layouts": "inferno.passes.choose_layouts:choose_layouts",
     "stack-rows": "inferno.passes.stack_rows:stack_rows",

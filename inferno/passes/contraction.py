@@ -29,7 +29,7 @@ from inferno.symbolic import Int, bounds
 EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui"}
 # On the multiplication of a convolution's sum (see ``mark-convolutions``): wherever its body goes, it says what it is.
 CONVOLUTION = "inferno.convolution"
-# The same, of a float32 convolution that is never rounded to TF32.
+# On the multiplication of a sum of products of float32 numbers that is never rounded to TF32 (see ``mark-convolutions`` and ``keep-exact``).
 EXACT = "inferno.exact"
 # On a module that has such.
 CONVOLUTIONS = "inferno.convolutions"
@@ -103,9 +103,9 @@ def is_convolution(op: ir.Operation | None) -> bool:
         CONVOLUTION in o.operation.attributes for o in body(op).operations if o.operation.name == "arith.mulf")
 
 
-def is_exact(convolution: ir.Operation) -> bool:
-    """Whether a convolution is marked as one that is computed in float32, whatever torch is told of TF32."""
-    return any(EXACT in o.operation.attributes for o in body(convolution).operations)
+def is_exact(op: ir.Operation) -> bool:
+    """Whether a convolution or a sum is marked as one that is computed in float32, whatever torch is told of TF32."""
+    return any(EXACT in o.operation.attributes for o in body(op).operations)
 
 
 def has_windows(op: ir.Operation | None) -> bool:

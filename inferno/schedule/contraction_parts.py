@@ -74,6 +74,10 @@ class ContractionParts:
             argument = self._c.destinations[0].access.argument
             return argument, access(total, maps(self._op)[-1], argument)
         destinations: list[int | Temporary] = self._destinations(epilogue)
+        returned = next((d.access.argument for d in self._c.destinations if d.source is None), None)
+        if returned is not None:
+            self.after.append(self._part(epilogue.generic, {"read": returned}, destinations))
+            return returned, access(total, maps(self._op)[-1], returned)
         place = self._in_place(epilogue, element, destinations)
         if place is None:
             temporary = Temporary(shape(total), element)
@@ -96,8 +100,6 @@ class ContractionParts:
 
     def _in_place(self, epilogue: Map, element: ir.Type, destinations: list) -> int | None:
         """The result of the epilogue that can take the contraction's: it has its shape and type, and element for element."""
-        if any(d.source is None for d in self._c.destinations):
-            return None
         generic, total = epilogue.generic, self._op.results[0]
         every = maps(generic)
         reads = {every[i] for i in epilogue.accumulators}

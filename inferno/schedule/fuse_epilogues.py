@@ -85,8 +85,14 @@ class _Fuse:
             new = self.reading(pending.pop()) - found
             found |= new
             pending += new
-        tried = [{u for u in each if not waits(u, {call, *each}, self.places)} for each in (found, first, *({one} for one in in_order(first)))]
+        tried = [self.ready(call, each) for each in (found, first, *({one} for one in in_order(first)))]
         return [in_order([call, *each]) for i, each in enumerate(tried) if each and each not in tried[:i]]
+
+    def ready(self, call: ir.Operation, group: set[ir.Operation]) -> set[ir.Operation]:
+        """Those of a group that wait for nothing else that needs the call or one of them; one that is left out is something else to those that read it."""
+        while (kept := {u for u in group if not waits(u, {call, *group}, self.places)}) != group:
+            group = kept
+        return group
 
     def reading(self, call: ir.Operation) -> set[ir.Operation]:
         """The calls of elementwise kernels that read a call's results as they are."""

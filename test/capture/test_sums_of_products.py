@@ -43,5 +43,9 @@ def test_sums_are_never_rounded_to_tf32():
     torch.set_float32_matmul_precision("high")
     try:
         assert torch.ops.aten.bmm.default not in [n.target for n in capture(outer, CASES["outer"][1]()).graph.nodes]
+        x, y = randn(512, 256), randn(512, 128)
+        for model, rounded in ((lambda x, y: (x[:, :, None] * y[:, None]).sum(0), False), (lambda x, y: (x * 2).mT @ y, True)):
+            scheduled = inferno.compile(model, (x, y), target="sm_90a").ir("scheduled")
+            assert ('precision = "tf32"' in scheduled) == rounded
     finally:
         torch.set_float32_matmul_precision(before)

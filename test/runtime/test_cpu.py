@@ -194,6 +194,18 @@ def test_what_surrounds_a_convolution(model):
     assert_right(model, (torch.randn(2, 4, 60, 64), torch.randn(24, 4, 3, 3), torch.randn(24)), target="cpu")
 
 
+def test_sums_that_are_results_next_to_what_is_computed_of_them():
+    """Of a convolution of a few places, whose kernel has both."""
+    torch.manual_seed(0)
+
+    def model(x, w):
+        found = F.conv2d(x, w, padding=1)
+        return found, torch.relu(found)
+
+    made = assert_right(model, (torch.randn(2, 32, 2, 2), torch.randn(16, 32, 3, 3)), target="cpu")
+    assert made.explain().rows[-1].generator == "library"
+
+
 def test_convolutions_in_16_bits_are_rounded_once():
     """With what is added to each feature, or to each result."""
     torch.manual_seed(0)

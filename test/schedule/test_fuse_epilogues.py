@@ -9,6 +9,7 @@ from checks import check
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
+import inferno
 from inferno.schedule import assign
 from inferno.target import find_target
 
@@ -46,3 +47,16 @@ def test_what_waits_for_another_reader_stays_apart():
     """A map that reads a row's sum of the result cannot be in the kernel that makes the result."""
     kernels = fused(lambda x, w, b: ((y := x @ w + b), torch.relu(y), y - y.sum(-1, keepdim=True)), (24, 40), (40, 64), (64,))
     assert sum(kernels.values()) == 3
+
+
+def test_what_reads_another_reader_that_has_to_wait_waits_too():
+    """Vectors are quantised, and their gradients go past: what is computed of both reads the contraction's result as well."""
+    def quantised(x, w, book):
+        y = x @ w
+        found = y + (book[(y @ book.t()).argmax(-1)] - y)
+        return found, torch.tanh(found) * y, y
+
+    torch.manual_seed(0)
+    args = torch.randn(80, 64), torch.randn(64, 8), torch.randn(32, 8)
+    made = inferno.compile(quantised, args, target="sm_90a", fallback=False)
+    assert not made.explain().fallbacks and made.explain().launches <= 4

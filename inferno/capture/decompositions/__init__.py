@@ -13,7 +13,7 @@ import torch
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents, extrema,
     fast_paths, folding, gamma, grouped, indexing, integers, lists, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision,
-    ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, views,
+    ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, triangular, views,
 )
 
 
@@ -22,7 +22,8 @@ def own() -> dict[Any, Callable]:
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
         exponents, extrema, fast_paths, folding, gamma, indexing, integers, lists, losses, masks, normalisation, ordering, padding, pooling, max_pooling,
-        ranges, recurrent_cells, reductions, registered, resampling, scattering, segments, selections, slices, transposed, views,
+        ranges, recurrent_cells, reductions, registered, resampling, scattering, segments, selections, slices, transposed,
+        triangular, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}

@@ -120,8 +120,8 @@ def fuse(
 def _allow_tf32(module: ir.Module, matmuls: bool, convolutions: bool) -> None:
     """Say of each kernel whether its products may be TF32: convolutions have a flag of their own."""
     for kernel in kernels(module):
-        found = [op for op in walk(kernel, "linalg.generic") if is_convolution(op)]
-        if convolutions and not any(map(is_exact, found)) if found else matmuls:
+        every = walk(kernel, "linalg.generic")
+        if (convolutions if any(map(is_convolution, every)) else matmuls) and not any(map(is_exact, every)):
             kernel.attributes[PRECISION] = ir.StringAttr.get("tf32", module.context)
 
 
