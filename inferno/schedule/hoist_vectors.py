@@ -1,4 +1,4 @@
-"""On a GPU, let what an elementwise kernel computes of a few elements, again for each of its many points, be computed once, by a kernel in front of it.
+"""On a GPU, let what a map or a reduction computes of a few elements, again for each of its many points, be computed once, by a kernel in front of it.
 
 A batch norm of an image with channels last divides two sums by their number and takes a root for each of its points, of each of which there is one a
 channel: 56 instructions a point, where memory moves one in the time of 30.  The kernel in front of it is small, and becomes part of the small one that has
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.mlir import clone_onto, func, ir, owner, tensor, walk
-from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
 from inferno.passes.programs import VIEWS, callee, readers
 from inferno.schedule.accesses import loop_sizes
+from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
 from inferno.schedule.row_work import busy
@@ -65,15 +66,9 @@ def _is_scanned(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
 
 
 def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bool) -> list[tuple[ir.Operation, dict[ir.Value, _Value]]]:
-    """The only operation of an elementwise kernel, with what is to be computed apart, of the same loops, if that pays; ``scanned``: scans read it."""
-    operations = operations_in(kernel) if may_change(kernel) else []
-    generics = [o for o in operations if o.name not in ("arith.constant", *_PARTS)][:-1]
-    if len(generics) != 1 or not is_elementwise(generics[0]) or len(generics[0].results) != len(kernel.type.results):
-        return []
-    (generic,), arguments = generics, list(kernel.entry_block.arguments)
-    places = arguments[len(arguments) - len(generic.results):]
-    read = [*inputs(generic), *_tables(generic)]
-    if outputs(generic) != places or list(operations[-1].operands) != list(generic.results) or any(_root(v) not in arguments for v in read):
+    """The operation of a kernel that has its points, with what is to be computed apart, of the same loops, if that pays; ``scanned``: scans read it."""
+    generic = _with_points(kernel) if may_change(kernel) else None
+    if generic is None:
         return []
     sizes, found = loop_sizes(generic), _vectors(generic, _SCANNED if scanned else _FEWER)
     bytes_ = count_bytes(kernel) - (sum(prod(t.shape) * t.element_type.width // 8 for t in map(ir.RankedTensorType, kernel.type.results)) if scanned else 0)
@@ -84,9 +79,32 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bo
     return []
 
 
+def _with_points(kernel: func.FuncOp) -> ir.Operation | None:
+    """The only operation of an elementwise kernel, or the only reduction of one that has no more than it, its start and a map of what it comes to; None where
+    that is not computed of arguments."""
+    operations, arguments = operations_in(kernel), list(kernel.entry_block.arguments)
+    structured = [o for o in operations if o.name not in ("arith.constant", "tensor.empty", *_PARTS)][:-1]
+    if len(structured) == 1 and is_elementwise(structured[0]):
+        (generic,) = structured
+        places = arguments[len(arguments) - len(generic.results):]
+        if len(generic.results) != len(kernel.type.results) or outputs(generic) != places or list(operations[-1].operands) != list(generic.results):
+            return None
+    else:
+        reductions = [o for o in structured if o.name == "linalg.generic" and REDUCTION in kinds(o)]
+        others = [o for o in structured if o.name != "linalg.fill" and o not in reductions]
+        if len(reductions) != 1 or len(others) > 1 or not all(is_elementwise(o) for o in others):
+            return None
+        if (c := parse_contraction(kernel)) is not None and not c.is_reduction:
+            return None  # what a factor is made of is computed as it is brought
+        (generic,) = reductions
+    read = [_root(v) for v in (*inputs(generic), *_tables(generic))]
+    return generic if all(v in arguments or _is_empty(v) for v in read) else None
+
+
 def _vectors(generic: ir.Operation, fewer: int) -> dict[ir.Value, _Value]:
-    """The numbers that a body computes of few elements, each of ``fewer`` points at least, and that are read with others, or say where others are."""
-    sizes, block = loop_sizes(generic), body(generic)
+    """The numbers that a body computes of few elements, each of ``fewer`` points at least, and that are read with others, or say where others are.  What is
+    the same for all terms of a sum is computed once for them as it is."""
+    sizes, block, terms = loop_sizes(generic), body(generic), {d for d, kind in enumerate(kinds(generic)) if kind == REDUCTION}
     selected = [dims(m) for m in maps(generic)[: len(inputs(generic))]]
     known = {a: _Value({}, {i: None}, frozenset(d)) for i, (a, d) in enumerate(zip(block.arguments, selected)) if d is not None}
     known = {a: v for a, v in known.items() if fewer * prod(sizes[d] for d in v.loops) <= prod(sizes)}
@@ -106,7 +124,8 @@ def _vectors(generic: ir.Operation, fewer: int) -> dict[ir.Value, _Value]:
         else:
             found.update((v, known[v]) for v in own if v in known)
     return {
-        v: part for v, part in found.items() if part.reads and str(v.type) in _KEPT and _cost(part.operations) >= _LEAST
+        v: part for v, part in found.items()
+        if part.reads and str(v.type) in _KEPT and _cost(part.operations) >= _LEAST and (not terms or terms & part.loops)
     }
 
 
@@ -151,28 +170,33 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
         taken = [_brought(inputs(generic)[i], outside) for i in reads]
         func.ReturnOp(build(taken, own[len(read):], every, [PARALLEL] * len(loops), compute, generic.location).results)
     left = _left(block, values)
-    kept = [i for i in range(count) if block.arguments[i] in left]
-    left_in = list(dict.fromkeys([*_roots(generic, kept), *map(_root, _tables(generic))]))
+    # (What is not read says how many there are of a reduction's terms.)
+    kept = [i for i in range(count) if block.arguments[i] in left or not set(dims(indexing[i]) or range(len(sizes))) <= set(loops)]
+    operations, arguments = operations_in(kernel), list(kernel.entry_block.arguments)
+    inside = [v for op in _still(block, left) for o in walk(op) for v in o.operands]
+    needed, values_read = _needed(operations, generic, [*(inputs(generic)[i] for i in kept), *outputs(generic), *inside])
+    places = arguments[len(inputs_of(call)):]
+    left_in = [v for v in arguments if v in values_read and v not in places]
     rest = new_kernel(module, kernel, kernel.name.value, [*(v.type for v in left_in), *types], list(kernel.type.results))
     with ir.InsertionPoint(rest.entry_block):
-        own, inside = list(rest.entry_block.arguments), len(left_in) + len(values)
-        around = dict(zip(left_in, own))
-        for op in constants:
-            clone_onto(op, around)
-        for table in _tables(generic):
-            _brought(table, around)
+        own, taken_in = list(rest.entry_block.arguments), len(left_in) + len(values)
+        around = dict(zip([*left_in, *places], [*own[:len(left_in)], *own[taken_in:]]))
 
         def apply(arguments: list[ir.Value]) -> list[ir.Value]:
-            known = {**around, **dict(zip([*(block.arguments[i] for i in kept), *values], arguments))}
-            for op in [o.operation for o in block.operations][:-1]:
-                if any(r in left for r in op.results):
-                    clone_onto(op, known)
+            known = {**around, **dict(zip([*(block.arguments[i] for i in kept), *values, *list(block.arguments)[count:]], arguments))}
+            for op in _still(block, left)[:-1]:
+                clone_onto(op, known)
             return [known.get(v, v) for v in yielded(generic)]
 
         place = ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops])
         every = [*(indexing[i] for i in kept), *[place] * len(values), *indexing[count:]]
-        taken = [*(_brought(inputs(generic)[i], around) for i in kept), *own[len(left_in):inside]]
-        func.ReturnOp(build(taken, own[inside:], every, kinds(generic), apply, generic.location).results)
+        for op in operations:
+            if op == generic:
+                taken = [*(around[inputs(generic)[i]] for i in kept), *own[len(left_in):taken_in]]
+                new = build(taken, [around[v] for v in outputs(generic)], every, kinds(generic), apply, generic.location)
+                around.update(zip(generic.results, new.results))
+            elif op in needed:
+                clone_onto(op, around)
     given = lambda roots: [call.operands[ir.BlockArgument(v).arg_number] for v in roots]  # noqa: E731
     with ir.InsertionPoint(call), call.location:
         made = func.CallOp(first, [*given(read), *(tensor.EmptyOp(t.shape, t.element_type).result for t in types)]).operation
@@ -184,9 +208,28 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
     call.erase()
 
 
+def _needed(operations: list[ir.Operation], generic: ir.Operation, read: list[ir.Value]) -> tuple[set[ir.Operation], set[ir.Value]]:
+    """The other operations that a kernel needs where ``generic`` reads this alone, and all that they and it read."""
+    needed, values = set(), set(read)
+    for op in reversed(operations):
+        if op != generic and (op.name == "func.return" or any(r in values for r in op.results)):
+            needed.add(op)
+            values.update(v for o in walk(op) for v in o.operands)
+    return needed, values
+
+
+def _still(block: ir.Block, left: set[ir.Value]) -> list[ir.Operation]:
+    """The operations of a body that make what is left, and the last one."""
+    return [o.operation for o in block.operations if o.operation.name == "linalg.yield" or any(r in left for r in o.operation.results)]
+
+
 def _tables(generic: ir.Operation) -> list[ir.Value]:
     """What elements are picked of."""
     return [op.operands[0] for op in walk(generic, "tensor.extract")]
+
+
+def _is_empty(value: ir.Value) -> bool:
+    return (op := owner(value)) is not None and op.name == "tensor.empty"
 
 
 def _root(value: ir.Value) -> ir.Value:

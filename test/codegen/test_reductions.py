@@ -170,6 +170,18 @@ def test_what_channels_have_in_common_is_computed_once(beside):
     assert found.right, str(found)
 
 
+def test_which_rows_are_read_is_computed_once():
+    """Of rows that are taken of a table and summed: not for each of their columns."""
+    torch.manual_seed(0)
+    args = torch.randn(90, 71).to(torch.bfloat16), torch.randn(200, 71).to(torch.bfloat16)
+    model = lambda x, y: x[(y[:, 0].abs() * 100).long() % 90].tanh().square().mean()  # noqa: E731
+    passes = "fuse-reductions{target=sm_90a always=1},hoist-vectors{target=sm_90a always=1}"
+    simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    assert len(simulated.program.plan.steps) == 2 and "arith.remsi" not in simulated.program.gpu.rpartition("gpu.module")[2]
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [300, 9000])

@@ -130,3 +130,91 @@ func.func private @taken(%x: tensor<90x96xf32>, %s: tensor<500xf32>, %o: tensor<
   } -> tensor<500x96xf32>
   return %r : tensor<500x96xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+#none = affine_map<(r, c) -> ()>
+#one = affine_map<() -> ()>
+
+// Nor is it computed for each term of a sum; what is not read says how many terms a row has, and the mean stays behind its sum.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[V:.*]] = call @[[PLACES:mean_vectors]](%arg1, %{{.*}}) {{.*}} : (tensor<500x7xf32>, tensor<500xi64>) -> tensor<500xi64>
+// CHECK: call @[[REST:mean_[0-9]+]](%arg0, %[[V]], %{{.*}})
+// CHECK: func.func private @[[PLACES]]
+// CHECK: tensor.extract_slice
+// CHECK: arith.remsi
+// CHECK: func.func private @[[REST]]
+// CHECK-NOT: tensor.extract_slice
+// CHECK-NOT: arith.remsi
+// CHECK: linalg.fill
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "reduction"]} ins(%{{.*}}, %{{.*}} : tensor<500x96xf32>, tensor<500xi64>)
+// CHECK: arith.index_cast
+// CHECK: tensor.extract
+// CHECK: linalg.generic
+// CHECK: arith.divf
+// FEW-LABEL: func.func @main
+// FEW: call @mean(
+func.func @main(%x: tensor<90x96xf32>, %s: tensor<500x7xf32>) -> tensor<f32> {
+  %e = tensor.empty() : tensor<f32>
+  %y = call @mean(%x, %s, %e) : (tensor<90x96xf32>, tensor<500x7xf32>, tensor<f32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+func.func private @mean(%x: tensor<90x96xf32>, %s: tensor<500x7xf32>, %o: tensor<f32>) -> tensor<f32> {
+  %n = arith.constant 90 : i64
+  %zero = arith.constant 0.0 : f32
+  %many = arith.constant 48000.0 : f32
+  %points = tensor.empty() : tensor<500x96xf32>
+  %sum = tensor.empty() : tensor<f32>
+  %first = tensor.extract_slice %s[0, 0] [500, 1] [1, 1] : tensor<500x7xf32> to tensor<500xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%sum : tensor<f32>) -> tensor<f32>
+  %r = linalg.generic {indexing_maps = [#points, #rows, #none], iterator_types = ["reduction", "reduction"]}
+      ins(%points, %first : tensor<500x96xf32>, tensor<500xf32>) outs(%start : tensor<f32>) {
+  ^bb0(%shape: f32, %a: f32, %running: f32):
+    %w = arith.fptosi %a : f32 to i64
+    %p = arith.remsi %w, %n : i64
+    %i = arith.index_cast %p : i64 to index
+    %j = linalg.index 1 : index
+    %v = tensor.extract %x[%i, %j] : tensor<90x96xf32>
+    %y = arith.addf %v, %running : f32
+    linalg.yield %y : f32
+  } -> tensor<f32>
+  %mean = linalg.generic {indexing_maps = [#one, #one], iterator_types = []} ins(%r : tensor<f32>) outs(%o : tensor<f32>) {
+  ^bb0(%a: f32, %old: f32):
+    %q = arith.divf %a, %many : f32
+    linalg.yield %q : f32
+  } -> tensor<f32>
+  return %mean : tensor<f32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+#columns = affine_map<(r, c) -> (c)>
+
+// What all terms of a sum have in common stays: a thread has it once.
+// CHECK-LABEL: func.func @main
+// CHECK: call @sums(
+// FEW-LABEL: func.func @main
+// FEW: call @sums(
+func.func @main(%x: tensor<500x96xf32>, %s: tensor<96xf32>) -> tensor<96xf32> {
+  %e = tensor.empty() : tensor<96xf32>
+  %y = call @sums(%x, %s, %e) : (tensor<500x96xf32>, tensor<96xf32>, tensor<96xf32>) -> tensor<96xf32>
+  return %y : tensor<96xf32>
+}
+func.func private @sums(%x: tensor<500x96xf32>, %s: tensor<96xf32>, %o: tensor<96xf32>) -> tensor<96xf32> {
+  %zero = arith.constant 0.0 : f32
+  %start = linalg.fill ins(%zero : f32) outs(%o : tensor<96xf32>) -> tensor<96xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns, #columns], iterator_types = ["reduction", "parallel"]}
+      ins(%x, %s : tensor<500x96xf32>, tensor<96xf32>) outs(%start : tensor<96xf32>) {
+  ^bb0(%a: f32, %b: f32, %running: f32):
+    %w = math.exp %b : f32
+    %q = arith.subf %a, %w : f32
+    %m = math.absf %q : f32
+    %y = arith.addf %m, %running : f32
+    linalg.yield %y : f32
+  } -> tensor<96xf32>
+  return %r : tensor<96xf32>
+}
