@@ -47,6 +47,7 @@ _PASSES = {
     "expand-windows": "inferno.passes.expand_windows:expand_windows",
     "order-batches": "inferno.passes.order_batches:order_batches",
     "turn-returned": "inferno.passes.turn_returned:turn_returned",
+    "take-rows": "inferno.passes.take_rows:take_rows",
     "unroll-sums": "inferno.passes.unroll_sums:unroll_sums",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
     "write-slices": "inferno.passes.write_slices:write_slices",
