@@ -5,18 +5,21 @@ from inferno.schedule import reductions, vectors
 from inferno.schedule.contraction import parse_contraction
 from inferno.target import Target
 
-# How many times the reduction's estimate the others' are at least.  Theirs begin with 1.7 us, what a reduction that is cut has as two launches.
-_CLEARLY = 1.3
+# Terms and blocks at least, and how many times the reduction's estimate the others' are.  Of products with one vector an H100 took (us, by other generators
+# and as sums) 64 results of 65536 terms in bf16 10.5 and 6.1, along the terms 10.1 and 4.8, 1024 of 9585 10.0 and 7.7, 100 of 5000 4.8 and 3.0, 64 of 4096 4.3
+# and 3.6; in float32 38.8 and 6.4, 11.4 and 6.3, 16.7 and 12.0, 6.7 and 6.4, 4.1 and 3.0; 16 of a million 116 and 16.1, 1029 and 27.1.  But 512 results of 2048
+# terms 3.0 and 3.6, 128 3.2 and 3.4, 64 of 1024 3.0 and 4.2, and by 8 blocks 16 of 4096 4.6 and 5.4.
+_TERMS, _BLOCKS, _CLEARLY = 4096, 16, 1.15
 
 
 def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
     """The reduction's schedule, of a product with one vector whose sums it cuts, where every other generator is estimated to take clearly longer; else None."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
-    if c is None or c.varies or c.is_reduction or 1 not in (c.M, c.N) or c.K < c.M * c.N:
+    if c is None or c.varies or c.is_reduction or 1 not in (c.M, c.N) or c.K < max(_TERMS, c.M * c.N):
         return None
-    found = reductions.choose(kernel, target)
-    if found is None or found.chunks == 1:
+    found, read = reductions.choose(kernel, target), reductions.read(kernel, target)
+    if found is None or found.chunks == 1 or found.tiles(read) * found.chunks < _BLOCKS:
         return None
     others = [time for time, _ in vectors.candidates(c, target)] + [time for time, _ in vectors.tiles(kernel, c, target, is_narrow=False)]
-    time = reductions.estimate(found, reductions.read(kernel, target), target)
+    time = reductions.estimate(found, read, target)
     return found if all(time * _CLEARLY < other for other in others) else None
