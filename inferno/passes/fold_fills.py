@@ -1,13 +1,16 @@
-"""Products of a tensor with one number everywhere are sums: the state that a recurrence starts from is often zeros.
+"""Products of a tensor with one number everywhere are sums: the state that a recurrence starts from is often zeros, and so are DETR's queries.
 
 ``x @ zeros`` has the same number in all columns, the sum over each row of ``x`` times zero, which is NaN where ``x`` is not finite.  So that is computed
-for each row alone, and who reads the product reads it there.  Only of batches: a state that one weight multiplies is a recurrent network's, whose first
-step is like all others (``roll-steps``).
+for each row alone, and who reads the product reads it there.  So is a product with one row that is repeated, as of the token that asks for a summary.
+Of batches, or of a matrix that nothing else reads: a state that one weight multiplies is a recurrent network's, whose first step is like all others
+(``roll-steps``).
 """
+
+from math import prod
 
 from inferno.mlir import ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import has_windows, is_sum_of_products
-from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, kinds, maps, outputs, substitute
+from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, kinds, maps, outputs, substitute, use_count
 
 
 def fold_fills(module: ir.Module) -> None:
@@ -15,8 +18,10 @@ def fold_fills(module: ir.Module) -> None:
     for op in walk(module.operation, "linalg.generic"):
         if is_sum_of_products(op) and not has_windows(op) and op.results[0].type.has_static_shape:
             for number in range(2):
-                if (scalar := _constant(inputs(op)[number])) is not None and _fold(op, number, scalar):
+                if (scalar := _constant(inputs(op)[number])) is not None and _fold(op, [1 - number], scalar):
                     break
+            else:
+                _fold(op, [0, 1])
 
 
 def _constant(value: ir.Value) -> ir.Value | None:
@@ -26,13 +31,18 @@ def _constant(value: ir.Value) -> ir.Value | None:
     return fill.operands[0] if made is not None and made.name == "arith.constant" else None
 
 
-def _fold(op: ir.Operation, number: int, scalar: ir.Value) -> bool:
-    """Replace a contraction whose operand ``number`` is filled; whether its loops allow that."""
-    start, read, written = _constant(outputs(op)[0]), maps(op)[1 - number], dims(maps(op)[2])
-    used, filled = dims(read), dims(maps(op)[number])
-    if used is None or filled is None or not any(d in used and kinds(op)[d] == PARALLEL for d in filled):
+def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> bool:
+    """Replace a contraction by one of the operands that are ``kept``, over the loops that walk along them, and of a number in the place of the other;
+    whether its loops allow that."""
+    start, written, every = _constant(outputs(op)[0]), dims(maps(op)[2]), [dims(m) for m in maps(op)[:2]]
+    if start is None or written is None or None in every:
         return False
-    if start is None or written is None or any(d not in used for d, kind in enumerate(kinds(op)) if kind != PARALLEL):
+    used = set().union(*(every[i] for i in kept))
+    if any(d not in used for d, kind in enumerate(kinds(op)) if kind != PARALLEL):
+        return False
+    batched = scalar is not None and any(d in used and kinds(op)[d] == PARALLEL for d in every[1 - kept[0]])
+    matrix = max((inputs(op)[i] for i in kept), key=lambda v: prod(v.type.shape))
+    if not batched and (used >= set(written) or use_count(matrix) > 1):
         return False
     loops = sorted(used)
     names = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(kinds(op)))]
@@ -40,13 +50,14 @@ def _fold(op: ir.Operation, number: int, scalar: ir.Value) -> bool:
     type_, sizes = op.results[0].type, dict(zip(written, op.results[0].type.shape))
     with ir.InsertionPoint(op), op.location:
         total = linalg.fill(start, outs=[tensor.EmptyOp([sizes[d] for d in left], type_.element_type).result])
-        indexing = [substitute(read, names, len(loops)), ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(d)) for d in left])]
+        indexing = [substitute(maps(op)[i], names, len(loops)) for i in kept]
+        indexing.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(d)) for d in left]))
 
         def term(given: list[ir.Value]) -> list[ir.Value]:
-            factors = [scalar, given[0]] if number == 0 else [given[0], scalar]
-            return clone_body(body(op), [*factors, given[1]], names)
+            factors = dict(zip(kept, given))
+            return clone_body(body(op), [factors.get(0, scalar), factors.get(1, scalar), given[-1]], names)
 
-        made = build([inputs(op)[1 - number]], [total], indexing, [kinds(op)[d] for d in loops], term, op.location).results[0]
+        made = build([inputs(op)[i] for i in kept], [total], indexing, [kinds(op)[d] for d in loops], term, op.location).results[0]
         if len(left) != len(written):
             wide = ir.AffineMap.get(len(written), 0, [ir.AffineDimExpr.get(written.index(d)) for d in left])
             empty = tensor.EmptyOp(type_.shape, type_.element_type).result

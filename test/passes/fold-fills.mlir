@@ -41,17 +41,58 @@ func.func @twos(%x: tensor<2x7x3xbf16>) -> tensor<2x5x3xf32> {
 
 // -----
 
-// The first step of a recurrent network is like all others.
+// The first step of a recurrent network is like all others, which the same weight multiplies.
 // CHECK-LABEL: func.func @one_weight
 // CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]
 // CHECK: return
-func.func @one_weight(%w: tensor<7x5xf32>) -> tensor<3x5xf32> {
+func.func @one_weight(%w: tensor<7x7xf32>) -> tensor<3x7xf32> {
   %zero = arith.constant 0.0 : f32
   %e0 = tensor.empty() : tensor<3x7xf32>
   %state = linalg.fill ins(%zero : f32) outs(%e0 : tensor<3x7xf32>) -> tensor<3x7xf32>
+  %p = linalg.matmul ins(%state, %w : tensor<3x7xf32>, tensor<7x7xf32>) outs(%state : tensor<3x7xf32>) -> tensor<3x7xf32>
+  %q = linalg.matmul ins(%p, %w : tensor<3x7xf32>, tensor<7x7xf32>) outs(%state : tensor<3x7xf32>) -> tensor<3x7xf32>
+  return %q : tensor<3x7xf32>
+}
+
+// -----
+
+// Queries that begin as zeros have a weight of their own.
+// CHECK-LABEL: func.func @queries
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0 : tensor<7x5xf32>) outs(%{{.*}} : tensor<5xf32>)
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]
+// CHECK: return
+func.func @queries(%w: tensor<7x5xf32>) -> tensor<3x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<3x7xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e0 : tensor<3x7xf32>) -> tensor<3x7xf32>
   %e1 = tensor.empty() : tensor<3x5xf32>
   %start = linalg.fill ins(%zero : f32) outs(%e1 : tensor<3x5xf32>) -> tensor<3x5xf32>
-  %p = linalg.matmul ins(%state, %w : tensor<3x7xf32>, tensor<7x5xf32>) outs(%start : tensor<3x5xf32>) -> tensor<3x5xf32>
+  %p = linalg.matmul ins(%zeros, %w : tensor<3x7xf32>, tensor<7x5xf32>) outs(%start : tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %p : tensor<3x5xf32>
+}
+
+// -----
+
+// A token that is repeated is multiplied once.
+#token = affine_map<(d0, d1, d2) -> (d2)>
+#w = affine_map<(d0, d1, d2) -> (d1, d2)>
+#o = affine_map<(d0, d1, d2) -> (d0, d1)>
+// CHECK-LABEL: func.func @token
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0, %arg1 : tensor<7xf32>, tensor<5x7xf32>) outs(%{{.*}} : tensor<5xf32>)
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]
+// CHECK: return
+func.func @token(%x: tensor<7xf32>, %w: tensor<5x7xf32>) -> tensor<3x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x5xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%e : tensor<3x5xf32>) -> tensor<3x5xf32>
+  %p = linalg.generic {indexing_maps = [#token, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<7xf32>, tensor<5x7xf32>) outs(%start : tensor<3x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<3x5xf32>
   return %p : tensor<3x5xf32>
 }
 
