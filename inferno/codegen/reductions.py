@@ -311,6 +311,18 @@ class _Emitter:
             scf.yield_(running)
         return list(choice.results)
 
+    def best_of_lanes(self, values: Values, distances: list[int]) -> Values:
+        """The largest of lanes' values, and then the first place of those that have it, which takes a fifth of the instructions of both together."""
+        combine, (own, place) = self.c.combiners[0].combine, values
+        largest = own
+        for distance in distances:
+            largest = combine(largest, exchange(largest, distance))
+        none = arith.constant(place.type, (1 << (ir.IntegerType(place.type).width - 1)) - 1)
+        place = arith.select(self.equal(own, largest), place, none)
+        for distance in distances:
+            place = arith.minsi(place, exchange(place, distance))
+        return [largest, place]
+
     def equal(self, x: ir.Value, largest: ir.Value) -> ir.Value:
         """Whether a value is the largest one, which is NaN if any is."""
         if isinstance(x.type, ir.IntegerType):
@@ -329,10 +341,12 @@ class _Emitter:
 
     def meet_along(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer) -> None:
         ints, s, joining = self.ints, self.s, self.joining
-        distance = min(32, s.along) // 2
-        while distance:
-            values = joining.totals(values, [exchange(v, distance) for v in values])
-            distance //= 2
+        distances = [32 >> i for i in range(1, 6) if 32 >> i < s.along]
+        if joining.extremum is not None:
+            values = self.best_of_lanes(values, distances)
+        else:
+            for distance in distances:
+                values = joining.totals(values, [exchange(v, distance) for v in values])
         if s.along > 32:
             warps = s.along // 32
             with where(ints.equal(ints.rem(thread, 32), 0)):
