@@ -100,7 +100,9 @@ class RowAccesses:
             for destination, value in zip(stored, values):
                 at, vector = destination.access, self.s.vector
                 buffer = self.buffers[at.argument]
-                if vector == 1:
+                if at in self.gathered:
+                    self.gather(at, point, value)
+                elif vector == 1:
                     store(self.ints, value, buffer, self.offset(at, point))
                 elif not self.flat(at) and not (self.together() and at.strides[self.c.runs[-1][-1]] == 1):
                     for i, lane in enumerate(lanes_of(as_vector(value, vector))):

@@ -13,6 +13,7 @@ from inferno.codegen.cluster import await_cluster
 from inferno.codegen.elements import load
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
+from inferno.codegen.gathered_results import GatheredResults
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -37,7 +38,7 @@ from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_steps import RowStep
-from inferno.schedule.rows import Rows, can_be_ragged, can_persist, read, turning_phases
+from inferno.schedule.rows import GATHERED_APART, Rows, can_be_ragged, can_gather, can_persist, read, turning_phases, written_apart
 from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 
@@ -66,6 +67,8 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     points = reach(c.count * c.width) if c.varies else 2 * c.count * c.width
     width = 32 if max(reach(s.blocks(c) * s.threads), points, *(b.count for b in buffers if b is not None)) < 2**31 else 64
     places, shared = _exchanged(c, s)
+    gathered = written_apart(c) if s.gathers else []
+    shared += [(c.width * (s.threads // s.across + GATHERED_APART), stored_type(a.element)) for a in gathered]
     kept = s.kept_bytes(c) if not s.held else 0
     with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
@@ -85,6 +88,8 @@ def _check(name: str, s: Rows, c: RowKernel) -> None:
         raise CompileError(f"@{name}: {s} is for a known number of rows")
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
+    if s.gathers and not can_gather(s, c):
+        raise CompileError(f"@{name}: {s} has no place for what {c.count} rows of {c.width} are to be put together in")
 
 
 def _exchanged(c: RowKernel, s: Rows) -> tuple[dict[int, int], list[tuple[int, ir.Type]]]:
@@ -102,7 +107,7 @@ def _exchanged(c: RowKernel, s: Rows) -> tuple[dict[int, int], list[tuple[int, i
 
 
 @dataclass
-class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowTotals, RowScans):
+class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowTotals, RowScans, GatheredResults):
     """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows, ``numbers`` what lanes are that count points."""
 
     c: RowKernel
@@ -121,6 +126,7 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
     _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
     _fronts: dict[tuple[int, object], ir.Value | None] = field(default_factory=dict)
     numbers: Patterns = field(default_factory=lambda: Patterns({}))
+    gathered: dict[Access, ir.Value] = field(default_factory=dict)  # arrays in shared memory, of what is written by way of them
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
@@ -131,6 +137,8 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
         per_block = s.threads // s.across
         self.lane = ints.rem(thread, s.across)
         group = ints.div(block, s.cluster)
+        if s.gathers:
+            self.begin_gathering()
         if s.backwards:
             group = ints.sub(s.blocks(c) // s.cluster - 1, group)
         row = ints.add(ints.mul(group, per_block), ints.div(thread, s.across) if per_block > 1 else 0)
@@ -152,6 +160,8 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
             return
         self.begin_row(row)
         self.one_row()
+        if s.gathers:
+            self.write_gathered(ints.mul(group, per_block))
         if s.cluster > 1 and not s.sends:
             await_cluster()  # nobody ends while others read what it has
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from inferno.mlir import clone_onto, ir, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, loop, loop_of, loops_of, maps, outputs, reads_outputs, yielded,
+    PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_generic, kinds, loop, loop_of, loops_of, maps, outputs, reads_outputs, yielded,
 )
 from inferno.passes.programs import VIEWS
 
@@ -85,7 +85,9 @@ def _chain(take: _Take) -> _Chain | None:
     made = owner(take.pick.operands[0])
     if not is_elementwise(made):
         return None
-    found, todo, known = _Chain(axes={take.pick.operands[0]: take.axis}), [made], set()
+    found, todo = _Chain(axes={take.pick.operands[0]: take.axis}), [made]
+    known: set[ir.Operation] = set()
+    others: set[ir.Value] = set()  # that are read anywhere
     while todo:
         op = todo.pop()
         if op in known:
@@ -94,11 +96,12 @@ def _chain(take: _Take) -> _Chain | None:
         row = _row_loop(op, found.axes)
         if row is None:
             return None
-        found.operations.append(op)
-        found.axes.update({r: dims(m)[:].index(row) for r, m in zip(op.results, maps(op)[len(inputs(op)):])})
+        found.axes.update({r: dims(m).index(row) for r, m in zip(op.results, maps(op)[len(inputs(op)):])})
+        others |= {v for inner in walk(op) if inner != op for v in inner.operands}
         for value, map_ in zip(inputs(op), maps(op)):
             at = [i for i, e in enumerate(map_.results) if row in loops_of(e)]
             if not at:
+                others.add(value)
                 continue
             if len(at) > 1 or not isinstance(list(map_.results)[at[0]], ir.AffineDimExpr) or found.axes.setdefault(value, at[0]) != at[0]:
                 return None
@@ -109,11 +112,11 @@ def _chain(take: _Take) -> _Chain | None:
             else:
                 return None
     found.operations = [op for op in reversed(walk(take.op.parent, "linalg.generic")) if op in known]
-    return found if _is_free(found, take) else None
+    return found if not others & set(found.axes) and _is_free(found, take) else None
 
 
 def _row_loop(op: ir.Operation, axes: dict[ir.Value, int]) -> int | None:
-    """The loop of an operation that goes over the rows; None where a row is made of more, or of its number, or where it is not known to be copied for others."""
+    """The loop of an operation that goes over the rows; None where a row is made of more, or of its number, or others begin with something."""
     every = maps(op)[len(inputs(op)):]
     if any(dims(m) is None for m in every) or is_sum_of_products(op) or is_convolution(op) or not all(t.has_static_shape for t in map(_type, op.operands) if t):
         return None
@@ -154,7 +157,7 @@ def _is_free(chain: _Chain, take: _Take) -> bool:
     for op in reversed(chain.operations):  # the first one first
         if REDUCTION in kinds(op) or reduced & set(inputs(op)):
             reduced |= set(op.results)
-    own = {*chain.operations, take.op, take.pick}
+    own = {*chain.operations, take.pick}
     return bool(reduced) and all(user in own for value in reduced for user in users(value))
 
 
@@ -170,11 +173,11 @@ def _take_first(op: ir.Operation) -> bool:
             known[value] = _taken(take, value, chain.axes[value])
         for op in reversed(chain.operations):
             with op.location:
-                for out, result in zip(outputs(op), op.results):
-                    known[out] = _begin(out, chain.axes[result], take.rows)
-                new = clone_onto(op, known)
-                for result, axis in zip(new.results, [chain.axes[r] for r in op.results]):
-                    result.set_type(_resized(result.type, axis, take.rows))
+                begins = {out: _begin(out, chain.axes[result], take.rows) for out, result in zip(outputs(op), op.results)}
+                new = clone_onto(op, {**known, **begins})
+                for old, result in zip(op.results, new.results):
+                    result.set_type(_resized(result.type, chain.axes[old], take.rows))
+                    known[old] = result
     take.op.results[0].replace_all_uses_with(known[take.pick.operands[0]])
     take.op.erase()
     for op in chain.operations:

@@ -28,6 +28,7 @@ _MANY = 1 << 25
 # Threads of a block that reads where whole numbers say, and such numbers of each: a block's own are then read in the L1 cache.  gather of 8192x8192 in
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
 _LOOKING_UP, _LOOKED_UP = 512, 16
+_TAPPED = 4  # vectors of a thread where rows have an odd length, so that what is looked up for one point does not wait for another
 _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
 # Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
 # which a thread has so many more; in float32 83.6 with 4 and 81.9.
@@ -122,6 +123,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     each = _beside(point, len(taps), points) if resizes else 1
     if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
         vector = 8 if reused(point, ACROSS, 8, near=False) is not None else vector
+    whole = vector
     if resizes:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
@@ -136,7 +138,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         return Elementwise(threads=threads, vector=narrow, unroll=vector // narrow)
     if across == 1 and vector == 8 and threads == 256 and (_computes(point) or _narrows(point)) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
-    return Elementwise(threads=threads, vector=vector, across=across, windows=resizes)
+    unroll = min(_TAPPED, whole // vector) if across == 1 else 1
+    while unroll > 1 and points < _ROUNDS * target.multiprocessors * threads * vector * unroll:
+        unroll //= 2
+    return Elementwise(threads=threads, vector=vector, unroll=unroll, across=across, windows=resizes)
 
 
 def _in_one_row(point: Pointwise, vector: int) -> int:

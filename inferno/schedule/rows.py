@@ -80,7 +80,11 @@ _APART = 1 << 18
 # 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
 _TURNED, _TURNED_POINTS, _ENOUGH_TURNED = 1 << 22, 1 << 13, 16
 _PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
+# More than that goes through shared memory: the rows that a block has at once, so that their neighbours are whole sectors; threads of a row at most; and
+# elements between the parts of two points, so that neighbouring points of a warp's rows are in other banks.
+_GATHERED, _GATHERING_THREADS, GATHERED_APART = (64, 32), 16, 4
 _PIECES = 1 << 20  # bytes of a concatenation whose pieces are read in place wherever they begin: a launch less
+_GATHERED_BYTES = 44 << 10  # of the 48 KB that a kernel has without asking for more
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -101,7 +105,7 @@ class Rows:
 
     ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
     ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.  ``backwards``: the first blocks have the last rows
-    (``turn_back.py``).
+    (``turn_back.py``).  ``gathers``: what lies apart is written by way of shared memory; see ``codegen/gathered_results.py``.
     """
 
     generator: ClassVar[str] = "rows"
@@ -123,6 +127,7 @@ class Rows:
     common: bool = False
     resident: int = 0
     backwards: bool = False
+    gathers: bool = False
 
     def vectors(self, c: RowKernel) -> int:
         """Vectors of a row, of which the first and the last may be another row's in part."""
@@ -197,7 +202,31 @@ def _is_turned(c: RowKernel) -> bool:
     """Whether rows are gone over as they lie, and only what is given back lies apart, which caches gather."""
     written = [row_bytes(c, a) for a in written_apart(c)]
     read = [row_bytes(c, a) for s in c.steps for a in s.extras if c.wide(a) and a.strides[-1] not in (0, 1)]
-    return max(written, default=0) <= _TURNED and max(read, default=0) <= _APART
+    return (max(written, default=0) <= _TURNED or _gathering_rows(c) > 0) and max(read, default=0) <= _APART
+
+
+def gathered_bytes(c: RowKernel, count: int) -> int:
+    """Shared memory for what so many rows write apart."""
+    return sum(c.width * (count + GATHERED_APART) * max(1, bit_width(a.element) // 8) for a in written_apart(c))
+
+
+def can_gather(s: Rows, c: RowKernel) -> bool:
+    """Whether blocks can put together in shared memory what their rows write apart."""
+    return s.held and s.cluster == 1 and not (s.persistent or s.ragged or c.varies) and gathered_bytes(c, s.threads // s.across) <= _GATHERED_BYTES
+
+
+def _gathering_rows(c: RowKernel) -> int:
+    """Rows of a block that puts together what they write apart, where that is more than caches gather; 0 of others, and of those that are too long."""
+    large = not c.varies and max((row_bytes(c, a) for a in written_apart(c)), default=0) > _TURNED
+    across = _gathering_threads(c)
+    fitting = [n for n in _GATHERED if gathered_bytes(c, n) <= _GATHERED_BYTES and n * across <= _THREADS // 2] if large else []
+    return fitting[0] if across <= _GATHERING_THREADS and fitting else 0
+
+
+def _gathering_threads(c: RowKernel) -> int:
+    """Threads of such a row."""
+    points = min(_POINTS, _HELD // max(8, c.held_bits()))
+    return max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(c.width)))
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
@@ -271,6 +300,10 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
 def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
     """A schedule that has rows in registers; None if they are too long."""
     scanned = ceil(c.scanned_bits / vector)
+    if (gathered := _gathering_rows(c)) and not ragged:
+        across = _gathering_threads(c)
+        s = Rows(gathered * across, across, vector, reciprocals=True, approximate=True, gathers=True)
+        return s if s.chunks(c) * vector * max(8, c.held_bits() + scanned) <= _HELD else None
     vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits()) + scanned
     if ragged and not _stored_alike(c):
         return None  # elements that lie differently are written one by one
@@ -505,6 +538,8 @@ def estimate(s: Rows, c: RowKernel, target: Target) -> float:
 
 def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds until caches have put together what is written apart: a warp that has several rows writes their neighbours together."""
+    if s.gathers:
+        return 0.0
     parts = sum(c.count * c.width / max(1, min(32 // s.across, _SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
     return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
 

@@ -13,11 +13,11 @@ from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.target import find_target
 
 
-def assert_right(program: Callable, tensors: tuple[Tensor, ...]) -> str:
-    """Its results are right; the text of its ``scheduled`` stage."""
+def assert_right(program: Callable, tensors: tuple[Tensor, ...], change: Callable = lambda kernel, schedule: schedule) -> str:
+    """Its results are right, by the schedules that ``change`` makes of those that are chosen; the text of its ``scheduled`` stage."""
     found = capture(program, tensors)
     text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
-    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+    run = Simulated(text, lambda kernel: change(kernel, from_attribute(kernel.attributes[ATTRIBUTE])))
     results = run(*found.signature.arguments_of(tensors, {}))
     for number, result in enumerate(results):
         def one(*tensors, number=number):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from inferno.mlir import func
 from inferno.schedule.row_kernel import RowKernel
-from inferno.schedule.rows import Rows, estimate, pick, read
+from inferno.schedule.rows import Rows, can_gather, estimate, pick, read
 from inferno.target import Target
 
 _SHARED, _PORTABLE = 220_000, 8  # bytes of shared memory that a block can keep, blocks of a cluster that any GPU with clusters has
@@ -26,7 +26,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Rows]]:
     held = (replace(first, threads=max(t, a), across=a, cluster=n) for t, a, n in itertools.product(
         (64, 128, 256), (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), clusters))
     shapes = itertools.product((128, 256, 512, 1024), clusters, (1, 2, 4))
-    loops = [replace(apart, threads=t, across=t, cluster=n, held=False, unroll=u, kept=1) for t, n, u in shapes]
+    loops = [replace(apart, threads=t, across=t, cluster=n, held=False, unroll=u, kept=1, gathers=False) for t, n, u in shapes]
     kept = (replace(s, kept=min(s.rounds(c), _SHARED // s.kept_bytes(c)) if s.kept_bytes(c) else 0) for s in loops)
     number = 0
     for s in (*([own] if own.persistent else []), *(replace(s, sends=s.cluster > 1) for s in (*held, *kept))):
@@ -48,7 +48,7 @@ def _valid(c: RowKernel, s: Rows, own: Rows, target: Target) -> bool:
     same = (s.vector, s.ragged, s.reciprocals, s.approximate) == (own.vector, own.ragged, own.reciprocals, own.approximate)
     if not powers or not same or s.sends != (s.cluster > 1) or not 32 <= s.threads <= 1024 or s.across > s.threads:
         return False
-    if c.scans and not s.held:
+    if (c.scans and not s.held) or (s.gathers and not can_gather(s, c)):
         return False
     if s.cluster > (_PORTABLE if target.capability >= 90 else 1):
         return False

@@ -1,0 +1,63 @@
+"""Rows that are given back in another order by way of shared memory, and of which programs."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from scheduled_program import assert_right, launches
+
+import inferno
+from inferno.schedule import rows
+from inferno.target import find_target
+
+F = torch.nn.functional
+
+
+def running_sums(x, y):
+    return (torch.cumsum(x * y.sum(-1, keepdim=True) / 45, -1) + y).t().contiguous()
+
+
+def both_orders(x, y):
+    x = torch.log_softmax(x, -1)
+    return x * y, (x + y).t().contiguous(), x.sum(-1)
+
+
+def two_turned(x, y):
+    x = F.normalize(x, dim=-1)
+    return (x + y).t().contiguous(), (x * y).float().t().contiguous()
+
+
+def images(x, y):
+    x, y = x.reshape(2, -1, x.shape[1]), y.reshape(2, -1, y.shape[1])
+    return (torch.softmax(x, -1) * y).permute(2, 0, 1).contiguous()
+
+
+def gather(kernel, schedule):
+    c = rows.read(kernel, find_target("sm_90a"))
+    if schedule.generator != "rows" or not rows.written_apart(c):
+        return schedule
+    return replace(schedule, threads=128, across=8, cluster=1, held=True, gathers=True, packed=False)
+
+
+@pytest.mark.covering(most=5)
+@pytest.mark.parametrize("program", [running_sums, both_orders, two_turned, images])
+@pytest.mark.parametrize("shape", [(34, 45), (16, 64), (70, 20)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_results_are_right(program, shape, dtype):
+    torch.manual_seed(0)
+    changed = []
+
+    def change(kernel, schedule):
+        changed.append(gather(kernel, schedule))
+        return changed[-1]
+
+    text = assert_right(program, tuple(torch.randn(shape).to(dtype) for _ in range(2)), change)
+    assert launches(text) == 1 and changed[0].gathers, text[:3000]
+
+
+@pytest.mark.parametrize("shape, gathers", [((195361, 45), True), ((195361, 200), True), ((1000, 45), False), ((20000, 1001), False)])
+def test_large_results_go_through_shared_memory(shape, gathers):
+    args = tuple(torch.empty(shape, dtype=torch.bfloat16) for _ in range(2))
+    found = inferno.compile(running_sums, args, target="sm_90a").explain().rows
+    assert any(getattr(row.schedule, "gathers", "gathers=true" in str(row.schedule)) for row in found) == gathers, [str(row.schedule) for row in found]
+    assert len(found) == 1 or not gathers
