@@ -103,7 +103,7 @@ class Consumer:
             own = {0: block.stores[i]} if i in block.stores else {}
             axes, finished = result_of(g, t, s, i, bool(own))
             self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, replace(group, staging=f.results_at(i, self.number)), own))
-        self.kept = Kept(f, block.maps[4], group) if g.queries is not None else None
+        self.kept = Kept(f, block.maps[4], group) if g.queries is not None and not s.adds else None
         self.packed: list[ir.Value] = []  # of the last sums of the first result, the weights
 
     def emit(self) -> None:

@@ -26,7 +26,7 @@ from inferno.target import Target
 @dataclass(frozen=True)
 class Shared:
     """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, results where they lie apart,
-    what is ``kept`` of two blocks, slots for ``masks``, barriers, and the numbers of tiles."""
+    what is ``kept`` of two blocks, slots for ``masks`` and for what is ``added`` up in memory, barriers, the numbers of tiles, and ``more`` barriers."""
 
     second: int
     slots: int
@@ -34,7 +34,9 @@ class Shared:
     results: int
     kept: int
     masks: int
+    added: int
     barriers: int
+    more: int
     total: int
 
 
@@ -45,7 +47,8 @@ class AttentionGradients(Consumers):
     has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
     exponentials lie under another's products.  ``apart``: results have shared memory of their own; otherwise they lie where the rows were, which the
     next ones wait for.  ``ahead``: the first product of a block is multiplied behind the last one of the block before.  ``masks``: the bytes of an element
-    of each of the tensors that are read for scores and come to shared memory, as many slots of them as of columns."""
+    of each of the tensors that are read for scores and come to shared memory, as many slots of them as of columns.  ``adds``: the gradients of queries are
+    added up in memory, of each block by way of so many slots of shared memory; where it is 0 they are another kernel's."""
 
     generator: ClassVar[str] = "attention_gradients"
     consumers: int = 2
@@ -56,6 +59,7 @@ class AttentionGradients(Consumers):
     apart: bool = False
     ahead: bool = False
     masks: str = ""
+    adds: int = 0
 
     @property
     def kept_bytes(self) -> int:
@@ -74,8 +78,10 @@ class AttentionGradients(Consumers):
         apart = slots + self.stages * slot
         kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
         masks = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
-        barriers = masks + self.stages * self.mask_slot(g.turned).bytes
-        return Shared(second, slots, slot, apart, kept, masks, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
+        added = masks + self.stages * self.mask_slot(g.turned).bytes
+        barriers = added + self.adds * 4 * self.columns * depth
+        more = barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers
+        return Shared(second, slots, slot, apart, kept, masks, added, barriers, more, more + (self.adds and 16 * (1 + self.consumers * self.adds)))
 
 
 @dataclass(frozen=True)
@@ -204,9 +210,25 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
         return False
     if s.masks and ((tiling := tile_gradient(g)) is None or s.masks != widths(brought_masks(g, tiling))):
         return False
-    if g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
+    if s.adds:
+        if not takes_turns(g, target) or replace(s, adds=0, turns=False) != AttentionGradients():
+            return False
+    elif g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
         return False
     return held(s, g) <= _HELD[s.consumers] and s.shared(g).total <= target.shared
+
+
+ADDED = AttentionGradients(turns=True, adds=2)
+"""What adds gradients of queries up; ``turns`` and the slots may be others."""
+
+
+def takes_turns(g: AttentionGradient, target: Target) -> bool:
+    """Whether blocks of threads can add up the gradients of queries in turns: those of all keys of a head run at a time, and all that a block of threads
+    multiplies is whole, and seen."""
+    if g.queries is None or g.of_scores is not None or g.band is not None or g.blocks is not None or g.score is not None or g.dropout is not None:
+        return False
+    whole = not (g.rows.size % ADDED.rows or g.columns.size % ADDED.columns or g.depth.size % LINE)
+    return whole and g.rows.size // ADDED.rows <= target.multiprocessors
 
 
 def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:

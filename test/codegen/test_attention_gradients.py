@@ -64,6 +64,8 @@ FORMS = {
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
     "together, a learned bias": ((2, 1, 1, 24, 40, 16, 16), {"mask": positions, "learned": True}, AttentionGradients(1, 16)),
     "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
+    "together, added": ((1, 4, 2, 192, 256, 64, 32), {"turned": True}, AttentionGradients(turns=True, adds=2)),
+    "together, added by way of one slot": ((1, 1, 1, 128, 384, 128, 64), {"dtype": torch.float16}, AttentionGradients(adds=1)),
 }
 
 
@@ -82,7 +84,7 @@ def test_simulated(name, monkeypatch):
         found.append(kernel)
         return schedule
 
-    if name in ("grouped", "causal", "together, in parts"):  # more tiles than blocks
+    if name in ("grouped", "causal", "together, in parts", "together, added"):  # more tiles than blocks
         few = dataclasses.replace(TARGET, multiprocessors=3)
         monkeypatch.setattr(generate, "find_target", lambda name: few)
     ours = SimulatedModel(function, given, choose=chosen, early=len(name) % 2 == 0, passes=TOGETHER if together else PASSES)(*given)

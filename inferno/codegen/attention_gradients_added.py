@@ -1,0 +1,250 @@
+"""Gradients of queries that are added up in memory, by the kernel of attention's gradients of keys and values, of which each block has a tile of keys.
+
+The gradients of scores of a block of queries, rounded as for the product with queries, come to shared memory, and both consumers multiply all of them with
+keys, each for half of the columns: behind the next block's scores, so that neither waits for the other one.  The products come to shared memory, too, from
+where a further warp for each consumer has the copy engine add them to float32 numbers in memory, in which they lie as the tensor core gives them, thread
+by thread.  What is there when all tiles of a head are done the last kernel rounds.
+
+Every launch gives the same bits: blocks of threads take turns.  A counter for each consumer's part of each block of queries says how many tiles have been
+added; the first one writes.  Tiles of a head begin with queries that lie evenly apart, and walk round and round, so that a block of queries comes to the next tile
+some time after the one before has it: as a rule nobody waits.  Nor can all wait for ever.  All blocks of threads run at the same time (the launch is a cooperative
+one), those of a head begin it together, in the same order of heads, and a tile waits only for those that have the same queries in an
+earlier step, or of those in the same step for one with a higher number (``Order.turn``): by induction over steps and numbers all go on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferno.codegen import tma
+from inferno.codegen.attention_gradients_block import Block
+from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
+from inferno.codegen.attention_gradients_frame import Frame, linear
+from inferno.codegen.attention_products import awaited, undefined
+from inferno.codegen.attention_results import Results
+from inferno.codegen.attention_shares import load_floats
+from inferno.codegen.attention_tiles import Place
+from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.integers import Integer
+from inferno.codegen.mbarriers import Barriers, Position, Ring
+from inferno.codegen.nvvm_builder import Words, integer_type, loop, only_if, shared_pointer, special_register, store, uniform, widen_pointer
+from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers
+from inferno.codegen.wgmma_epilogue import Warpgroup, store_turned
+from inferno.mlir import ir, llvm, nvvm
+from inferno.schedule.attention_gradient_kernel import AttentionGradient
+from inferno.schedule.attention_gradients import GradientTiling
+from inferno.schedule.attention_schedule import LINE, lines
+from inferno.schedule.kept_scores import QuerySums
+
+_AWAIT = "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.lt.u32 p, r, $1; @p bra AGAIN; fence.proxy.async; }"
+_PASS_ON = "fence.proxy.async; fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], $1;"
+
+
+def part_numbers(g: AttentionGradient) -> int:
+    """Floats of a consumer's part of a block of queries."""
+    return 64 * g.depth.size // 2
+
+
+class Added:
+    """What consumers and those that add for them share: ``sums`` and ``counters`` in memory, and in shared memory the gradients of scores of two blocks, whose
+    ``scores`` are full when all warps of the consumers have arrived, and slots of each consumer's products."""
+
+    def __init__(self, frame: Frame, sums: ir.Value, counters: ir.Value) -> None:
+        self.frame, self.words, self.sums, self.counters = frame, frame.words, sums, counters
+        self.barriers = frame.words.add(frame.shared, frame.layout.more)
+        self.scores = Barriers(self.words, self.barriers)
+        self.bytes = 4 * part_numbers(frame.gradient)
+
+    def initialize(self) -> None:
+        s = self.frame.form
+        for slot in range(s.stages):
+            self.scores.initialize(slot, 4 * s.consumers)
+        for consumer in range(s.consumers):
+            self.parts(consumer).initialize()
+
+    def parts(self, consumer: Integer) -> Ring:
+        words, slots = self.words, self.frame.form.adds
+        return Ring(words, words.add(self.barriers, words.add(words.mul(consumer, 16 * slots), 16)), slots, 1, writers=4)
+
+    def part_at(self, consumer: Integer, slot: Integer) -> Integer:
+        """The shared address of a slot of a consumer's products."""
+        words, f = self.words, self.frame
+        first = words.add(words.add(f.shared, f.layout.added), words.mul(consumer, f.form.adds * self.bytes))
+        return words.add(first, words.mul(slot, self.bytes))
+
+    def position(self, at: Position) -> Position:
+        """The slot of products of a block whose columns are in a slot of two."""
+        return at if self.frame.form.adds == 2 else Position(self.words.value(0), at.slot)
+
+    # What adds for a consumer, by one thread.
+
+    def add_each(self, consumer: Integer) -> None:
+        """For each block of each tile of this block of threads, when its products are there."""
+        f, words = self.frame, self.words
+        parts = self.parts(consumer)
+
+        def tile(number: ir.Value, *at: ir.Value) -> list[ir.Value]:
+            place = f.order.place(number)
+            count = words.sub(place.end, place.begin)
+
+            def position(n: Integer, *at: ir.Value) -> list[ir.Value]:
+                head = linear(words, f.axes, [*place.grid, *f.outer(n)])
+
+                def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
+                    block = f.order.block(place, i)
+                    part = words.add(words.mul(words.add(words.mul(head, f.order.blocks), block), f.form.consumers), consumer)
+                    return self.add(parts, consumer, part, f.order.turn(place, block), Position(*at)).values
+
+                return loop(words, 0, count, 1, at, step)
+
+            return f.each_position(at, position)
+
+        f.numbers.each(parts.start().values, tile)
+
+    def add(self, parts: Ring, consumer: Integer, part: Integer, turn: Integer, at: Position) -> Position:
+        """A slot's products to a part of the sums, whose ``turn``-th they are."""
+        words = self.words
+        target = widen_pointer(words, self.sums, words.mul(part, part_numbers(self.frame.gradient)), 0, ir.F32Type.get())
+        counter = widen_pointer(words, self.counters, part, 0, integer_type(32))
+        source = self.part_at(consumer, at.slot)
+        parts.await_full(at)
+        with only_if(words.equal(turn, 0)):
+            tma.store_piece(words, target, source, self.bytes)
+        with only_if(words.less(0, turn)):
+            _assembly(_AWAIT, [counter, words.value(turn)])
+            tma.add_piece(words, target, source, self.bytes)
+        tma.await_stores(0, read=True)
+        parts.empty.arrive(at.slot)
+        tma.await_stores(0, read=False)
+        _assembly(_PASS_ON, [counter, words.value(words.add(turn, 1))])
+        return parts.next(at)
+
+
+class AddingConsumer(Consumer):
+    """A consumer that also multiplies the gradients of scores with keys: those of a block behind the next block's products of rows."""
+
+    def __init__(self, frame: Frame, added: Added) -> None:
+        super().__init__(frame)
+        f, words = frame, self.words
+        self.added, self.group = added, f.block.group(0)
+        self.parts = added.parts(self.number)
+        # Of each consumer's keys: the gradients of their scores, queries as rows, and themselves as a rhs that is summed over its lines.
+        self.query_tile, self.key_tile = Tile(64, 2, True), Tile(LINE * lines(f.axes.depth.size), 2, False, 2 * LINE)
+
+    def walk_blocks(self, place: Place, running):
+        running = self.walk(place, 0, 1, running, first=True)
+        running = self.walk(place, 1, self.words.sub(place.end, place.begin), running)
+        last = self.before(running.at)
+        self.added.scores.wait(last.slot, last.parity)
+        self.leave(awaited(0, self.of_queries(last)), last)
+        # A consumer's results lie where its keys were.
+        nvvm.BarrierOp(barrierId=self.words.value(1 + 2 * self.frame.form.consumers), numberOfThreads=self.words.value(128 * self.frame.form.consumers))
+        return running
+
+    def step(self, place: Place, i: Integer, old, above: bool, below: bool, edge: bool, first: bool):
+        f, words, at, last = self.frame, self.words, old.at, self.before(old.at)
+        block = f.order.block(place, i)
+        f.columns.await_full(at)
+        self.turns.take()
+        nvvm.WgmmaFenceAlignedOp()
+        products, others = self.product(0, at), self.product(1, at)
+        self.turns.pass_on()
+        self.place(place, block, at, False)
+        bases = self.bases()
+        weights = self.weights(self.scores.finish(awaited(1, products), False, False, False), bases, place)
+        self.load()
+        of_values = self.add(1, old.sums[1], weights, at)
+        gradients, of_queries = self.gradients(weights, awaited(1, others)), []
+        if not first:
+            self.added.scores.wait(last.slot, last.parity)
+            of_queries = self.of_queries(last)
+        of_keys = self.add(0, old.sums[0], gradients, at)
+        done = awaited(1, [*of_values, *of_queries])
+        of_values, of_queries = done[:len(of_values)], done[len(of_values):]
+        store_turned(words, self.group.warp, self.group.lane, f.kept_at(self.number, at.slot), self.packed)
+        self.arrive(self.added.scores, at.slot)
+        if not first:
+            self.leave(of_queries, last)
+        done = awaited(0, [*of_keys, *of_values])
+        f.columns.release(at.slot, self.member)
+        return self.unflatten([*f.columns.next(at).values, *done])
+
+    def before(self, at: Position) -> Position:
+        """The position of the block before, of two slots."""
+        words = self.words
+        return Position(words.xor(at.slot, 1), words.xor(at.parity, words.xor(at.slot, 1)))
+
+    def of_queries(self, at: Position) -> list[ir.Value]:
+        """The gradients of scores of the block at ``at`` times keys, of this consumer's half of the columns."""
+        f, words = self.frame, self.words
+        half, rows = f.axes.depth.size // f.form.consumers, f.form.kept_bytes
+        # Columns of a line of keys, or whole lines.
+        begin = words.mul(self.number, (half // LINE * self.key_tile.panel_bytes if half >= LINE else 2 * half) >> 4)
+        sums = undefined(half // 2)
+        nvvm.WgmmaFenceAlignedOp()
+        for consumer in range(f.form.consumers):
+            scores = self.base_of(f.kept_at(consumer, 0), at, words.mul(at.slot, rows >> 4))
+            keys = self.base_of(f.rows_at(0, consumer), at, begin)
+            for term in range(0, 64, 16):
+                a, b = self.query_tile.descriptor(words, scores, 0, term), self.key_tile.descriptor(words, keys, 0, term)
+                sums = multiply_registers(sums, [a], b, True, (consumer, term) == (0, 0), self.kind)
+        nvvm.WgmmaGroupSyncAlignedOp()
+        return sums
+
+    def base_of(self, address: Integer, at: Position, more: Integer) -> Integer:
+        return self.words.add(self.base(matrix_address(self.words, address), at), more)
+
+    def leave(self, sums: Sequence[ir.Value], at: Position) -> None:
+        """In this consumer's slot of a block at ``at``, for the one who adds for it."""
+        words, at = self.words, self.added.position(at)
+        self.parts.acquire(at)
+        first = words.add(self.added.part_at(self.number, at.slot), words.shl(self.member, 4))
+        for i in range(0, len(sums), 4):
+            store(join(list(sums[i:i + 4])), shared_pointer(words, words.add(first, 512 * i)), 16)
+        self.arrive(self.parts.full, at.slot)
+
+    def arrive(self, barriers: Barriers, slot: Integer) -> None:
+        """By each warp, when its threads have written to shared memory."""
+        tma.fence_shared()
+        nvvm.SyncWarpOp(self.words.value(-1))
+        with only_if(self.words.equal(self.group.lane, 0)):
+            barriers.arrive(slot)
+
+
+class Rounded:
+    """The last kernel: blocks of one warpgroup round a block of queries of a head each, of which ``results`` are stored."""
+
+    threads = 128
+
+    def __init__(self, words: Words, gradient: AttentionGradient, tiling: GradientTiling) -> None:
+        """``gradient`` and ``tiling`` of queries."""
+        self.words, self.gradient, self.tiling = words, gradient, tiling
+        self.form = QuerySums(consumers=1)
+        self.shared = 64 * LINE * lines(gradient.depth.size) * 2
+
+    @property
+    def blocks(self) -> int:
+        return self.tiling.heads * self.tiling.rows.size // 64
+
+    def emit(self, shared: ir.Value, sums: ir.Value, tensors: dict[int, Elements], stores: dict[int, ir.Value]) -> None:
+        words, g, t = self.words, self.gradient, self.tiling
+        thread, block = special_register("tid.x"), special_register("ctaid.x")
+        warp = uniform(words, words.shr(thread, 5))
+        group = Warpgroup(0, thread, warp, words.mask(thread, 31), shared)
+        count = g.depth.size // 2
+        first = words.add(words.mul(block, 128 * count), words.shl(thread, 2))
+        found = [load_floats(widen_pointer(words, sums, first, 2048 * i, ir.F32Type.get()), 4) for i in range(count // 4)]
+        axes, finished = result_of(g, t, self.form, 0, bool(stores))
+        result = Results(words, stored(g, 0), axes, finished, tensors, group, stores)
+        rows = t.rows.size // 64
+        grid = words.split(words.div(block, rows), [a.size for a in t.grid])
+        result.begin(grid, words.mul(words.rem(block, rows), 64), 0)
+        result.emit([[x for each in found for x in lanes_of(each)]])
+        with only_if(words.equal(thread, 0)):
+            tma.await_stores(0, read=True)
+
+
+def _assembly(text: str, operands: Sequence[ir.Value]) -> None:
+    letters = {"i32": "r"}
+    constraints = [letters.get(str(x.type), "l") for x in operands]
+    llvm.InlineAsmOp(None, list(operands), text, ",".join([*constraints, "~{memory}"]), has_side_effects=True)
