@@ -158,7 +158,7 @@ class Emitter:
     @property
     def counters(self) -> int:
         """One of each consumer's part of each block of queries."""
-        return self.queries.blocks * self.schedule.consumers
+        return self.queries.blocks * 64 // self.schedule.columns * self.schedule.consumers
 
     def launch_one(self, kernel: _Kernel, maps: Sequence[ir.Value], arguments: Sequence[ir.Value], first: Sequence[ir.Value]) -> None:
         lists = [] if self.lists is None else self.lists.launch(self.name, arguments[self.kernel.blocks.table.argument])

@@ -32,7 +32,7 @@ from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers
 from inferno.codegen.wgmma_epilogue import Warpgroup, store_turned
 from inferno.mlir import ir, llvm, nvvm
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention_gradients import GradientTiling
+from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling
 from inferno.schedule.attention_schedule import LINE, lines
 from inferno.schedule.kept_scores import QuerySums
 
@@ -40,9 +40,9 @@ _AWAIT = "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0];
 _PASS_ON = "fence.proxy.async; fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], $1;"
 
 
-def part_numbers(g: AttentionGradient) -> int:
+def part_numbers(g: AttentionGradient, s: AttentionGradients) -> int:
     """Floats of a consumer's part of a block of queries."""
-    return 64 * g.depth.size // 2
+    return s.columns * g.depth.size // s.consumers
 
 
 class Added:
@@ -53,7 +53,7 @@ class Added:
         self.frame, self.words, self.sums, self.counters = frame, frame.words, sums, counters
         self.barriers = frame.words.add(frame.shared, frame.layout.more)
         self.scores = Barriers(self.words, self.barriers)
-        self.bytes = 4 * part_numbers(frame.gradient)
+        self.bytes = 4 * part_numbers(frame.gradient, frame.form)
 
     def initialize(self) -> None:
         s = self.frame.form
@@ -104,7 +104,7 @@ class Added:
     def add(self, parts: Ring, consumer: Integer, part: Integer, turn: Integer, at: Position) -> Position:
         """A slot's products to a part of the sums, whose ``turn``-th they are."""
         words = self.words
-        target = widen_pointer(words, self.sums, words.mul(part, part_numbers(self.frame.gradient)), 0, ir.F32Type.get())
+        target = widen_pointer(words, self.sums, words.mul(part, self.bytes // 4), 0, ir.F32Type.get())
         counter = widen_pointer(words, self.counters, part, 0, integer_type(32))
         source = self.part_at(consumer, at.slot)
         parts.await_full(at)
@@ -153,14 +153,22 @@ class AddingConsumer(Consumer):
         bases = self.bases()
         weights = self.weights(self.scores.finish(awaited(1, products), False, False, False), bases, place)
         self.load()
-        of_values = self.add(1, old.sums[1], weights, at)
-        gradients, of_queries = self.gradients(weights, awaited(1, others)), []
+        of_values, of_queries = [], []
+        if not f.form.late:
+            of_values = self.add(1, old.sums[1], weights, at)
+        gradients = self.gradients(weights, awaited(0 if f.form.late else 1, others))
         if not first:
             self.added.scores.wait(last.slot, last.parity)
             of_queries = self.of_queries(last)
+        if f.form.late:
+            of_values = self.add(1, old.sums[1], weights, at)
         of_keys = self.add(0, old.sums[0], gradients, at)
-        done = awaited(1, [*of_values, *of_queries])
-        of_values, of_queries = done[:len(of_values)], done[len(of_values):]
+        early = of_queries if f.form.late else [*of_values, *of_queries]
+        done = awaited(2 if f.form.late else 1, early) if early else []
+        if not f.form.late:
+            of_values, of_queries = done[:len(of_values)], done[len(of_values):]
+        else:
+            of_queries = done
         store_turned(words, self.group.warp, self.group.lane, f.kept_at(self.number, at.slot), self.packed)
         self.arrive(self.added.scores, at.slot)
         if not first:
@@ -175,15 +183,18 @@ class AddingConsumer(Consumer):
         return Position(words.xor(at.slot, 1), words.xor(at.parity, words.xor(at.slot, 1)))
 
     def of_queries(self, at: Position) -> list[ir.Value]:
-        """The gradients of scores of the block at ``at`` times keys, of this consumer's half of the columns."""
+        """The gradients of scores of the block at ``at`` times keys: of 64 queries this consumer's half of the columns, of 128 its half of the queries."""
         f, words = self.frame, self.words
-        half, rows = f.axes.depth.size // f.form.consumers, f.form.kept_bytes
+        several = f.form.columns > 64
+        columns, rows = f.axes.depth.size // (1 if several else f.form.consumers), f.form.kept_bytes
         # Columns of a line of keys, or whole lines.
-        begin = words.mul(self.number, (half // LINE * self.key_tile.panel_bytes if half >= LINE else 2 * half) >> 4)
-        sums = undefined(half // 2)
+        begin = 0 if several else words.mul(self.number, (columns // LINE * self.key_tile.panel_bytes if columns >= LINE else 2 * columns) >> 4)
+        first = words.mul(at.slot, rows >> 4)
+        first = words.add(first, words.mul(self.number, self.query_tile.bytes >> 4)) if several else first
+        sums = undefined(columns // 2)
         nvvm.WgmmaFenceAlignedOp()
         for consumer in range(f.form.consumers):
-            scores = self.base_of(f.kept_at(consumer, 0), at, words.mul(at.slot, rows >> 4))
+            scores = self.base_of(f.kept_at(consumer, 0), at, first)
             keys = self.base_of(f.rows_at(0, consumer), at, begin)
             for term in range(0, 64, 16):
                 a, b = self.query_tile.descriptor(words, scores, 0, term), self.key_tile.descriptor(words, keys, 0, term)

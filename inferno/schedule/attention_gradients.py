@@ -62,6 +62,11 @@ class AttentionGradients(Consumers):
     adds: int = 0
 
     @property
+    def late(self) -> bool:
+        """Whether the weights' products come behind the gradients of scores, whose registers they would need."""
+        return self.adds > 0 and self.columns > 64
+
+    @property
     def kept_bytes(self) -> int:
         """Of what a consumer keeps of a block: a line of 64 rows for each column."""
         return self.columns * LINE * 2
@@ -188,7 +193,7 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
     more = 8 if (read >= 4 and not g.turned) or (g.score is not None and g.outer.size > 1) else 0
     more += 24 if g.dropout is not None and not g.turned else 0  # 128 columns of 128 each are spilt
     more += 12 if "1" in s.masks.split() and not g.turned else 0  # addresses of bytes: 112 columns of 128 each are spilt
-    return s.columns * (4 + (len(g.results) > 1) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
+    return s.columns * (4 + (len(g.results) > 1 and not s.late) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
 
 
 def reads_early(s: AttentionGradients, g: AttentionGradient) -> bool:
@@ -211,7 +216,7 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     if s.masks and ((tiling := tile_gradient(g)) is None or s.masks != widths(brought_masks(g, tiling))):
         return False
     if s.adds:
-        if not takes_turns(g, target) or replace(s, adds=0, turns=False) != AttentionGradients():
+        if not takes_turns(s, g, target) or replace(s, adds=0, turns=False) not in (AttentionGradients(), AttentionGradients(columns=128)):
             return False
     elif g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
         return False
@@ -222,13 +227,13 @@ ADDED = AttentionGradients(turns=True, adds=2)
 """What adds gradients of queries up; ``turns`` and the slots may be others."""
 
 
-def takes_turns(g: AttentionGradient, target: Target) -> bool:
+def takes_turns(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     """Whether blocks of threads can add up the gradients of queries in turns: those of all keys of a head run at a time, and all that a block of threads
     multiplies is whole, and seen."""
     if g.queries is None or g.of_scores is not None or g.band is not None or g.blocks is not None or g.score is not None or g.dropout is not None:
         return False
-    whole = not (g.rows.size % ADDED.rows or g.columns.size % ADDED.columns or g.depth.size % LINE)
-    return whole and g.rows.size // ADDED.rows <= target.multiprocessors
+    whole = not (g.rows.size % s.rows or g.columns.size % s.columns or g.depth.size % LINE)
+    return whole and g.rows.size // s.rows <= target.multiprocessors
 
 
 def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:

@@ -66,6 +66,7 @@ FORMS = {
     "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
     "together, added": ((1, 4, 2, 192, 256, 64, 32), {"turned": True}, AttentionGradients(turns=True, adds=2)),
     "together, added by way of one slot": ((1, 1, 1, 128, 384, 128, 64), {"dtype": torch.float16}, AttentionGradients(adds=1)),
+    "together, added 128 at a time": ((1, 2, 1, 256, 256, 64, 64), {}, AttentionGradients(columns=128, turns=True, adds=2)),
 }
 
 
