@@ -210,7 +210,7 @@ class Emitter:
             frame = Frame(block, g, t, s, self.layout, self.brought)
             if self.adds:
                 added = Added(frame, *block.added)
-                return lambda: block.initialize(frame.columns, frame.rows, added), Producer(frame).emit, lambda: AddingConsumer(frame, added).emit(), added.add_each
+                return lambda: block.initialize(frame.columns, frame.rows, added), Producer(frame, added.numbers).emit, lambda: AddingConsumer(frame, added).emit(), added.add_each
             return lambda: block.initialize(frame.columns, frame.rows), Producer(frame).emit, lambda: Consumer(frame).emit()
 
         def of_queries(block: Block) -> Roles:

@@ -19,6 +19,7 @@ from inferno.codegen import tma
 from inferno.codegen.attention_gradients_block import Block
 from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
 from inferno.codegen.attention_gradients_frame import Frame, linear
+from inferno.codegen.attention_gradients_numbers import NumberedPairs, Numbers
 from inferno.codegen.attention_products import awaited, undefined
 from inferno.codegen.attention_results import Results
 from inferno.codegen.attention_shares import load_floats
@@ -54,6 +55,7 @@ class Added:
         self.barriers = frame.words.add(frame.shared, frame.layout.more)
         self.scores = Barriers(self.words, self.barriers)
         self.bytes = 4 * part_numbers(frame.gradient, frame.form)
+        self.numbers = Numbers(frame)
 
     def initialize(self) -> None:
         s = self.frame.form
@@ -128,6 +130,8 @@ class AddingConsumer(Consumer):
         f, words = frame, self.words
         self.added, self.group = added, f.block.group(0)
         self.parts = added.parts(self.number)
+        p = self.points
+        self.points = NumberedPairs(words, p.contraction, p.tiling, p.schedule, p.tensors)
         # Of each consumer's keys: the gradients of their scores, queries as rows, and themselves as a rhs that is summed over its lines.
         self.query_tile, self.key_tile = Tile(64, 2, True), Tile(LINE * lines(f.axes.depth.size), 2, False, 2 * LINE)
 
@@ -150,13 +154,22 @@ class AddingConsumer(Consumer):
         products, others = self.product(0, at), self.product(1, at)
         self.turns.pass_on()
         self.place(place, block, at, False)
+        own = words.shl(words.mask(self.group.lane, 3), 3)
+        self.points.brought = {x: words.add(address, own) for x, address in self.added.numbers.at(at.slot).items()}
         bases = self.bases()
         weights = self.weights(self.scores.finish(awaited(1, products), False, False, False), bases, place)
-        self.load()
+        if any(x not in self.points.brought for x in self.points.loaded):
+            self.load()
         of_values, of_queries = [], []
         if not f.form.late:
             of_values = self.add(1, old.sums[1], weights, at)
-        gradients = self.gradients(weights, awaited(0 if f.form.late else 1, others))
+        if f.form.late:
+            f.columns.await_full(at)  # it is there: a block of its own, in front of which ptxas leaves the exponentials
+            found = awaited(0, [*others, *weights])
+            others, weights = found[:len(others)], found[len(others):]
+        else:
+            others = awaited(1, others)
+        gradients = self.gradients(weights, others)
         if not first:
             self.added.scores.wait(last.slot, last.parity)
             of_queries = self.of_queries(last)

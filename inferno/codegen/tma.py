@@ -44,6 +44,12 @@ def _load(
     nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, offsets, multicastMask=everyone, mode=mode)
 
 
+def load_piece(words: Words, source: ir.Value, target: Integer, size: int, barrier: ir.Value) -> None:
+    """Start the copy of so many bytes, a multiple of 16 to and from addresses that are such, from global to shared memory; ``barrier`` gets them."""
+    text = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
+    llvm.InlineAsmOp(None, [words.value(target), source, words.value(size), barrier], text, "r,l,r,r,~{memory}", has_side_effects=True)
+
+
 def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], source: Integer) -> None:
     """Start the copy of a box from shared memory, as a group of its own; what lies outside of the tensor is dropped."""
     nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(map_, shared_pointer(words, source), [words.value(c) for c in coordinates])

@@ -26,7 +26,8 @@ from inferno.target import Target
 @dataclass(frozen=True)
 class Shared:
     """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, results where they lie apart,
-    what is ``kept`` of two blocks, slots for ``masks`` and for what is ``added`` up in memory, barriers, the numbers of tiles, and ``more`` barriers."""
+    what is ``kept`` of two blocks, slots for ``masks``, for what is ``added`` up in memory, and for ``numbers`` of columns, barriers, the numbers of tiles,
+    and ``more`` barriers."""
 
     second: int
     slots: int
@@ -35,6 +36,7 @@ class Shared:
     kept: int
     masks: int
     added: int
+    numbers: int
     barriers: int
     more: int
     total: int
@@ -84,9 +86,10 @@ class AttentionGradients(Consumers):
         kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
         masks = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
         added = masks + self.stages * self.mask_slot(g.turned).bytes
-        barriers = added + self.adds * 4 * self.columns * depth
+        numbers = added + self.adds * 4 * self.columns * depth
+        barriers = numbers + (self.adds and self.stages * 4 * self.columns * len(brought_numbers(g, tile_gradient(g))))
         more = barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers
-        return Shared(second, slots, slot, apart, kept, masks, added, barriers, more, more + (self.adds and 16 * (1 + self.consumers * self.adds)))
+        return Shared(second, slots, slot, apart, kept, masks, added, numbers, barriers, more, more + (self.adds and 16 * (1 + self.consumers * self.adds)))
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,15 @@ def brought_masks(g: AttentionGradient, t: GradientTiling) -> list[Brought]:
     """Of what is read for scores those tensors that can come to shared memory, keys innermost, then queries."""
     keys, queries = (t.rows, t.columns) if g.turned else (t.columns, t.rows)
     return [] if g.blocks is not None else with_maps(sources(g.score), keys, queries, (*t.grid, *t.outer))
+
+
+def brought_numbers(g: AttentionGradient, t: GradientTiling) -> list[Access]:
+    """Of what is read for weights and the gradients of scores those float32 of columns that the copy engine can bring, one behind the other."""
+    def comes(x: Access) -> bool:
+        lies = str(x.element) == "f32" and t.rows.stride(x) == 0 and t.columns.stride(x) == 1
+        return lies and not any(n % 4 for n in (x.offset, *(a.stride(x) for a in (*t.grid, *t.outer))))
+
+    return [x for x in dict.fromkeys((g.totals, *sources(g.gradient))) if comes(x)]
 
 
 def supported(g: AttentionGradient) -> bool:
@@ -223,10 +235,6 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     return held(s, g) <= _HELD[s.consumers] and s.shared(g).total <= target.shared
 
 
-ADDED = AttentionGradients(turns=True, adds=2)
-"""What adds gradients of queries up; ``turns`` and the slots may be others."""
-
-
 def takes_turns(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     """Whether blocks of threads can add up the gradients of queries in turns: those of all keys of a head run at a time, and all that a block of threads
     multiplies is whole, and seen."""
@@ -270,7 +278,9 @@ def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> 
     float32 875 and 712; 8x16x2048x128 of bf16 2391 and 1893; 32x12x128x64 46.4 and 44.5.  With two slots, and queries' gradients apart, 4x16x4096x64 2371,
     16x16x1024x64 654 (with three, not apart, 672).
     """
-    return _with_masks(widths(brought_masks(g, tiling)), g, tiling, target) or _with_masks("", g, tiling, target)
+    adding = (AttentionGradients(columns=columns, turns=True, adds=2) for columns in (128, 64))
+    others = _with_masks(widths(brought_masks(g, tiling)), g, tiling, target) or _with_masks("", g, tiling, target)
+    return [*(s for s in adding if fits(s, g, target)), *others]
 
 
 def _with_masks(masks: str, g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:

@@ -416,6 +416,23 @@ class Role(WarpSimulation):
             self.stores[-1].append(copy)
         return []
 
+    def load_piece(self, operands, mask) -> list:
+        """Bytes from memory, of which an mbarrier is told."""
+        assert mask.sum() == 1, "a copy that several threads start"
+        target, source, size, barrier = operands
+        at, size = (int(np.broadcast_to(x, mask.shape)[mask][0]) for x in (target, size))
+        begin = int(np.broadcast_to(source.at, mask.shape)[mask][0])
+        assert at % 16 == begin % 16 == size % 16 == 0 and 0 <= begin and begin + size <= source.data.size and 0 <= at and at + size <= self.shared
+
+        def copy() -> None:
+            self.launch.memory[self.number_of_block, at:at + size] = source.data.reshape(-1)[begin:begin + size]
+
+        found = self.mbarrier(barrier, mask)
+        found.copies.append((copy, size))
+        if self.early:
+            found.land()
+        return []
+
     def add_piece(self, operands, mask) -> list:
         """Floats from shared memory that are added to those in memory."""
         assert mask.sum() == 1, "a copy that several threads start"
@@ -481,6 +498,8 @@ class Role(WarpSimulation):
             for at in pointer.at[mask] // 8:
                 data[at] = data[at] if data[at] >> 8 & (1 << 56) - 1 == marked else fresh
             return []
+        if text.startswith("cp.async.bulk.shared::cluster.global"):
+            return self.load_piece(operands, mask)
         if text.startswith("cp.reduce.async.bulk"):
             return self.add_piece(operands, mask)
         if "st.release.gpu.global.u32 [$0], $1;" in text or "setp.lt.u32 p, r, $1;" in text:
