@@ -11,12 +11,13 @@ from math import ceil
 
 from inferno.codegen.attention import REGISTERS
 from inferno.codegen.attention_blocks import BlockLists, laid_at
-from inferno.codegen.attention_gradients_added import Added, AddingConsumer, Rounded
+from inferno.codegen.attention_gradients_added import Added, AddingConsumer
 from inferno.codegen.attention_gradients_block import Block
 from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_producer import Producer
 from inferno.codegen.attention_gradients_queries import Queries
+from inferno.codegen.attention_gradients_rounded import Rounded
 from inferno.codegen.attention_masks import mask_map
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.filled_words import add_filling, launch_filled
@@ -210,7 +211,8 @@ class Emitter:
             frame = Frame(block, g, t, s, self.layout, self.brought)
             if self.adds:
                 added = Added(frame, *block.added)
-                return lambda: block.initialize(frame.columns, frame.rows, added), Producer(frame, added.numbers).emit, lambda: AddingConsumer(frame, added).emit(), added.add_each
+                producer = Producer(frame, added.numbers)
+                return lambda: block.initialize(frame.columns, frame.rows, added), producer.emit, lambda: AddingConsumer(frame, added).emit(), added.add_each
             return lambda: block.initialize(frame.columns, frame.rows), Producer(frame).emit, lambda: Consumer(frame).emit()
 
         def of_queries(block: Block) -> Roles:

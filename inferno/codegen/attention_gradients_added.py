@@ -1,29 +1,26 @@
 """Gradients of queries that are added up in memory, by the kernel of attention's gradients of keys and values, of which each block has a tile of keys.
 
 The gradients of scores of a block of queries, rounded as for the product with queries, come to shared memory, and both consumers multiply all of them with
-keys, each for half of the columns: behind the next block's scores, so that neither waits for the other one.  The products come to shared memory, too, from
-where a further warp for each consumer has the copy engine add them to float32 numbers in memory, in which they lie as the tensor core gives them, thread
-by thread.  What is there when all tiles of a head are done the last kernel rounds.
+keys, each for half of the columns or of the queries: behind the next block's scores, so that neither waits for the other one.  The products come to shared
+memory, too, from where a further warp for each consumer has the copy engine add them to float32 numbers in memory, in which they lie as the tensor core
+gives them, thread by thread.  What is there in the end the last kernel rounds (``attention_gradients_rounded``).
 
 Every launch gives the same bits: blocks of threads take turns.  A counter for each consumer's part of each block of queries says how many tiles have been
-added; the first one writes.  Tiles of a head begin with queries that lie evenly apart, and walk round and round, so that a block of queries comes to the next tile
-some time after the one before has it: as a rule nobody waits.  Nor can all wait for ever.  All blocks of threads run at the same time (the launch is a cooperative
-one), those of a head begin it together, in the same order of heads, and a tile waits only for those that have the same queries in an
-earlier step, or of those in the same step for one with a higher number (``Order.turn``): by induction over steps and numbers all go on.
+added; the first one writes.  Tiles of a head begin with queries that lie evenly apart, and walk round and round, so that a block of queries comes to the
+next tile some time after the one before had it: as a rule nobody waits.  Nor can all wait for ever.  All blocks of threads run at the same time (the launch
+is a cooperative one), those of a head begin it together, in the same order of heads, and a tile waits only for those that have the same queries in an
+earlier step, or in the same step and have a higher number (``Order.turn``): by induction over steps and numbers all go on.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from inferno.codegen import tma
-from inferno.codegen.attention_gradients_block import Block
-from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
+from inferno.codegen.attention_gradients_consumer import Consumer, OuterPlace, Running
 from inferno.codegen.attention_gradients_frame import Frame, linear
 from inferno.codegen.attention_gradients_numbers import NumberedPairs, Numbers
 from inferno.codegen.attention_products import awaited, undefined
 from inferno.codegen.attention_results import Results
 from inferno.codegen.attention_shares import load_floats
-from inferno.codegen.attention_tiles import Place
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
@@ -135,18 +132,19 @@ class AddingConsumer(Consumer):
         # Of each consumer's keys: the gradients of their scores, queries as rows, and themselves as a rhs that is summed over its lines.
         self.query_tile, self.key_tile = Tile(64, 2, True), Tile(LINE * lines(f.axes.depth.size), 2, False, 2 * LINE)
 
-    def walk_blocks(self, place: Place, running):
+    def walk_blocks(self, place: OuterPlace, running: Running) -> Running:
+        words, consumers = self.words, self.frame.form.consumers
         running = self.walk(place, 0, 1, running, first=True)
-        running = self.walk(place, 1, self.words.sub(place.end, place.begin), running)
+        running = self.walk(place, 1, words.sub(place.end, place.begin), running)
         last = self.before(running.at)
-        self.added.scores.wait(last.slot, last.parity)
         self.leave(awaited(0, self.of_queries(last)), last)
         # A consumer's results lie where its keys were.
-        nvvm.BarrierOp(barrierId=self.words.value(1 + 2 * self.frame.form.consumers), numberOfThreads=self.words.value(128 * self.frame.form.consumers))
+        nvvm.BarrierOp(barrierId=words.value(1 + 2 * consumers), numberOfThreads=words.value(128 * consumers))
         return running
 
-    def step(self, place: Place, i: Integer, old, above: bool, below: bool, edge: bool, first: bool):
-        f, words, at, last = self.frame, self.words, old.at, self.before(old.at)
+    def step(self, place: OuterPlace, i: Integer, old: Running, above: bool, below: bool, edge: bool, first: bool) -> Running:
+        """The exponentials lie under the second product.  Where there are no registers for it before, the weights' product comes last but one."""
+        f, at, last, late = self.frame, old.at, self.before(old.at), self.frame.form.late
         block = f.order.block(place, i)
         f.columns.await_full(at)
         self.turns.take()
@@ -154,35 +152,27 @@ class AddingConsumer(Consumer):
         products, others = self.product(0, at), self.product(1, at)
         self.turns.pass_on()
         self.place(place, block, at, False)
-        own = words.shl(words.mask(self.group.lane, 3), 3)
-        self.points.brought = {x: words.add(address, own) for x, address in self.added.numbers.at(at.slot).items()}
+        self.points.begin(self.added.numbers.at(at.slot), self.group.lane)
         bases = self.bases()
         weights = self.weights(self.scores.finish(awaited(1, products), False, False, False), bases, place)
-        if any(x not in self.points.brought for x in self.points.loaded):
-            self.load()
-        of_values, of_queries = [], []
-        if not f.form.late:
-            of_values = self.add(1, old.sums[1], weights, at)
-        if f.form.late:
+        self.load()
+        if late:
             f.columns.await_full(at)  # it is there: a block of its own, in front of which ptxas leaves the exponentials
             found = awaited(0, [*others, *weights])
             others, weights = found[:len(others)], found[len(others):]
         else:
+            of_values = self.add(1, old.sums[1], weights, at)
             others = awaited(1, others)
         gradients = self.gradients(weights, others)
-        if not first:
-            self.added.scores.wait(last.slot, last.parity)
-            of_queries = self.of_queries(last)
-        if f.form.late:
+        of_queries = [] if first else self.of_queries(last)
+        if late:
             of_values = self.add(1, old.sums[1], weights, at)
         of_keys = self.add(0, old.sums[0], gradients, at)
-        early = of_queries if f.form.late else [*of_values, *of_queries]
-        done = awaited(2 if f.form.late else 1, early) if early else []
-        if not f.form.late:
-            of_values, of_queries = done[:len(of_values)], done[len(of_values):]
-        else:
-            of_queries = done
-        store_turned(words, self.group.warp, self.group.lane, f.kept_at(self.number, at.slot), self.packed)
+        if not (late and first):
+            before = [] if late else of_values
+            found = awaited(2 if late else 1, [*of_queries, *before])
+            of_queries, of_values = found[:len(of_queries)], found[len(of_queries):] or of_values
+        store_turned(self.words, self.group.warp, self.group.lane, f.kept_at(self.number, at.slot), self.packed)
         self.arrive(self.added.scores, at.slot)
         if not first:
             self.leave(of_queries, last)
@@ -196,8 +186,10 @@ class AddingConsumer(Consumer):
         return Position(words.xor(at.slot, 1), words.xor(at.parity, words.xor(at.slot, 1)))
 
     def of_queries(self, at: Position) -> list[ir.Value]:
-        """The gradients of scores of the block at ``at`` times keys: of 64 queries this consumer's half of the columns, of 128 its half of the queries."""
+        """The gradients of scores of the block at ``at``, when both consumers have left them, times keys: of 64 queries this consumer's half of the columns,
+        of 128 its half of the queries."""
         f, words = self.frame, self.words
+        self.added.scores.wait(at.slot, at.parity)
         several = f.form.columns > 64
         columns, rows = f.axes.depth.size // (1 if several else f.form.consumers), f.form.kept_bytes
         # Columns of a line of keys, or whole lines.
@@ -233,39 +225,6 @@ class AddingConsumer(Consumer):
         nvvm.SyncWarpOp(self.words.value(-1))
         with only_if(self.words.equal(self.group.lane, 0)):
             barriers.arrive(slot)
-
-
-class Rounded:
-    """The last kernel: blocks of one warpgroup round a block of queries of a head each, of which ``results`` are stored."""
-
-    threads = 128
-
-    def __init__(self, words: Words, gradient: AttentionGradient, tiling: GradientTiling) -> None:
-        """``gradient`` and ``tiling`` of queries."""
-        self.words, self.gradient, self.tiling = words, gradient, tiling
-        self.form = QuerySums(consumers=1)
-        self.shared = 64 * LINE * lines(gradient.depth.size) * 2
-
-    @property
-    def blocks(self) -> int:
-        return self.tiling.heads * self.tiling.rows.size // 64
-
-    def emit(self, shared: ir.Value, sums: ir.Value, tensors: dict[int, Elements], stores: dict[int, ir.Value]) -> None:
-        words, g, t = self.words, self.gradient, self.tiling
-        thread, block = special_register("tid.x"), special_register("ctaid.x")
-        warp = uniform(words, words.shr(thread, 5))
-        group = Warpgroup(0, thread, warp, words.mask(thread, 31), shared)
-        count = g.depth.size // 2
-        first = words.add(words.mul(block, 128 * count), words.shl(thread, 2))
-        found = [load_floats(widen_pointer(words, sums, first, 2048 * i, ir.F32Type.get()), 4) for i in range(count // 4)]
-        axes, finished = result_of(g, t, self.form, 0, bool(stores))
-        result = Results(words, stored(g, 0), axes, finished, tensors, group, stores)
-        rows = t.rows.size // 64
-        grid = words.split(words.div(block, rows), [a.size for a in t.grid])
-        result.begin(grid, words.mul(words.rem(block, rows), 64), 0)
-        result.emit([[x for each in found for x in lanes_of(each)]])
-        with only_if(words.equal(thread, 0)):
-            tma.await_stores(0, read=True)
 
 
 def _assembly(text: str, operands: Sequence[ir.Value]) -> None:

@@ -1,7 +1,7 @@
 """Numbers of columns, such as the logarithms of sums of exponentials, that come to shared memory with the columns, in a kernel that adds up gradients of
 queries: read from there they need no registers before they are used, and nobody waits for memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen import tma
@@ -42,6 +42,16 @@ class NumberedPairs(PairEpilogue):
     """Reads ``brought`` numbers at these shared addresses, which are those of this thread's first column."""
 
     brought: dict[Access, Integer] = field(default_factory=dict)
+
+    def begin(self, places: Mapping[Access, Integer], lane: Integer) -> None:
+        """For a block, whose first column's numbers are at these ``places``."""
+        words = self.words
+        own = words.shl(words.mask(lane, 3), 3)
+        self.brought = {access: words.add(at, own) for access, at in places.items()}
+
+    @property
+    def loaded(self) -> Sequence[Access]:
+        return [x for x in super().loaded if x not in self.brought]
 
     def read(self, source: Access, down: int, j: int) -> ir.Value:
         if source not in self.brought:
