@@ -19,20 +19,16 @@ from inferno.codegen.attention_gradients_consumer import Consumer, OuterPlace, R
 from inferno.codegen.attention_gradients_frame import Frame, linear
 from inferno.codegen.attention_gradients_numbers import NumberedPairs, Numbers
 from inferno.codegen.attention_products import awaited, undefined
-from inferno.codegen.attention_results import Results
-from inferno.codegen.attention_shares import load_floats
-from inferno.codegen.elements import join, lanes_of
-from inferno.codegen.global_memory import Elements
+from inferno.codegen.elements import join
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Barriers, Position, Ring
-from inferno.codegen.nvvm_builder import Words, integer_type, loop, only_if, shared_pointer, special_register, store, uniform, widen_pointer
+from inferno.codegen.nvvm_builder import integer_type, loop, only_if, shared_pointer, store, widen_pointer
 from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers
-from inferno.codegen.wgmma_epilogue import Warpgroup, store_turned
+from inferno.codegen.wgmma_epilogue import store_turned
 from inferno.mlir import ir, llvm, nvvm
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling
+from inferno.schedule.attention_gradients import AttentionGradients
 from inferno.schedule.attention_schedule import LINE, lines
-from inferno.schedule.kept_scores import QuerySums
 
 _AWAIT = "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.lt.u32 p, r, $1; @p bra AGAIN; fence.proxy.async; }"
 _PASS_ON = "fence.proxy.async; fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], $1;"

@@ -1,4 +1,4 @@
-"""The last kernel where gradients of queries are added up in memory: rounds the sums, which lie as the tensor core gives them (``attention_gradients_added``)."""
+"""The last kernel where gradients of queries are added up in memory rounds the sums, which lie as the tensor core gives them, thread by thread."""
 
 from inferno.codegen import tma
 from inferno.codegen.attention_gradients_consumer import result_of, stored
