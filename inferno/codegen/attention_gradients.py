@@ -136,10 +136,8 @@ class Emitter:
         else:
             kept = arguments[g.of_scores]
         keys = self.operand_map(arguments[q.streamed[0].access.argument], of_q.streamed[0], sums.columns)
-        of_queries = [
-            self.kept_map(kept, sums.rows, of_q.rows.size, self.queries.group), keys, *self.store_maps(self.queries.stores, q, of_q, sums, arguments),
-        ]
-        of_keys = [*maps, self.kept_map(kept, s.columns, g.columns.size, g.outer.size), *masks, *results]
+        of_queries = [self.kept_map(kept, sums.rows), keys, *self.store_maps(self.queries.stores, q, of_q, sums, arguments)]
+        of_keys = [*maps, self.kept_map(kept, s.columns), *masks, *results]
         for begin in range(0, t.heads, self.heads):
             first = [scalar(size(begin))] if self.heads < t.heads else []
             self.launch_one(self.keys, of_keys, arguments, first)
@@ -181,14 +179,15 @@ class Emitter:
             ))
         return found
 
-    def kept_map(self, buffer: ir.Value, together: int, queries: int, heads: int) -> ir.Value:
-        """Of the gradients of scores that are kept, of ``queries`` of each of ``heads`` that share keys; those of ``together`` are copied at a time."""
-        keys, line, count = self.kernel.rows.size, 2 * kept_line(self.kernel), self.heads * heads
+    def kept_map(self, buffer: ir.Value, together: int) -> ir.Value:
+        """Of the gradients of scores that are kept; those of ``together`` queries are copied at a time."""
+        g = self.kernel
+        keys, queries, line, count = g.rows.size, g.columns.size, 2 * kept_line(g), self.heads * g.outer.size
         sizes = [keys, queries, count]
-        if lies_in_blocks(self.kernel, self.schedule.rows):
+        if lies_in_blocks(g, self.schedule.rows):
             sizes, line = [LINE, queries, keys // LINE * count], 2 * LINE
         return tensor_map(
-            buffer, sizes=sizes, strides=[2, line, line * queries], box=[LINE, together, 1], element=str(self.kernel.streamed[0].element), l2=0,
+            buffer, sizes=sizes, strides=[2, line, line * queries], box=[LINE, together, 1], element=str(g.streamed[0].element), l2=0,
         )
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:

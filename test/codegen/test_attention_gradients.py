@@ -60,6 +60,7 @@ FORMS = {
     "grouped, numbers": ((2, 4, 2, 50, 40, 64, 64), {"mask": numbers, "turned": True}, AttentionGradients(1, 32, apart=True, ahead=True)),
     "together, biases": ((1, 4, 2, 40, 150, 40, 64), {"mask": biases, "causal": True, "dtype": torch.float16}, AttentionGradients(2, 48)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
+    "together, whole tiles of keys that heads share": ((2, 4, 2, 50, 128, 64, 64), {}, AttentionGradients(2, 64, turns=True, apart=True)),
     "together, in turns": ((1, 2, 1, 80, 128, 64, 32), {"causal": True}, AttentionGradients(2, 32, order="dynamic", turns=True, apart=True)),
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
     "together, a learned bias": ((2, 1, 1, 24, 40, 16, 16), {"mask": positions, "learned": True}, AttentionGradients(1, 16)),

@@ -82,8 +82,9 @@ def test_heads_share_keys(generators):
     right(causal, heads(600, 600, 128, of=32, shared=8), generators)
 
 
-def test_heads_share_keys_of_any_number(generators):
-    right(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), heads(300, 500, 64, of=8, shared=2), generators)
+@pytest.mark.parametrize("queries, keys, size", [(300, 500, 64), (300, 512, 128), (512, 512, 128), (512, 512, 64)])
+def test_heads_share_keys_of_any_number(queries, keys, size, generators):
+    right(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), heads(queries, keys, size, of=8, shared=2), generators)
 
 
 def test_masks_and_rows_without_keys(generators):
