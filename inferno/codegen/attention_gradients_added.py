@@ -30,8 +30,8 @@ from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients
 from inferno.schedule.attention_schedule import LINE, lines
 
-_AWAIT = "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.lt.u32 p, r, $1; @p bra AGAIN; fence.proxy.async; }"
-_PASS_ON = "fence.proxy.async; fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], $1;"
+_AWAIT = "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.lt.u32 p, r, $1; @p bra AGAIN; }"
+_PASS_ON = "st.release.gpu.global.u32 [$0], $1;"
 
 
 def part_numbers(g: AttentionGradient, s: AttentionGradients) -> int:
@@ -82,37 +82,46 @@ class Added:
             place = f.order.place(number)
             count = words.sub(place.end, place.begin)
 
-            def position(n: Integer, *at: ir.Value) -> list[ir.Value]:
+            def position(n: Integer, *state: ir.Value) -> list[ir.Value]:
                 head = linear(words, f.axes, [*place.grid, *f.outer(n)])
 
-                def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
+                def step(i: ir.Value, *state: ir.Value) -> list[ir.Value]:
                     block = f.order.block(place, i)
                     part = words.add(words.mul(words.add(words.mul(head, f.order.blocks), block), f.form.consumers), consumer)
-                    return self.add(parts, consumer, part, f.order.turn(place, block), Position(*at)).values
+                    return self.add(parts, consumer, part, f.order.turn(place, block), state)
 
-                return loop(words, 0, count, 1, at, step)
+                return loop(words, 0, count, 1, state, step)
 
-            return f.each_position(at, position)
+            *at, part, turn = f.each_position([*at, words.value(0), words.value(0)], position)
+            self.pass_on(part, turn)
+            return at
 
         f.numbers.each(parts.start().values, tile)
 
-    def add(self, parts: Ring, consumer: Integer, part: Integer, turn: Integer, at: Position) -> Position:
-        """A slot's products to a part of the sums, whose ``turn``-th they are."""
-        words = self.words
+    def add(self, parts: Ring, consumer: Integer, part: Integer, turn: Integer, state: Sequence[ir.Value]) -> list[ir.Value]:
+        """A slot's products to a part of the sums, whose ``turn``-th they are.  The part before is there by then as a rule, and its turn passed on."""
+        words, at, (last, passed) = self.words, Position(*state[:2]), state[2:]
         target = widen_pointer(words, self.sums, words.mul(part, self.bytes // 4), 0, ir.F32Type.get())
-        counter = widen_pointer(words, self.counters, part, 0, integer_type(32))
         source = self.part_at(consumer, at.slot)
         parts.await_full(at)
+        with only_if(words.less(0, passed)):
+            self.pass_on(last, passed)
         with only_if(words.equal(turn, 0)):
             tma.store_piece(words, target, source, self.bytes)
         with only_if(words.less(0, turn)):
-            _assembly(_AWAIT, [counter, words.value(turn)])
+            _assembly(_AWAIT, [self.counter(part), words.value(turn)])
             tma.add_piece(words, target, source, self.bytes)
         tma.await_stores(0, read=True)
         parts.empty.arrive(at.slot)
+        return [*parts.next(at).values, words.value(part), words.value(words.add(turn, 1))]
+
+    def pass_on(self, part: Integer, turn: Integer) -> None:
+        """The next turn, of a part to which all is added that was started."""
         tma.await_stores(0, read=False)
-        _assembly(_PASS_ON, [counter, words.value(words.add(turn, 1))])
-        return parts.next(at)
+        _assembly(_PASS_ON, [self.counter(part), turn])
+
+    def counter(self, part: Integer) -> ir.Value:
+        return widen_pointer(self.words, self.counters, part, 0, integer_type(32))
 
 
 class AddingConsumer(Consumer):

@@ -240,7 +240,7 @@ def takes_turns(s: AttentionGradients, g: AttentionGradient, target: Target) -> 
     multiplies is whole, and seen."""
     if g.queries is None or g.of_scores is not None or g.band is not None or g.blocks is not None or g.score is not None or g.dropout is not None:
         return False
-    whole = not (g.rows.size % s.rows or g.columns.size % s.columns or g.depth.size % LINE)
+    whole = not (g.rows.size % s.rows or g.queries.rows.size % s.columns or g.depth.size % LINE)
     return whole and g.rows.size // s.rows <= target.multiprocessors
 
 
