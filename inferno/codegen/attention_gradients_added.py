@@ -13,6 +13,7 @@ earlier step, or in the same step and have a higher number (``Order.turn``): by 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from inferno.codegen import tma
 from inferno.codegen.attention_gradients_consumer import Consumer, OuterPlace, Running
@@ -22,7 +23,7 @@ from inferno.codegen.attention_products import awaited, undefined
 from inferno.codegen.elements import join
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Barriers, Position, Ring
-from inferno.codegen.nvvm_builder import integer_type, loop, only_if, shared_pointer, store, widen_pointer
+from inferno.codegen.nvvm_builder import integer_type, loop, only_if, opaque, shared_pointer, store, widen_pointer
 from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers
 from inferno.codegen.wgmma_epilogue import store_turned
 from inferno.mlir import ir, llvm, nvvm
@@ -138,14 +139,19 @@ class AddingConsumer(Consumer):
         self.query_tile, self.key_tile = Tile(64, 2, True), Tile(LINE * lines(f.axes.depth.size), 2, False, 2 * LINE)
 
     def walk_blocks(self, place: OuterPlace, running: Running) -> Running:
-        words, consumers = self.words, self.frame.form.consumers
         running = self.walk(place, 0, 1, running, first=True)
-        running = self.walk(place, 1, words.sub(place.end, place.begin), running)
+        running = self.walk(place, 1, self.words.sub(place.end, place.begin), running)
         last = self.before(running.at)
         self.leave(awaited(0, self.of_queries(last)), last)
-        # A consumer's results lie where its keys were.
-        nvvm.BarrierOp(barrierId=words.value(1 + 2 * consumers), numberOfThreads=words.value(128 * consumers))
         return running
+
+    def begin_results(self, at: Position) -> None:
+        """They lie where this consumer's keys were, which the other one has multiplied, too.  Their addresses are computed now: there are no registers to
+        keep them."""
+        words, consumers = self.words, self.frame.form.consumers
+        nvvm.BarrierOp(barrierId=words.value(1 + 2 * consumers), numberOfThreads=words.value(128 * consumers))
+        for result in self.results:
+            result.group = replace(result.group, lane=opaque(words, self.group.lane, at.parity))
 
     def step(self, place: OuterPlace, i: Integer, old: Running, above: bool, below: bool, edge: bool, first: bool) -> Running:
         """The exponentials lie under the second product.  Where there are no registers for it before, the weights' product comes last but one."""
@@ -173,10 +179,11 @@ class AddingConsumer(Consumer):
         if late:
             of_values = self.add(1, old.sums[1], weights, at)
         of_keys = self.add(0, old.sums[0], gradients, at)
-        if not (late and first):
-            before = [] if late else of_values
-            found = awaited(2 if late else 1, [*of_queries, *before])
-            of_queries, of_values = found[:len(of_queries)], found[len(of_queries):] or of_values
+        if late:
+            of_queries = of_queries and awaited(2, of_queries)
+        else:
+            found = awaited(1, [*of_values, *of_queries])
+            of_values, of_queries = found[:len(of_values)], found[len(of_values):]
         store_turned(self.words, self.group.warp, self.group.lane, f.kept_at(self.number, at.slot), self.packed)
         self.arrive(self.added.scores, at.slot)
         if not first:

@@ -130,6 +130,7 @@ class Consumer:
         running = self.unflatten(f.each_position(running.flat, position))
         if f.form.apart:  # by each thread, which has the tile's number, and awaited what reads the rows
             f.rows.empty.arrive(self.number)
+        self.begin_results(running.at)
         for i, (result, own) in enumerate(zip(self.results, running.sums)):
             if i == 1 and self.drops is not None:
                 own = [arith.mulf(x, number(self.drops.dropout.scale / 2)) for x in own]
@@ -140,6 +141,9 @@ class Consumer:
                 tma.await_stores(0, read=True)
             f.rows.empty.arrive(self.number)
         return running.at.values
+
+    def begin_results(self, at: Position) -> None:
+        """Before a tile's results are stored."""
 
     def unflatten(self, values: Sequence[ir.Value]) -> Running:
         values, sums = list(values), []

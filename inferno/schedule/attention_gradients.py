@@ -17,7 +17,7 @@ from inferno.schedule.attention_support import inlined, negative
 from inferno.schedule.attention_tiling import Copied, one_axis
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
-from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, kept_line, query_sums
+from inferno.schedule.kept_scores import QuerySums, estimate_queries, estimate_rounding, heads_together, kept_line, query_sums
 from inferno.schedule.result_parts import Brought
 from inferno.schedule.tiling import Axis, axes, direct
 from inferno.target import Target
@@ -278,7 +278,7 @@ def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> 
     float32 875 and 712; 8x16x2048x128 of bf16 2391 and 1893; 32x12x128x64 46.4 and 44.5.  With two slots, and queries' gradients apart, 4x16x4096x64 2371,
     16x16x1024x64 654 (with three, not apart, 672).
     """
-    adding = (AttentionGradients(columns=columns, turns=True, adds=2) for columns in (128, 64))
+    adding = (AttentionGradients(columns=columns, adds=2) for columns in (128, 64))
     others = _with_masks(widths(brought_masks(g, tiling)), g, tiling, target) or _with_masks("", g, tiling, target)
     return [*(s for s in adding if fits(s, g, target)), *others]
 
@@ -307,16 +307,20 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     """Microseconds: a block of columns after the other, and what a tile takes beside; where tiles are counted those of different lengths even
     each other out."""
     depth, width = g.depth.size, g.width.size
-    queries = 0.0 if g.queries is None else estimate_queries(g)
-    multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results)) / 2048
+    queries = 0.0 if g.queries is None else estimate_rounding(g) if s.adds else estimate_queries(g)
+    multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results) + (depth if s.adds else 0)) / 2048
     copy = (s.columns * (lines(depth) + lines(width)) * 128 + s.mask_slot(g.turned).bytes) / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
-    if g.queries is not None:
+    if g.queries is not None and not s.adds:
         block += _KEEP
-    if len(g.results) > 1:
+    if s.adds:
+        block += _ADD
+    elif len(g.results) > 1:
         block += _SECOND + (0 if reads_early(s, g) else max(0, _COVERING - multiply))
     blocks = prod(a.size for a in tiling.outer) * ceil(tiling.columns.size / s.columns)
     rounds, longest = tiling.tiles(s) / target.multiprocessors, blocks * block + _TILE
+    if s.adds:  # all tiles of a head run at a time
+        rounds = tiling.heads / (target.multiprocessors // (tiling.rows.size // s.rows))
     if g.band is None or s.order == "static":
         return queries + _START + (ceil(rounds) * longest + (s.order == "dynamic") * _COUNTED) / CLOCK
     return queries + _START + (rounds * (blocks * block / 2 + _TILE) + longest / 4 + _COUNTED) / CLOCK
@@ -328,4 +332,5 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
 _EACH_POINT, _EACH_BLOCK, _TILE, _START, _COPY_RATE, _SECOND, _COVERING = 6.0, 300, 3500, 2.5, 60, 400, 2048
 # Clocks of a block whose gradients of scores are kept: 4x16x2048 took 682 us of an H200 with 128 columns, in two kernels 781; with 64 columns 568 and 478.
 _KEEP = 600
+_ADD = 400
 _COUNTED = 1500  # clocks of the launch that makes the counter 0
