@@ -229,7 +229,7 @@ def test_what_is_emitted_where_queries_are_added_up():
         built = build(text, "attention_gradients", AttentionGradients(columns=columns, adds=2))
         assert len(products(built)) == 2 * own + 2 * 8 and built.gpu.count('"inferno.launch"') == 3 and built.gpu.count("inferno.cooperative") == 1
         assert built.count(r"cp\.reduce\.async\.bulk\.global\S+add\.f32") == 2 and built.count(r"ld\.acquire\.gpu") == 2
-        assert not built.resources or built.resources.spills <= 40  # of a block's 64 KB of registers; none of sums
+        assert not built.resources or built.resources.spills <= 128  # of a tile: a few addresses
 
 
 def test_turns():
