@@ -11,13 +11,16 @@ from math import ceil
 
 from inferno.codegen.attention import REGISTERS
 from inferno.codegen.attention_blocks import BlockLists, laid_at
+from inferno.codegen.attention_gradients_added import Added, AddingConsumer
 from inferno.codegen.attention_gradients_block import Block
 from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_producer import Producer
 from inferno.codegen.attention_gradients_queries import Queries
+from inferno.codegen.attention_gradients_rounded import Rounded
 from inferno.codegen.attention_masks import mask_map
 from inferno.codegen.expand_math import expand_math
+from inferno.codegen.filled_words import add_filling, launch_filled
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, scalar, size, temporary, tensor_map
@@ -88,14 +91,22 @@ class Emitter:
     def __post_init__(self) -> None:
         g, t, s = self.kernel, self.tiling, self.schedule
         self.words = Words({})
-        self.heads = t.heads if g.queries is None else heads_together(g)  # positions of the grid that a launch computes
+        # Positions of the grid that a launch computes.
+        self.heads = t.heads if g.queries is None or s.adds else heads_together(g)
         self.layout = s.shared(g)
-        blocks = min(self.target.multiprocessors, self.heads * ceil(t.rows.size / s.rows))
+        self.adds = s.adds > 0
+        rows = ceil(t.rows.size / s.rows)
+        blocks = min(self.target.multiprocessors // rows, self.heads) * rows if self.adds else min(self.target.multiprocessors, self.heads * rows)
         self.lists = None if g.blocks is None else BlockLists(self.words, g.blocks, t.grid, t.columns.size, s.columns, g.turned)
         self.brought = brought_masks(g, t) if s.masks else []
-        copied, extras = 4 + (g.queries is not None) + len(self.brought), [x for x in g.extras if x not in [b.access for b in self.brought]]
+        copied, extras = 4 + (g.queries is not None and not s.adds) + len(self.brought), [x for x in g.extras if x not in [b.access for b in self.brought]]
         self.keys = _Kernel(self.name, copied, *_tensors(g, t, s, extras), blocks, s.order == "dynamic", s.consumers, self.layout.total)
-        if g.queries is not None:
+        if self.adds:
+            self.rounded = Rounded(self.words, g.queries, t.queries)
+            form = self.rounded.form
+            plain = _tensors(g.queries, t.queries, form, stored(g.queries, 0).extras)
+            self.queries = _Kernel(f"{self.name}_queries", 0, *plain, self.rounded.blocks, False, form.consumers, self.rounded.shared)
+        elif g.queries is not None:
             sums, group = query_sums(g.queries, self.target), t.queries.heads // t.heads
             tiles = self.heads * group * ceil(t.queries.rows.size / sums.rows)
             blocks = min(self.target.multiprocessors, tiles)
@@ -116,20 +127,37 @@ class Emitter:
         if g.queries is None:
             self.launch_one(self.keys, [*maps, *masks, *results], arguments, [])
             return
+        if self.adds:
+            self.launch_added([*maps, *masks, *results], arguments)
+            return
         q, of_q, sums = g.queries, t.queries, self.sums
         if g.of_scores is None:
             kept = temporary((self.heads * g.outer.size * g.columns.size * kept_line(g),), q.streamed[0].element)
         else:
             kept = arguments[g.of_scores]
         keys = self.operand_map(arguments[q.streamed[0].access.argument], of_q.streamed[0], sums.columns)
-        of_queries = [
-            self.kept_map(kept, sums.rows, of_q.rows.size, self.queries.group), keys, *self.store_maps(self.queries.stores, q, of_q, sums, arguments),
-        ]
-        of_keys = [*maps, self.kept_map(kept, s.columns, g.columns.size, g.outer.size), *masks, *results]
+        of_queries = [self.kept_map(kept, sums.rows), keys, *self.store_maps(self.queries.stores, q, of_q, sums, arguments)]
+        of_keys = [*maps, self.kept_map(kept, s.columns), *masks, *results]
         for begin in range(0, t.heads, self.heads):
             first = [scalar(size(begin))] if self.heads < t.heads else []
             self.launch_one(self.keys, of_keys, arguments, first)
             self.launch_one(self.queries, of_queries, arguments, first)
+
+    def launch_added(self, maps: Sequence[ir.Value], arguments: Sequence[ir.Value]) -> None:
+        """The kernel that adds gradients of queries up, between one that makes its counters 0 and one that rounds the sums."""
+        kernel, last, g, t = self.keys, self.queries, self.kernel.queries, self.tiling.queries
+        counters = launch_filled(f"{self.name}_gpu", f"{self.name}_counters", self.counters, 32)
+        sums = pointer(temporary((last.blocks * 64 * g.depth.size,), ir.F32Type.get()))
+        parameters = [*maps, *(pointer(arguments[x]) for x in kernel.plain), sums, counters]
+        threads = 128 * (kernel.consumers + 1)
+        launch(f"{self.name}_gpu", kernel.name, parameters, (kernel.blocks, 1, 1), (threads, 1, 1), shared=kernel.shared, cooperative=True)
+        parameters = [*self.store_maps(last.stores, g, t, self.rounded.form, arguments), *(pointer(arguments[x]) for x in last.plain), sums]
+        launch(f"{self.name}_gpu", last.name, parameters, (last.blocks, 1, 1), (self.rounded.threads, 1, 1), shared=last.shared)
+
+    @property
+    def counters(self) -> int:
+        """One of each consumer's part of each block of queries."""
+        return self.queries.blocks * 64 // self.schedule.columns * self.schedule.consumers
 
     def launch_one(self, kernel: _Kernel, maps: Sequence[ir.Value], arguments: Sequence[ir.Value], first: Sequence[ir.Value]) -> None:
         lists = [] if self.lists is None else self.lists.launch(self.name, arguments[self.kernel.blocks.table.argument])
@@ -151,14 +179,15 @@ class Emitter:
             ))
         return found
 
-    def kept_map(self, buffer: ir.Value, together: int, queries: int, heads: int) -> ir.Value:
-        """Of the gradients of scores that are kept, of ``queries`` of each of ``heads`` that share keys; those of ``together`` are copied at a time."""
-        keys, line, count = self.kernel.rows.size, 2 * kept_line(self.kernel), self.heads * heads
+    def kept_map(self, buffer: ir.Value, together: int) -> ir.Value:
+        """Of the gradients of scores that are kept; those of ``together`` queries are copied at a time."""
+        g = self.kernel
+        keys, queries, line, count = g.rows.size, g.columns.size, 2 * kept_line(g), self.heads * g.outer.size
         sizes = [keys, queries, count]
-        if lies_in_blocks(self.kernel, self.schedule.rows):
+        if lies_in_blocks(g, self.schedule.rows):
             sizes, line = [LINE, queries, keys // LINE * count], 2 * LINE
         return tensor_map(
-            buffer, sizes=sizes, strides=[2, line, line * queries], box=[LINE, together, 1], element=str(self.kernel.streamed[0].element), l2=0,
+            buffer, sizes=sizes, strides=[2, line, line * queries], box=[LINE, together, 1], element=str(g.streamed[0].element), l2=0,
         )
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
@@ -173,12 +202,16 @@ class Emitter:
         g, t, s = self.kernel, self.tiling, self.schedule
         if self.lists is not None:
             self.lists.emit(module, self.name)
-        both = [self.keys] if g.queries is None else [self.keys, self.queries]
+        both = [self.keys] if g.queries is None or self.adds else [self.keys, self.queries]
         if any(kernel.counts for kernel in both):
             emit_counter(self.words, module, self.name)
 
         def of_keys(block: Block) -> Roles:
             frame = Frame(block, g, t, s, self.layout, self.brought)
+            if self.adds:
+                added = Added(frame, *block.added)
+                producer = Producer(frame, added.numbers)
+                return lambda: block.initialize(frame.columns, frame.rows, added), producer.emit, lambda: AddingConsumer(frame, added).emit(), added.add_each
             return lambda: block.initialize(frame.columns, frame.rows), Producer(frame).emit, lambda: Consumer(frame).emit()
 
         def of_queries(block: Block) -> Roles:
@@ -187,6 +220,9 @@ class Emitter:
 
         for kernel, make in zip(both, (of_keys, of_queries)):
             self.emit_roles(module, kernel, make)
+        if self.adds:
+            add_filling(module.owner, f"{self.name}_counters", self.counters, 32, 0)
+            self.emit_rounded(module)
 
     def emit_roles(self, module: ir.Block, kernel: _Kernel, make: Callable[[Block], Roles]) -> None:
         """A kernel in which each role does what ``make`` says."""
@@ -194,7 +230,7 @@ class Emitter:
         readonly = [readonly for _, readonly in kernel.plain.values()]
         pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if only else "!llvm.ptr<1> {llvm.noalias}" for only in readonly]
         lists = [] if self.lists is None else ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
-        types = [*[TENSOR_MAP] * maps, *pointers, *["i64"] * several, *lists, *["!llvm.ptr<1>"] * kernel.counts]
+        types = [*[TENSOR_MAP] * maps, *pointers, *["i64"] * several, *lists, *["!llvm.ptr<1>"] * (2 * self.adds or kernel.counts)]
         with device_kernel(module, kernel.name, types, 128 * (kernel.consumers + 1), 1, True) as device:
             given = device.parameters
             tensors = {x: Elements(words, p, element, only) for (x, (element, only)), p in zip(kernel.plain.items(), given[maps:])}
@@ -202,9 +238,9 @@ class Emitter:
             block = Block(
                 words, device.shared, given[:kernel.copied], dict(zip(kernel.stores, given[kernel.copied:])), tensors, kernel.blocks,
                 given[-1] if kernel.counts else None, self.heads * kernel.group, words.mul(begin, kernel.group),
-                laid_at(self.lists, given[maps + len(kernel.plain) + several]) if lists else None,
+                laid_at(self.lists, given[maps + len(kernel.plain) + several]) if lists else None, given[-2:] if self.adds else None,
             )
-            initialize, produce, consume = make(block)
+            initialize, produce, consume, *add = make(block)
             with only_if(words.equal(block.thread, 0)):
                 initialize()
             nvvm.BarrierOp()
@@ -217,11 +253,25 @@ class Emitter:
                 nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
                 with only_if(arith.andi(words.equal(block.warp, 0), elect())):
                     produce()
+                for consumer in range(len(add) * kernel.consumers):
+                    with only_if(arith.andi(words.equal(block.warp, 1 + consumer), elect())):
+                        add[0](consumer)
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
                 consume()
                 scf.yield_([])
+
+    def emit_rounded(self, module: ir.Block) -> None:
+        kernel, words, maps = self.queries, self.words, len(self.queries.stores)
+        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if only else "!llvm.ptr<1> {llvm.noalias}" for _, only in kernel.plain.values()]
+        types = [*[TENSOR_MAP] * maps, *pointers, "!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
+        with device_kernel(module, kernel.name, types, self.rounded.threads, shared=True) as device:
+            given = device.parameters
+            tensors = {x: Elements(words, p, element, only) for (x, (element, only)), p in zip(kernel.plain.items(), given[maps:])}
+            for action in ("wait", "launch_dependents"):
+                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            self.rounded.emit(device.shared, given[-1], tensors, dict(zip(kernel.stores, given)))
 
 
 def _tensors(g: AttentionGradient, t: GradientTiling, s: AttentionGradients | QuerySums, extras: Sequence[Access]) -> tuple[dict[int, StoreMap], Plain]:

@@ -19,7 +19,7 @@ class Block:
     """``maps`` are the tensor maps of what is copied to ``shared`` memory, and of what is kept; ``stores`` those of results, by number, that the copy
     engine writes; ``tensors`` what is read or written without it, by argument.  Tiles are of ``heads`` positions of the grid from ``begin`` on, and
     ``counter`` counts those that were given out to ``workers`` blocks, of which ``worker`` is this one's number;
-    ``lists`` are of the blocks of columns that they see."""
+    ``lists`` are of the blocks of columns that they see; ``added`` where gradients of queries are added up, and counters of these."""
 
     words: Words
     shared: ir.Value
@@ -31,6 +31,7 @@ class Block:
     heads: int
     begin: Integer
     lists: LaidLists | None = None
+    added: Sequence[ir.Value] | None = None
 
     def __post_init__(self) -> None:
         words = self.words

@@ -60,7 +60,7 @@ def _sources(map_: Map | None) -> tuple[Access, ...]:
     return () if map_ is None else tuple(s for s in map_.sources if s is not None)
 
 
-class _Running(NamedTuple):
+class Running(NamedTuple):
     """Where the slots are, the sums of each result, and, where that is multiplied ``ahead``, the first product of the next block and what it is to be
     added to."""
 
@@ -75,7 +75,7 @@ class _Running(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Position(Place):
+class OuterPlace(Place):
     """A tile's blocks at one position of ``outer``, which also counts for the grid."""
 
     position: Integer = 0
@@ -103,7 +103,7 @@ class Consumer:
             own = {0: block.stores[i]} if i in block.stores else {}
             axes, finished = result_of(g, t, s, i, bool(own))
             self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, replace(group, staging=f.results_at(i, self.number)), own))
-        self.kept = Kept(f, block.maps[4], group) if g.queries is not None else None
+        self.kept = Kept(f, block.maps[4], group) if g.queries is not None and not s.adds else None
         self.packed: list[ir.Value] = []  # of the last sums of the first result, the weights
 
     def emit(self) -> None:
@@ -118,18 +118,19 @@ class Consumer:
         place = f.order.place(tile)
         sums = [[number(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
 
-        def at_position(n: Integer) -> _Position:
-            return _Position([*place.grid, *f.outer(n)], place.first, place.begin, place.end, listed=place.listed, position=n)
+        def at_position(n: Integer) -> OuterPlace:
+            return OuterPlace([*place.grid, *f.outer(n)], place.first, place.begin, place.end, listed=place.listed, position=n)
 
         def position(n: Integer, *values: ir.Value) -> list[ir.Value]:
             return self.walk_blocks(at_position(n), self.unflatten(values)).flat
 
-        running = _Running(Position(*at), sums)
+        running = Running(Position(*at), sums)
         if f.form.ahead:
             running = self.begin(at_position(0), running)
         running = self.unflatten(f.each_position(running.flat, position))
         if f.form.apart:  # by each thread, which has the tile's number, and awaited what reads the rows
             f.rows.empty.arrive(self.number)
+        self.begin_results(running.at)
         for i, (result, own) in enumerate(zip(self.results, running.sums)):
             if i == 1 and self.drops is not None:
                 own = [arith.mulf(x, number(self.drops.dropout.scale / 2)) for x in own]
@@ -141,16 +142,19 @@ class Consumer:
             f.rows.empty.arrive(self.number)
         return running.at.values
 
-    def unflatten(self, values: Sequence[ir.Value]) -> _Running:
+    def begin_results(self, at: Position) -> None:
+        """Before a tile's results are stored."""
+
+    def unflatten(self, values: Sequence[ir.Value]) -> Running:
         values, sums = list(values), []
         position, rest = Position(*values[:2]), values[2:]
         for r in self.frame.gradient.results:
             sums.append(rest[:r.columns.size // 2])
             rest = rest[r.columns.size // 2:]
         scores = self.frame.form.columns // 2 if rest else 0
-        return _Running(position, sums, rest[:scores], rest[scores:])
+        return Running(position, sums, rest[:scores], rest[scores:])
 
-    def walk_blocks(self, place: _Position, running: _Running) -> _Running:
+    def walk_blocks(self, place: OuterPlace, running: Running) -> Running:
         """All blocks of columns, from the last one: those that the band cuts, or the tensor's edge, apart from the others."""
         f, band = self.frame, self.frame.order.band
         free, low, count = f.order.turning_points(place)
@@ -169,9 +173,9 @@ class Consumer:
         return self.walk(place, low, count, running, below=True)
 
     def walk(
-        self, place: _Position, begin: Integer, end: Integer, running: _Running, above: bool = False, below: bool = False, edge: bool = False,
+        self, place: OuterPlace, begin: Integer, end: Integer, running: Running, above: bool = False, below: bool = False, edge: bool = False,
         first: bool = False,
-    ) -> _Running:
+    ) -> Running:
         if begin is end or (isinstance(begin, int) and isinstance(end, int) and begin >= end):
             return running
 
@@ -183,7 +187,7 @@ class Consumer:
 
         return self.unflatten(loop(self.words, begin, end, 1, running.flat, turn))
 
-    def step(self, place: _Position, i: Integer, old: _Running, above: bool, below: bool, edge: bool, first: bool) -> _Running:
+    def step(self, place: OuterPlace, i: Integer, old: Running, above: bool, below: bool, edge: bool, first: bool) -> Running:
         """The ``i``-th block from the end.  The first product's exponentials lie under the second product, the gradients of scores under the
         sums of the second result."""
         f, at = self.frame, old.at
@@ -218,7 +222,7 @@ class Consumer:
         found = awaited(0, [*others, *weights])
         return self.add(0, sums[0], self.gradients(found[len(others):], found[:len(others)]), at)
 
-    def begin(self, place: _Position, running: _Running) -> _Running:
+    def begin(self, place: OuterPlace, running: Running) -> Running:
         """With the first product of a tile's first block."""
         f, words = self.frame, self.words
         f.columns.await_full(running.at)
@@ -228,7 +232,7 @@ class Consumer:
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
         return running._replace(product=awaited(0, products), bases=self.distinct())
 
-    def step_ahead(self, place: _Position, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
+    def step_ahead(self, place: OuterPlace, i: Integer, old: Running, above: bool, below: bool, edge: bool) -> Running:
         """The same with the block's first product there already: that of the next one is multiplied behind the sums of the first result."""
         f, words, at = self.frame, self.words, old.at
         block = words.sub(words.sub(place.end, 1), i)
@@ -263,7 +267,7 @@ class Consumer:
         f.columns.release(at.slot, self.member)
         return self.unflatten([*following.values, *more.results])
 
-    def place(self, place: _Position, block: Integer, at: Position, edge: bool, first: bool = False, whole: bool = False) -> None:
+    def place(self, place: OuterPlace, block: Integer, at: Position, edge: bool, first: bool = False, whole: bool = False) -> None:
         """Begin with a block of columns: what is read for scores, or is there in shared memory, which the gradients of scores may be made of, too."""
         self.scores.place(place.first, block)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
@@ -271,7 +275,7 @@ class Consumer:
         brought = None if self.masks is None else lambda pairs: self.masks.read(at.slot, pairs, self.points)
         self.scores.begin(place.grid, place.first, block, first=first, inside=not edge, whole=whole, brought=brought)
 
-    def place_kept(self, place: _Position, block: Integer, at: Position) -> None:
+    def place_kept(self, place: OuterPlace, block: Integer, at: Position) -> None:
         if self.kept is not None:
             self.kept.begin(place, block, at)
 

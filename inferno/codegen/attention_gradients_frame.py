@@ -56,10 +56,11 @@ class PointAxes:
 class Order(TileOrder):
     """Also where the lower end of the band makes some tiles longer than others, as it does for keys of causal attention, the longest ones of a few
     heads come first.  ``unit``: a tile begins with a multiple of so many columns, as what reads the gradients of scores that are kept does with rows.
-    ``last_first``: heads come from the last one on."""
+    ``last_first``: heads come from the last one on; ``shifted``: the tiles of a head begin with columns that lie evenly apart, and go up from there."""
 
     unit: int = 1
     last_first: bool = False
+    shifted: bool = False
 
     def split(self, head: Integer) -> list[Integer]:
         return super().split(self.words.sub(self.tiling.heads - 1, head) if self.last_first else head)
@@ -72,6 +73,23 @@ class Order(TileOrder):
         first = words.mul(words.div(inside, heads), self.schedule.queries)
         head = words.add(words.mul(group, heads), words.rem(inside, heads))
         return Place(self.split(head), first, *self.seen(first, self.blocks))
+
+    def block(self, place: Place, i: Integer) -> Integer:
+        if not self.shifted:
+            return super().block(place, i)
+        words = self.words
+        row = words.div(place.first, self.schedule.queries)
+        at = words.add(words.div(words.mul(row, self.blocks), self.rows), i)
+        return words.select(words.less(at, self.blocks), at, words.sub(at, self.blocks))
+
+    def turn(self, place: Place, block: Integer) -> Integer:
+        """How many of the head's tiles have this block of columns before a tile of a ``shifted`` order has: those that begin with it or before it, the last of
+        them first, then the others in the same way."""
+        words, rows = self.words, self.rows
+        row = words.div(place.first, self.schedule.queries)
+        first = words.div(words.sub(words.mul(words.add(block, 1), rows), 1), self.blocks)
+        before = words.sub(first, row)
+        return words.select(words.less(first, row), words.add(before, rows), before)
 
     def seen(self, first: Integer, end: Integer) -> tuple[Integer, Integer]:
         begin, end = super().seen(first, end)
@@ -104,7 +122,9 @@ class Frame:
         self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, block.heads)
         self.schedule = Attention(s.consumers, s.columns)
         unit = 1 if g.queries is None else QuerySums().rows
-        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule, begin=block.begin, lists=block.lists, unit=unit)
+        self.order = Order(
+            words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule, begin=block.begin, lists=block.lists, unit=unit, shifted=s.adds > 0,
+        )
         # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
         sizes = [lines(t.depth.size), lines(t.width.size)]
         self.row_tile, self.column_tile = Tile(64, 2, True), Tile(s.columns, 2, True)

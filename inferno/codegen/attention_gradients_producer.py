@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from inferno.codegen import tma
 from inferno.codegen.attention_gradients_frame import Frame
+from inferno.codegen.attention_gradients_numbers import Numbers
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop
@@ -13,8 +14,10 @@ from inferno.schedule.tiling import BEHIND, Axis
 
 
 class Producer:
-    def __init__(self, frame: Frame) -> None:
-        self.frame, self.words = frame, frame.words
+    """``numbers`` come with columns."""
+
+    def __init__(self, frame: Frame, numbers: Numbers | None = None) -> None:
+        self.frame, self.words, self.numbers = frame, frame.words, numbers
         t = frame.axes
         self.rows = list(zip(frame.block.maps[:2], t.stationary, (t.depth, t.width)))
         self.columns = list(zip(frame.block.maps[2:4], t.streamed, (t.depth, t.width)))
@@ -54,12 +57,15 @@ class Producer:
         """A block of columns to a slot, with masks of their scores and those of rows from ``row`` on; the next one."""
         f, words = self.frame, self.words
         f.columns.acquire(at)
-        f.columns.full.expect(at.slot, sum(f.column_bytes) + (0 if f.masks is None else f.masks.form.bytes))
+        more = (0 if f.masks is None else f.masks.form.bytes) + (0 if self.numbers is None else self.numbers.bytes)
+        f.columns.full.expect(at.slot, sum(f.column_bytes) + more)
         column, full = words.mul(block, f.form.columns), f.columns.full.at(at.slot)
         for n, operand in enumerate(self.columns):
             self.copy(operand, where, column, f.form.columns, f.columns_at(n, at.slot), full)
         if f.masks is not None:
             f.masks.copy(where, row, column, at.slot, full)
+        if self.numbers is not None:
+            self.numbers.copy(where, column, at.slot, full)
         return f.columns.next(at)
 
     def copy(self, operand: tuple, where: dict[Axis, Integer], row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:

@@ -78,8 +78,11 @@ class Queries:
         self.slots.acquire(at)
         self.slots.full.expect(at.slot, self.layout.slot)
         barrier, target, key = self.slots.full.at(at.slot), self.at(at.slot), words.mul(block, s.columns)
-        head = words.sub(linear(words, t, place.grid), self.block.begin)
-        tma.load_box(words, self.block.maps[0], kept_place(words, self.of_keys, self.rows, key, place.first, head), target, barrier)
+        head, query, columns = words.sub(linear(words, t, place.grid), self.block.begin), place.first, self.of_keys.columns.size
+        if columns != t.rows.size:  # those of heads that share keys are one sequence there
+            query = words.add(words.mul(head, t.rows.size), query)
+            head, query = words.div(query, columns), words.rem(query, columns)
+        tma.load_box(words, self.block.maps[0], kept_place(words, self.of_keys, self.rows, key, query, head), target, barrier)
         copied, where = t.streamed[0], {BEHIND: 1, **dict(zip(t.grid, place.grid))}
         for line in range(lines(t.depth.size)):
             to = words.add(target, self.layout.keys + line * s.columns * 2 * LINE)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
-from inferno.mlir import arith, ir, nvvm
+from inferno.mlir import arith, ir, llvm, nvvm
 
 
 def prefetch(map_: ir.Value) -> None:
@@ -44,6 +44,12 @@ def _load(
     nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, offsets, multicastMask=everyone, mode=mode)
 
 
+def load_piece(words: Words, source: ir.Value, target: Integer, size: int, barrier: ir.Value) -> None:
+    """Start the copy of so many bytes, a multiple of 16 to and from addresses that are such, from global to shared memory; ``barrier`` gets them."""
+    text = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
+    llvm.InlineAsmOp(None, [words.value(target), source, words.value(size), barrier], text, "r,l,r,r,~{memory}", has_side_effects=True)
+
+
 def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], source: Integer) -> None:
     """Start the copy of a box from shared memory, as a group of its own; what lies outside of the tensor is dropped."""
     nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(map_, shared_pointer(words, source), [words.value(c) for c in coordinates])
@@ -53,6 +59,13 @@ def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], sour
 def store_piece(words: Words, target: ir.Value, source: Integer, size: Integer) -> None:
     """Start the copy of so many bytes, a multiple of 16 from addresses that are such, from shared to global memory, as a group of its own."""
     nvvm.CpAsyncBulkSharedCTAToGlobalOp(target, shared_pointer(words, source), words.value(size))
+    nvvm.CpAsyncBulkCommitGroupOp()
+
+
+def add_piece(words: Words, target: ir.Value, source: Integer, size: Integer) -> None:
+    """Start to add so many bytes of float32, a multiple of 16 from addresses that are such, from shared to global memory, as a group of its own."""
+    text = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [$0], [$1], $2;"
+    llvm.InlineAsmOp(None, [target, words.value(source), words.value(size)], text, "l,r,r,~{memory}", has_side_effects=True)
     nvvm.CpAsyncBulkCommitGroupOp()
 
 

@@ -17,7 +17,7 @@ from inferno.schedule.attention_support import inlined, negative
 from inferno.schedule.attention_tiling import Copied, one_axis
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
-from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, kept_line, query_sums
+from inferno.schedule.kept_scores import QuerySums, estimate_queries, estimate_rounding, heads_together, kept_line, query_sums
 from inferno.schedule.result_parts import Brought
 from inferno.schedule.tiling import Axis, axes, direct
 from inferno.target import Target
@@ -26,7 +26,8 @@ from inferno.target import Target
 @dataclass(frozen=True)
 class Shared:
     """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, results where they lie apart,
-    what is ``kept`` of two blocks, slots for ``masks``, barriers, and the numbers of tiles."""
+    what is ``kept`` of two blocks, slots for ``masks``, for what is ``added`` up in memory, and for ``numbers`` of columns, barriers, the numbers of tiles,
+    and ``more`` barriers."""
 
     second: int
     slots: int
@@ -34,7 +35,10 @@ class Shared:
     results: int
     kept: int
     masks: int
+    added: int
+    numbers: int
     barriers: int
+    more: int
     total: int
 
 
@@ -45,7 +49,8 @@ class AttentionGradients(Consumers):
     has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
     exponentials lie under another's products.  ``apart``: results have shared memory of their own; otherwise they lie where the rows were, which the
     next ones wait for.  ``ahead``: the first product of a block is multiplied behind the last one of the block before.  ``masks``: the bytes of an element
-    of each of the tensors that are read for scores and come to shared memory, as many slots of them as of columns."""
+    of each of the tensors that are read for scores and come to shared memory, as many slots of them as of columns.  ``adds``: the gradients of queries are
+    added up in memory, of each block by way of so many slots of shared memory; where it is 0 they are another kernel's."""
 
     generator: ClassVar[str] = "attention_gradients"
     consumers: int = 2
@@ -56,6 +61,12 @@ class AttentionGradients(Consumers):
     apart: bool = False
     ahead: bool = False
     masks: str = ""
+    adds: int = 0
+
+    @property
+    def late(self) -> bool:
+        """Whether the weights' products come behind the gradients of scores, whose registers they would need."""
+        return self.adds > 0 and self.columns > 64
 
     @property
     def kept_bytes(self) -> int:
@@ -74,8 +85,11 @@ class AttentionGradients(Consumers):
         apart = slots + self.stages * slot
         kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
         masks = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
-        barriers = masks + self.stages * self.mask_slot(g.turned).bytes
-        return Shared(second, slots, slot, apart, kept, masks, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
+        added = masks + self.stages * self.mask_slot(g.turned).bytes
+        numbers = added + self.adds * 4 * self.columns * depth
+        barriers = numbers + (self.adds and self.stages * 4 * self.columns * len(brought_numbers(g, tile_gradient(g))))
+        more = barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers
+        return Shared(second, slots, slot, apart, kept, masks, added, numbers, barriers, more, more + (self.adds and 16 * (1 + self.consumers * self.adds)))
 
 
 @dataclass(frozen=True)
@@ -124,6 +138,15 @@ def brought_masks(g: AttentionGradient, t: GradientTiling) -> list[Brought]:
     """Of what is read for scores those tensors that can come to shared memory, keys innermost, then queries."""
     keys, queries = (t.rows, t.columns) if g.turned else (t.columns, t.rows)
     return [] if g.blocks is not None else with_maps(sources(g.score), keys, queries, (*t.grid, *t.outer))
+
+
+def brought_numbers(g: AttentionGradient, t: GradientTiling) -> list[Access]:
+    """Of what is read for weights and the gradients of scores those float32 of columns that the copy engine can bring, one behind the other."""
+    def comes(x: Access) -> bool:
+        lies = str(x.element) == "f32" and t.rows.stride(x) == 0 and t.columns.stride(x) == 1
+        return lies and not any(n % 4 for n in (x.offset, *(a.stride(x) for a in (*t.grid, *t.outer))))
+
+    return [x for x in dict.fromkeys((g.totals, *sources(g.gradient))) if comes(x)]
 
 
 def supported(g: AttentionGradient) -> bool:
@@ -182,7 +205,7 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
     more = 8 if (read >= 4 and not g.turned) or (g.score is not None and g.outer.size > 1) else 0
     more += 24 if g.dropout is not None and not g.turned else 0  # 128 columns of 128 each are spilt
     more += 12 if "1" in s.masks.split() and not g.turned else 0  # addresses of bytes: 112 columns of 128 each are spilt
-    return s.columns * (4 + (len(g.results) > 1) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
+    return s.columns * (4 + (len(g.results) > 1 and not s.late) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
 
 
 def reads_early(s: AttentionGradients, g: AttentionGradient) -> bool:
@@ -204,9 +227,21 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
         return False
     if s.masks and ((tiling := tile_gradient(g)) is None or s.masks != widths(brought_masks(g, tiling))):
         return False
-    if g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
+    if s.adds:
+        if not takes_turns(s, g, target) or replace(s, adds=0, turns=False) not in (AttentionGradients(), AttentionGradients(columns=128)):
+            return False
+    elif g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
         return False
     return held(s, g) <= _HELD[s.consumers] and s.shared(g).total <= target.shared
+
+
+def takes_turns(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
+    """Whether blocks of threads can add up the gradients of queries in turns: those of all keys of a head run at a time, and all that a block of threads
+    multiplies is whole, and seen."""
+    if g.queries is None or g.of_scores is not None or g.band is not None or g.blocks is not None or g.score is not None or g.dropout is not None:
+        return False
+    whole = not (g.rows.size % s.rows or g.queries.rows.size % s.columns or g.depth.size % LINE)
+    return whole and g.rows.size // s.rows <= target.multiprocessors
 
 
 def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
@@ -243,7 +278,9 @@ def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> 
     float32 875 and 712; 8x16x2048x128 of bf16 2391 and 1893; 32x12x128x64 46.4 and 44.5.  With two slots, and queries' gradients apart, 4x16x4096x64 2371,
     16x16x1024x64 654 (with three, not apart, 672).
     """
-    return _with_masks(widths(brought_masks(g, tiling)), g, tiling, target) or _with_masks("", g, tiling, target)
+    adding = (AttentionGradients(columns=columns, adds=2) for columns in (128, 64))
+    others = _with_masks(widths(brought_masks(g, tiling)), g, tiling, target) or _with_masks("", g, tiling, target)
+    return [*(s for s in adding if fits(s, g, target)), *others]
 
 
 def _with_masks(masks: str, g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:
@@ -270,16 +307,20 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     """Microseconds: a block of columns after the other, and what a tile takes beside; where tiles are counted those of different lengths even
     each other out."""
     depth, width = g.depth.size, g.width.size
-    queries = 0.0 if g.queries is None else estimate_queries(g)
-    multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results)) / 2048
+    queries = 0.0 if g.queries is None else estimate_rounding(g) if s.adds else estimate_queries(g)
+    multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results) + (depth if s.adds else 0)) / 2048
     copy = (s.columns * (lines(depth) + lines(width)) * 128 + s.mask_slot(g.turned).bytes) / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
-    if g.queries is not None:
+    if g.queries is not None and not s.adds:
         block += _KEEP
-    if len(g.results) > 1:
+    if s.adds:
+        block += _ADD
+    elif len(g.results) > 1:
         block += _SECOND + (0 if reads_early(s, g) else max(0, _COVERING - multiply))
     blocks = prod(a.size for a in tiling.outer) * ceil(tiling.columns.size / s.columns)
     rounds, longest = tiling.tiles(s) / target.multiprocessors, blocks * block + _TILE
+    if s.adds:  # all tiles of a head run at a time
+        rounds = tiling.heads / (target.multiprocessors // (tiling.rows.size // s.rows))
     if g.band is None or s.order == "static":
         return queries + _START + (ceil(rounds) * longest + (s.order == "dynamic") * _COUNTED) / CLOCK
     return queries + _START + (rounds * (blocks * block / 2 + _TILE) + longest / 4 + _COUNTED) / CLOCK
@@ -291,4 +332,5 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
 _EACH_POINT, _EACH_BLOCK, _TILE, _START, _COPY_RATE, _SECOND, _COVERING = 6.0, 300, 3500, 2.5, 60, 400, 2048
 # Clocks of a block whose gradients of scores are kept: 4x16x2048 took 682 us of an H200 with 128 columns, in two kernels 781; with 64 columns 568 and 478.
 _KEEP = 600
+_ADD = 400
 _COUNTED = 1500  # clocks of the launch that makes the counter 0

@@ -76,3 +76,8 @@ def estimate_queries(g: AttentionGradient) -> float:
     """Microseconds of the launches for queries, which wait for memory, and of those of keys but one."""
     launches, seen = g.batch.size // heads_together(g), 1 if g.band is None else 0.5
     return (2 * launches - 1) * _START + seen * g.batch.size * g.outer.size * g.columns.size * kept_line(g) * 2 / _MEMORY
+
+
+def estimate_rounding(g: AttentionGradient) -> float:
+    """Microseconds of the launches beside the kernel of keys where that adds up gradients of queries: float32 is read, 16 bits are written."""
+    return 2 * _START + g.batch.size * g.outer.size * g.columns.size * g.depth.size * 6 / _MEMORY

@@ -416,6 +416,39 @@ class Role(WarpSimulation):
             self.stores[-1].append(copy)
         return []
 
+    def load_piece(self, operands, mask) -> list:
+        """Bytes from memory, of which an mbarrier is told."""
+        assert mask.sum() == 1, "a copy that several threads start"
+        target, source, size, barrier = operands
+        at, size = (int(np.broadcast_to(x, mask.shape)[mask][0]) for x in (target, size))
+        begin = int(np.broadcast_to(source.at, mask.shape)[mask][0])
+        assert at % 16 == begin % 16 == size % 16 == 0 and 0 <= begin and begin + size <= source.data.size and 0 <= at and at + size <= self.shared
+
+        def copy() -> None:
+            self.launch.memory[self.number_of_block, at:at + size] = source.data.reshape(-1)[begin:begin + size]
+
+        found = self.mbarrier(barrier, mask)
+        found.copies.append((copy, size))
+        if self.early:
+            found.land()
+        return []
+
+    def add_piece(self, operands, mask) -> list:
+        """Floats from shared memory that are added to those in memory."""
+        assert mask.sum() == 1, "a copy that several threads start"
+        target, source, size = operands
+        to, at, size = int(target.at[mask][0]), *(int(np.broadcast_to(x, mask.shape)[mask][0]) for x in (source, size))
+        assert to % 16 == at % 16 == size % 16 == 0 and size > 0 and target.writable and 0 <= to and to + size <= target.data.size and at + size <= self.shared
+
+        def add() -> None:
+            target.data.reshape(-1)[to:to + size].view(np.float32)[:] += self.launch.memory[self.number_of_block, at:at + size].view(np.float32)
+
+        if self.early:
+            add()
+        else:
+            self.stores[-1].append(add)
+        return []
+
     def nvvm_cp_async_bulk_commit_group(self, op, operands, mask):
         self.stores.append([])
         return []
@@ -464,6 +497,19 @@ class Role(WarpSimulation):
             data = pointer.data.view(np.int64)
             for at in pointer.at[mask] // 8:
                 data[at] = data[at] if data[at] >> 8 & (1 << 56) - 1 == marked else fresh
+            return []
+        if text.startswith("cp.async.bulk.shared::cluster.global"):
+            return self.load_piece(operands, mask)
+        if text.startswith("cp.reduce.async.bulk"):
+            return self.add_piece(operands, mask)
+        if "st.release.gpu.global.u32 [$0], $1;" in text or "setp.lt.u32 p, r, $1;" in text:
+            pointer, (thread,) = operands[0], np.flatnonzero(mask)
+            counters, at, value = pointer.data.view(np.int32), pointer.at[thread] // 4, int(np.broadcast_to(operands[1], mask.shape)[thread])
+            if "st.release" in text:
+                assert counters[at] == value - 1, "a turn that is taken twice, or too early"
+                counters[at] = value
+            else:
+                self.wait_for(lambda: counters[at] >= value, f"turn {value} of {at}")
             return []
         if "st.release.gpu.global.u32 [$0], 1;" in text or "ld.acquire.gpu.global.u32 r, [$0];" in text:
             pointer, (thread,) = operands[0], np.flatnonzero(mask)

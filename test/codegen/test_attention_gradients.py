@@ -60,10 +60,14 @@ FORMS = {
     "grouped, numbers": ((2, 4, 2, 50, 40, 64, 64), {"mask": numbers, "turned": True}, AttentionGradients(1, 32, apart=True, ahead=True)),
     "together, biases": ((1, 4, 2, 40, 150, 40, 64), {"mask": biases, "causal": True, "dtype": torch.float16}, AttentionGradients(2, 48)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
+    "together, whole tiles of keys that heads share": ((2, 4, 2, 50, 128, 64, 64), {}, AttentionGradients(2, 64, turns=True, apart=True)),
     "together, in turns": ((1, 2, 1, 80, 128, 64, 32), {"causal": True}, AttentionGradients(2, 32, order="dynamic", turns=True, apart=True)),
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
     "together, a learned bias": ((2, 1, 1, 24, 40, 16, 16), {"mask": positions, "learned": True}, AttentionGradients(1, 16)),
     "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
+    "together, added": ((1, 4, 2, 192, 256, 64, 32), {"turned": True}, AttentionGradients(turns=True, adds=2)),
+    "together, added by way of one slot": ((1, 1, 1, 128, 384, 128, 64), {"dtype": torch.float16}, AttentionGradients(adds=1)),
+    "together, added 128 at a time": ((1, 2, 1, 256, 256, 64, 64), {}, AttentionGradients(columns=128, turns=True, adds=2)),
 }
 
 
@@ -82,7 +86,7 @@ def test_simulated(name, monkeypatch):
         found.append(kernel)
         return schedule
 
-    if name in ("grouped", "causal", "together, in parts"):  # more tiles than blocks
+    if name in ("grouped", "causal", "together, in parts", "together, added"):  # more tiles than blocks
         few = dataclasses.replace(TARGET, multiprocessors=3)
         monkeypatch.setattr(generate, "find_target", lambda name: few)
     ours = SimulatedModel(function, given, choose=chosen, early=len(name) % 2 == 0, passes=TOGETHER if together else PASSES)(*given)
@@ -218,6 +222,28 @@ def test_what_is_emitted_together():
     assembled(built)
 
 
+def test_what_is_emitted_where_queries_are_added_up():
+    """Five products of a block, the first one of a tile apart, and the last block's fifth one behind it; nothing of scores goes to memory."""
+    for columns, size, own in ((64, 128, 16 + 2 * 4), (128, 64, 8 + 2 * 8)):
+        text, = texts((2, 4, 4, 1024, 1024, size), passes=TOGETHER)
+        built = build(text, "attention_gradients", AttentionGradients(columns=columns, adds=2))
+        assert len(products(built)) == 2 * own + 2 * 8 and built.gpu.count('"inferno.launch"') == 3 and built.gpu.count("inferno.cooperative") == 1
+        assert built.count(r"cp\.reduce\.async\.bulk\.global\S+add\.f32") == 2 and built.count(r"ld\.acquire\.gpu") == 2
+        assert not built.resources or built.resources.spills <= 128  # of a tile: a few addresses
+
+
+def test_turns():
+    """Of each block of queries all tiles of keys have one, in the order in which they come to it."""
+    for tiles, blocks in ((16, 32), (16, 16), (5, 3), (3, 7), (1, 4), (64, 8)):
+        begin = [row * blocks // tiles for row in range(tiles)]
+        for block in range(blocks):
+            comes = [((block - begin[row]) % blocks, -row) for row in range(tiles)]
+            first = ((block + 1) * tiles - 1) // blocks
+            turns = [first - row + (tiles if first < row else 0) for row in range(tiles)]  # as ``Order.turn`` has them
+            assert sorted(range(tiles), key=lambda row: comes[row]) == sorted(range(tiles), key=lambda row: turns[row])
+            assert sorted(turns) == list(range(tiles))
+
+
 @pytest.mark.thorough
 def test_the_choice():
     text = texts((2, 4, 2, 512, 512, 128))[1]
@@ -230,10 +256,12 @@ def test_the_choice():
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(texts((2, 16, 16, 2048, 2048, 128), causal=True)[0])
         assert choose(kernels(module)[0], TARGET).order == "dynamic"  # tiles of different lengths
-    for columns, taken in ((64, False), (128, True)):  # of few columns two products are sooner computed than gradients of scores are written
+    # Of few columns, where not all of a head's tiles run together, two products are sooner computed than gradients of scores are written.
+    for columns, keys, taken in ((64, 2048, 128), (128, 2048, 64), (64, 2040, None), (128, 2040, 0)):
         with idle_context(), ir.Location.unknown():
-            module = ir.Module.parse(texts((4, 16, 16, 2048, 2048, columns), passes=TOGETHER)[0])
-            assert (choose(kernels(module)[0], TARGET) is not None) == taken
+            module = ir.Module.parse(texts((4, 16, 16, 2048, keys, columns), passes=TOGETHER)[0])
+            found = choose(kernels(module)[0], TARGET)
+            assert (found and found.adds and found.columns) == taken
     with pytest.raises(CompileError, match="needs more shared memory or registers"):
         build(text, "attention_gradients", AttentionGradients(2, 128))
 

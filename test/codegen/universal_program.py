@@ -58,7 +58,7 @@ class Simulated:
         def simulate(function, launch, parameters) -> None:
             if function.name == "gpu.func":
                 simulate_launch(function, launch, parameters, steps)
-            elif walk(function, "nvvm.mbarrier.init"):
+            elif walk(function, "nvvm.mbarrier.init") or walk(function, "nvvm.cp.async.bulk.tensor.global.shared.cta"):
                 role_simulator.run(function, launch, parameters, steps, early)
             else:
                 WarpSimulation(function, launch.grid[0], launch.block[0], parameters, shared=launch.shared, early=early, steps=steps).run()

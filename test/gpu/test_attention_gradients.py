@@ -1,5 +1,7 @@
 """Attention that is trained, as fused kernels, against float64: forms, and that every launch gives the same bits."""
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -82,8 +84,20 @@ def test_heads_share_keys(generators):
     right(causal, heads(600, 600, 128, of=32, shared=8), generators)
 
 
-def test_heads_share_keys_of_any_number(generators):
-    right(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), heads(300, 500, 64, of=8, shared=2), generators)
+@pytest.mark.parametrize("queries, keys, size", [(300, 500, 64), (300, 512, 128), (512, 512, 128), (512, 512, 64)])
+def test_heads_share_keys_of_any_number(queries, keys, size, generators):
+    right(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), heads(queries, keys, size, of=8, shared=2), generators)
+
+
+@pytest.mark.parametrize("queries, keys, size, shared, dtype", [
+    (1024, 1024, 128, 16, torch.bfloat16), (1024, 1024, 64, 16, torch.bfloat16), (2048, 1024, 64, 4, torch.float16), (512, 2048, 128, 4, torch.bfloat16),
+    (512, 4096, 64, 16, torch.bfloat16),
+])
+def test_queries_added_up_in_memory(queries, keys, size, shared, dtype, generators):
+    """In turns: two calls give the same bits."""
+    attention = functools.partial(F.scaled_dot_product_attention, enable_gqa=True)
+    right(attention, heads(queries, keys, size, of=16, shared=shared, dtype=dtype), generators)
+    assert any("adds = 2" in s for s in generators)
 
 
 def test_masks_and_rows_without_keys(generators):

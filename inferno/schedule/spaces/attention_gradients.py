@@ -23,7 +23,8 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         replace(s, order=order, apart=apart, turns=turns, ahead=ahead)
         for s, apart, (turns, ahead) in further for order in orders(s, *found, target)
     )
-    for s in dict.fromkeys((*candidates(*found, target), *rest)):
+    adding = (AttentionGradients(columns=columns, turns=turns, adds=adds) for columns in (64, 128) for turns in (False, True) for adds in (1, 2))
+    for s in dict.fromkeys((*candidates(*found, target), *rest, *adding)):
         if fits(s, found[0], target):
             yield estimate(s, *found, target), s
 
