@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.schedule import wgmma, wgmma_schedule
-from inferno.schedule.column_sums import sums_columns
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -150,8 +149,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
     found = candidates(kernel, c, target) if c is not None else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
-    if _filled(best, c) < _LEAST or sums_columns(kernel, c, target, time):
+    best = min(found, key=lambda item: item[0])[1]
+    if _filled(best, c) < _LEAST:
         return None
     others = wgmma.candidates(kernel, c, target) if target.hopper else []
     return best if not others or is_faster(kernel, c, target, *min(others, key=lambda item: item[0])) else None

@@ -5,7 +5,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.schedule.column_sums import sums_columns
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -90,7 +89,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
         return None
     contraction = parse_contraction(kernel)
     found = choose_with_estimate(contraction, target) if contraction is not None else None
-    return None if found is None or sums_columns(kernel, contraction, target, found[0]) else found[1]
+    return None if found is None else found[1]
 
 
 def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[float, Simt] | None:

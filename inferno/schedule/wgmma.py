@@ -6,7 +6,6 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.mlir import func
-from inferno.schedule.column_sums import sums_columns
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together, may_be_lines, whole_lines
@@ -89,7 +88,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     found = every(kernel, c, target) if target.hopper and (c := parse_contraction(kernel)) is not None else []
     time, best = min(found, key=lambda item: item[0], default=(0.0, None))
     from inferno.schedule.mma import is_faster  # which is made of this module's
-    return None if best is None or is_faster(kernel, c, target, time, best) or sums_columns(kernel, c, target, time) else best
+    return None if best is None or is_faster(kernel, c, target, time, best) else best
 
 
 def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Wgmma]]:

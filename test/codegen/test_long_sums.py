@@ -39,3 +39,8 @@ def test_right(name, dtype):
 def test_what_is_chosen(sizes, dtype, generator):
     args = torch.empty(sizes, dtype=dtype), torch.empty(sizes[0], dtype=dtype)
     assert inferno.compile(MODELS["rows"], args, target="sm_90a").explain().rows[0].generator == generator
+
+
+def test_products_with_several_vectors_are_products():
+    args = torch.empty(9585, 64, dtype=bf16), torch.empty(9585, 64, dtype=bf16)
+    assert inferno.compile(lambda x, y: x.mT @ y, args, target="sm_90a").explain().rows[0].generator != "reductions"

@@ -5,7 +5,6 @@ import re
 import pytest
 import torch
 from checks import check
-from choices import generators
 from gather_cases import CASES as GATHERS
 from reduction_cases import CASES, MAPPED, SCHEDULES, choose, variances
 from torch.export import Dim
@@ -169,21 +168,6 @@ def test_what_channels_have_in_common_is_computed_once(beside):
     assert len({s.kernel.partition("::")[0] for s in simulated.program.plan.steps}) == 2 or not beside
     found = check(simulated, model, args)
     assert found.right, str(found)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_sums_of_scaled_rows(dtype):
-    """They are a product with one vector, most of whose tiles would be empty."""
-    torch.manual_seed(0)
-    model = lambda x, s: (x.float() * s.float()[:, None]).sum(0)  # noqa: E731
-    args = torch.randn(700, 64).to(dtype), torch.randn(700).to(dtype)
-    simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET))
-    found = check(simulated, model, args)
-    assert found.right, str(found)
-    shapes = [(9585, 64), (4096, 4096), (47000, 128)]
-    assert all(generators(model, (torch.empty(n, m, dtype=dtype), torch.empty(n, dtype=dtype))) == ["reductions"] for n, m in shapes)
-    several = torch.empty(9585, 64, dtype=dtype), torch.empty(9585, 64, dtype=dtype)
-    assert "reductions" not in generators(lambda x, s: x.float().t() @ s.float(), several)
 
 
 def test_which_rows_are_read_is_computed_once():
