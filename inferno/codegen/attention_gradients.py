@@ -32,7 +32,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, brought_masks, fits, read
+from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, brought_masks, fits, heads_at_a_time, read
 from inferno.schedule.attention_schedule import LINE
 from inferno.schedule.attention_tiling import Copied
 from inferno.schedule.kept_scores import QuerySums, heads_together, kept_line, lies_in_blocks, query_sums
@@ -96,7 +96,7 @@ class Emitter:
         self.layout = s.shared(g)
         self.adds = s.adds > 0
         rows = ceil(t.rows.size / s.rows)
-        blocks = min(self.target.multiprocessors // rows, self.heads) * rows if self.adds else min(self.target.multiprocessors, self.heads * rows)
+        blocks = heads_at_a_time(s, t, self.target) * rows if self.adds else min(self.target.multiprocessors, self.heads * rows)
         self.lists = None if g.blocks is None else BlockLists(self.words, g.blocks, t.grid, t.columns.size, s.columns, g.turned)
         self.brought = brought_masks(g, t) if s.masks else []
         copied, extras = 4 + (g.queries is not None and not s.adds) + len(self.brought), [x for x in g.extras if x not in [b.access for b in self.brought]]
