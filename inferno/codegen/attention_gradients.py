@@ -3,6 +3,9 @@
 After the backward of FlashAttention (Dao, "FlashAttention-2", 2023), as two kernels, each of which computes the weights for itself: so no result
 is added up in memory, and every launch gives the same bits.  One thread of warpgroup 0 starts the copies
 (``attention_gradients_producer``); each of the others has 64 rows and walks over the blocks of columns (``attention_gradients_consumer``).
+
+Or the first kernel leaves gradients of scores in memory for the second one (``attention_gradients_kept``), or it adds up the gradients of queries there, in
+turns (``attention_gradients_added``), and the last one rounds the sums.
 """
 
 from collections.abc import Callable, Sequence
