@@ -3,6 +3,9 @@
 After the backward of FlashAttention (Dao, "FlashAttention-2", 2023), as two kernels, each of which computes the weights for itself: so no result
 is added up in memory, and every launch gives the same bits.  One thread of warpgroup 0 starts the copies
 (``attention_gradients_producer``); each of the others has 64 rows and walks over the blocks of columns (``attention_gradients_consumer``).
+
+Or the first kernel leaves gradients of scores in memory for the second one (``attention_gradients_kept``), or it adds up the gradients of queries there, in
+turns (``attention_gradients_added``), and the last one rounds the sums.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +35,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, brought_masks, fits, read
+from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, brought_masks, fits, heads_at_a_time, read
 from inferno.schedule.attention_schedule import LINE
 from inferno.schedule.attention_tiling import Copied
 from inferno.schedule.kept_scores import QuerySums, heads_together, kept_line, lies_in_blocks, query_sums
@@ -96,7 +99,7 @@ class Emitter:
         self.layout = s.shared(g)
         self.adds = s.adds > 0
         rows = ceil(t.rows.size / s.rows)
-        blocks = min(self.target.multiprocessors // rows, self.heads) * rows if self.adds else min(self.target.multiprocessors, self.heads * rows)
+        blocks = heads_at_a_time(s, t, self.target) * rows if self.adds else min(self.target.multiprocessors, self.heads * rows)
         self.lists = None if g.blocks is None else BlockLists(self.words, g.blocks, t.grid, t.columns.size, s.columns, g.turned)
         self.brought = brought_masks(g, t) if s.masks else []
         copied, extras = 4 + (g.queries is not None and not s.adds) + len(self.brought), [x for x in g.extras if x not in [b.access for b in self.brought]]

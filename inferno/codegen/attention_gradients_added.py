@@ -9,7 +9,8 @@ Every launch gives the same bits: blocks of threads take turns.  A counter for e
 added; the first one writes.  Tiles of a head begin with queries that lie evenly apart, and walk round and round, so that a block of queries comes to the
 next tile some time after the one before had it: as a rule nobody waits.  Nor can all wait for ever.  All blocks of threads run at the same time (the launch
 is a cooperative one), those of a head begin it together, in the same order of heads, and a tile waits only for those that have the same queries in an
-earlier step, or in the same step and have a higher number (``Order.turn``): by induction over steps and numbers all go on.
+earlier step, or in the same step and have a higher number (``Order.turn``); these pass their turn on when their next products are in shared memory, for
+which they wait for no later turn: by induction over steps and numbers all go on.
 """
 
 from collections.abc import Sequence

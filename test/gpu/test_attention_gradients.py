@@ -90,7 +90,7 @@ def test_heads_share_keys_of_any_number(queries, keys, size, generators):
 
 
 @pytest.mark.parametrize("queries, keys, size, shared, dtype", [
-    (1024, 1024, 128, 16, torch.bfloat16), (1024, 1024, 64, 16, torch.bfloat16), (2048, 1024, 64, 4, torch.float16), (512, 2048, 128, 4, torch.bfloat16),
+    (2048, 2048, 128, 16, torch.bfloat16), (1024, 1024, 64, 16, torch.bfloat16), (1024, 2048, 64, 4, torch.float16), (512, 2048, 128, 4, torch.bfloat16),
     (512, 4096, 64, 16, torch.bfloat16),
 ])
 def test_queries_added_up_in_memory(queries, keys, size, shared, dtype, generators):
