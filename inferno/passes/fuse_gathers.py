@@ -22,6 +22,8 @@ from inferno.symbolic import hint, product
 _SMALLER = 8  # times, of what caches keep wherever it is read, beside what is made of it
 _MOVES = ("linalg.index", "linalg.yield", "scf.if", "scf.yield", "tensor.extract", "arith.constant")
 _FEW = 4  # elements that a point picks of what is padded
+_SECTOR = 32  # bytes that memory reads at least
+_TURNED = 8e6  # bytes that are read in vain, which takes longer than a launch
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
 
 
@@ -207,6 +209,8 @@ def _is_picked(producer: ir.Operation) -> bool:
         return False  # reductions read one piece
     if number * (1 if neighbours else max(1, read)) > own and not (len(picks) <= _FEW and _is_padding(producer)):
         return False
+    if len(picks) == 1 and not neighbours and _in_order(picks[0]) and _turns(producer) and number * _SECTOR - 3 * own * _bytes(result) > _TURNED:
+        return False  # rows of what is turned first are neighbours
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
@@ -291,6 +295,18 @@ def _reads_in_order(producer: ir.Operation) -> bool:
     last = ir.AffineDimExpr(made[len(made) - 1]).position if len(made) else None
     reads = [[ir.AffineDimExpr(e).position for e in m.results if isinstance(e, ir.AffineDimExpr)] for m in maps(producer)[: len(inputs(producer))]]
     return all(last not in r or r[-1] == last for r in reads)
+
+
+def _turns(producer: ir.Operation) -> bool:
+    """Whether neighbours of what an operation makes are made of elements of a large tensor that lie apart."""
+    own, made = product(hint(s) for s in shape(producer.results[0])), dims(maps(producer)[-1])
+    large = [m for v, m in zip(inputs(producer), maps(producer)) if isinstance(v.type, ir.RankedTensorType) and product(hint(s) for s in shape(v)) == own]
+    return bool(made) and any(r is not None and made[-1] in r and r[-1] != made[-1] for r in map(dims, large))
+
+
+def _bytes(value: ir.Value) -> int:
+    """Of an element."""
+    return max(1, getattr(value.type.element_type, "width", 64) // 8)
 
 
 def _map_of(pick: ir.Operation, op: ir.Operation) -> ir.AffineMap | None:

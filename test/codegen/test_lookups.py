@@ -26,6 +26,11 @@ def gather(x, i):
     return x.gather(1, i)
 
 
+def columns(x, i):
+    """Of an odd number of rows."""
+    return x.t()[i[:, 0]] * x.t()[i[:, 1]]
+
+
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model, shapes, type_, schedule", [
     (gather, [(4096, 2048)] * 2, bf16, Elementwise(512, 2, 8)), (gather, [(4096, 2048)] * 2, torch.float32, Elementwise(512, 2, 8)),
@@ -68,3 +73,9 @@ def test_resizing(mode, kept):
     x = torch.randn(2, 4, 7, 8)
     found = check(model_of(model, (x,))[0], model, (x,))
     assert found.right, str(found)
+
+
+def test_several_points_of_odd_rows_look_up_their_own():
+    args = torch.randn(7, 60), torch.randint(0, 60, (50, 2))
+    made, _ = model_of(columns, args, Elementwise(64, 1, unroll=4, windows=True))
+    assert torch.equal(made(*args), columns(*args))
