@@ -150,8 +150,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
     found = candidates(kernel, c, target) if c is not None else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
-    if _filled(best, c) < _LEAST or sums_columns(kernel, c, target, time):
+    best = min(found, key=lambda item: item[0])[1]
+    if _filled(best, c) < _LEAST or sums_columns(kernel, c, target):
         return None
     others = wgmma.candidates(kernel, c, target) if target.hopper else []
     return best if not others or is_faster(kernel, c, target, *min(others, key=lambda item: item[0])) else None

@@ -90,7 +90,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
         return None
     contraction = parse_contraction(kernel)
     found = choose_with_estimate(contraction, target) if contraction is not None else None
-    return None if found is None or sums_columns(kernel, contraction, target, found[0]) else found[1]
+    return None if found is None or sums_columns(kernel, contraction, target) else found[1]
 
 
 def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[float, Simt] | None:

@@ -89,7 +89,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     found = every(kernel, c, target) if target.hopper and (c := parse_contraction(kernel)) is not None else []
     time, best = min(found, key=lambda item: item[0], default=(0.0, None))
     from inferno.schedule.mma import is_faster  # which is made of this module's
-    return None if best is None or is_faster(kernel, c, target, time, best) or sums_columns(kernel, c, target, time) else best
+    return None if best is None or is_faster(kernel, c, target, time, best) or sums_columns(kernel, c, target) else best
 
 
 def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Wgmma]]:

@@ -178,8 +178,8 @@ def test_sums_of_scaled_rows(dtype):
     model = lambda x, s: (x.float() * s.float()[:, None]).sum(0)  # noqa: E731
     args = torch.randn(700, 64).to(dtype), torch.randn(700).to(dtype)
     simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET))
-    found = check(simulated, model, args)
-    assert found.right, str(found)
+    exact = (args[0].double() * args[1].double()[:, None]).sum(0)
+    assert (simulated(*args).double() - exact).norm() <= torch.finfo(torch.float32).eps * exact.norm()
     shapes = [(9585, 64), (4096, 4096), (47000, 128)]
     assert all(generators(model, (torch.empty(n, m, dtype=dtype), torch.empty(n, dtype=dtype))) == ["reductions"] for n, m in shapes)
     several = torch.empty(9585, 64, dtype=dtype), torch.empty(9585, 64, dtype=dtype)
