@@ -6,7 +6,7 @@ from checks import check
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.schedule import long_sums
+from inferno.schedule import long_sums, reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -44,3 +44,16 @@ def test_what_is_chosen(sizes, dtype, generator):
 def test_products_with_several_vectors_are_products():
     args = torch.empty(9585, 64, dtype=bf16), torch.empty(9585, 64, dtype=bf16)
     assert inferno.compile(lambda x, y: x.mT @ y, args, target="sm_90a").explain().rows[0].generator != "reductions"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, bf16])
+def test_sums_of_scaled_rows_lose_no_bits(dtype):
+    """However short they are; a product of matrices is one."""
+    torch.manual_seed(0)
+    args = torch.randn(700, 64).to(dtype), torch.randn(700).to(dtype)
+    model = lambda x, s: (x.float() * s.float()[:, None]).sum(0)  # noqa: E731
+    simulated = SimulatedModel(model, args, choose=lambda k: reductions.choose(k, TARGET))
+    exact = (args[0].double() * args[1].double()[:, None]).sum(0)
+    assert (simulated(*args).double() - exact).norm() <= torch.finfo(torch.float32).eps * exact.norm()
+    assert inferno.compile(model, args, target="sm_90a").explain().rows[0].generator == "reductions"
+    assert inferno.compile(MODELS["rows"], args, target="sm_90a").explain().rows[0].generator != "reductions"

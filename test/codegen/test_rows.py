@@ -247,6 +247,13 @@ def test_threads_of_many_rows(rows, columns, dtype, weights, across, packed):
     assert (s.across, s.packed) == (across, packed)
 
 
+@pytest.mark.parametrize("columns, across", [(45, 8), (185, 32), (401, 32)])
+def test_threads_of_odd_rows(columns, across):
+    """Numbers of 16 bits that are read one by one are few a thread, as far as a warp goes."""
+    (s,) = picked(lambda x: x.log_softmax(-1), (137936, columns))
+    assert (s.vector, s.across, s.threads) == (1, across, 256)
+
+
 def test_threads_of_rows_that_are_narrowed():
     """As many where results are narrower than what is read: a residual, and its norm in 16 bits."""
     shapes = (8192, 8192), (8192, 8192), (8192,)
