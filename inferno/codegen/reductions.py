@@ -312,7 +312,7 @@ class _Emitter:
         return list(choice.results)
 
     def best_of_lanes(self, values: Values, distances: list[int]) -> Values:
-        """The largest of lanes' values, and then the first place of those that have it, which takes a fifth of the instructions of both together."""
+        """The largest of lanes' values, and then the first place of those that have it, which takes 24 instructions, and both together 65."""
         combine, (own, place) = self.c.combiners[0].combine, values
         largest = own
         for distance in distances:
