@@ -41,6 +41,7 @@ def test_rows_are_those_that_are_taken(name):
     assert_close_to_float64(inferno.compile(function, args, target="cpu", fallback=False)(*args), function, args)
 
 
+@pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", [n for n in ONE if n != "planes"])
 def test_one_kernel_reads_them_in_place(name):
     assert [row.generator for row in inferno.compile(ONE[name], drawn(), target="sm_90a").explain().rows] == ["rows"]
