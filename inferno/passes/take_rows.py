@@ -39,16 +39,17 @@ class _Chain:
 
 def take_rows(module: ir.Module) -> None:
     """Rewrite every taking of whole rows of what ends a reduction of rows of the program's arguments."""
-    while any(_take_first(op) for op in reversed(walk(module.operation, "linalg.generic"))):
+    while any(_take_first(pick) for pick in reversed(walk(module.operation, "tensor.extract"))):
         pass  # what made the rows may be gone
 
 
-def _taking(op: ir.Operation) -> _Take | None:
-    """What ``op`` takes, if that is all it does: rows of one tensor, in its order, by numbers of one loop, no more than there are."""
+def _taking(pick: ir.Operation) -> _Take | None:
+    """What the operation around ``pick`` takes, if that is all it does: rows of one tensor, in its order, by numbers of one loop, no more than there are."""
+    op = pick.parent.operation
     if not is_elementwise(op) or len(op.results) != 1 or not maps(op)[-1] == ir.AffineMap.get_identity(len(kinds(op)), op.context):
         return None
-    pick, type_ = owner(yielded(op)[0]), op.results[0].type
-    if pick is None or pick.name != "tensor.extract" or pick.parent != op or pick.operands[0].type.rank != type_.rank or type_.rank < 2:
+    type_ = op.results[0].type
+    if yielded(op)[0] != pick.results[0] or pick.operands[0].type.rank != type_.rank or type_.rank < 2:
         return None
     source, places = pick.operands[0], list(pick.operands)[1:]
     if not type_.has_static_shape or not source.type.has_static_shape or source in inputs(op):
@@ -161,9 +162,9 @@ def _is_free(chain: _Chain, take: _Take) -> bool:
     return bool(reduced) and all(user in own for value in reduced for user in users(value))
 
 
-def _take_first(op: ir.Operation) -> bool:
-    """Make what an operation takes rows of of the rows that it takes; whether it takes some."""
-    take = _taking(op)
+def _take_first(pick: ir.Operation) -> bool:
+    """Make what rows are taken of of the rows that are taken, where ``pick`` takes some; whether it does."""
+    take = _taking(pick)
     chain = _chain(take) if take is not None else None
     if chain is None:
         return False
