@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from inferno.attention_limits import is_timed
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
+from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.attention_kernel import sources
@@ -264,11 +264,11 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     found = read(kernel, target)
     if found is not None and not (takes_unmeasured(kernel.operation) or _timed(found[0])):
         return None
-    best = _best(*found, target) if found is not None else None
+    best = _best(kernel, *found, target) if found is not None else None
     if best is None or found[0].queries is None or found[0].of_scores is not None:
         return best and best[1]
     g, tiling = found
-    apart = [_best(*each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
+    apart = [_best(kernel, *each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
     return None if None not in apart and sum(time for time, _ in apart) < best[0] else best[1]
 
 
@@ -278,8 +278,13 @@ def _timed(g: AttentionGradient) -> bool:
     return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size, masked=g.dropout is None)
 
 
-def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
-    times = [(estimate(s, g, tiling, target), s) for s in candidates(g, tiling, target)]
+def runs(s: AttentionGradients, kernel: func.FuncOp) -> bool:
+    """Whether blocks that wait for each other may: all of them fit the GPU at once."""
+    return not (s.adds and has_few_multiprocessors(kernel.operation))
+
+
+def _best(kernel: func.FuncOp, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
+    times = [(estimate(s, g, tiling, target), s) for s in candidates(g, tiling, target) if runs(s, kernel)]
     return min(times, key=lambda item: item[0], default=None)
 
 

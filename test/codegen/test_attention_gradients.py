@@ -16,6 +16,7 @@ from inferno.capture import capture, trained_attention
 from inferno.codegen import generate
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
+from inferno.passes.programs import FEW
 from inferno.runtime.workers import jobs
 from inferno.schedule import kept_scores
 from inferno.schedule.assign import kernels
@@ -242,6 +243,18 @@ def test_turns():
             turns = [first - row + (tiles if first < row else 0) for row in range(tiles)]  # as ``Order.turn`` has them
             assert sorted(range(tiles), key=lambda row: comes[row]) == sorted(range(tiles), key=lambda row: turns[row])
             assert sorted(turns) == list(range(tiles))
+
+
+def test_blocks_that_wait_are_not_chosen_where_they_do_not_fit():
+    """A GPU with fewer multiprocessors than the target's would not start them."""
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(texts((4, 16, 16, 2048, 2048, 64), passes=TOGETHER)[0])
+        kernel = kernels(module)[0]
+        waits = choose(kernel, TARGET)
+        assert waits.adds and spaces.valid(kernel, waits, TARGET)
+        module.operation.attributes[FEW] = ir.UnitAttr.get()
+        found = choose(kernel, TARGET)
+        assert not (found and found.adds) and not spaces.valid(kernel, waits, TARGET)
 
 
 @pytest.mark.thorough

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.attention_gradients import AttentionGradients, brought_masks, candidates, estimate, fits, orders, read
+from inferno.schedule.attention_gradients import AttentionGradients, brought_masks, candidates, estimate, fits, orders, read, runs
 from inferno.schedule.attention_masks import widths
 from inferno.target import Target
 
@@ -25,11 +25,11 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
     )
     adding = (AttentionGradients(columns=columns, turns=turns, adds=adds) for columns in (64, 128) for turns in (False, True) for adds in (1, 2))
     for s in dict.fromkeys((*candidates(*found, target), *rest, *adding)):
-        if fits(s, found[0], target):
+        if fits(s, found[0], target) and runs(s, kernel):
             yield estimate(s, *found, target), s
 
 
 def valid(kernel: func.FuncOp, schedule: AttentionGradients, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     found = read(kernel, target)
-    return found is not None and fits(schedule, found[0], target)
+    return found is not None and fits(schedule, found[0], target) and runs(schedule, kernel)
