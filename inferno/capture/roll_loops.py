@@ -14,6 +14,7 @@ from torch.fx import Graph, Node
 
 from inferno.capture.batch_steps import Steps, trace_on
 from inferno.capture.nodes import copy_before
+from inferno.capture.part_views import say_views
 from inferno.capture.running import recurrence
 from inferno.capture.value_ranges import value_range
 
@@ -26,16 +27,18 @@ def roll_loops(graph: Graph, decompositions: dict[Any, Callable]) -> None:
     """Rewrite ``graph``, of decomposed operations, in place; programs with sizes that vary stay as they are."""
     if sum(n.target is aten.select.int for n in graph.nodes) < 2 * _LEAST or any(map(_varies, graph.nodes)):
         return
-    rolled = False
+    parts: dict[Node, dict[str, Any]] = {}
     for chain in _chains(graph):
-        rolled |= _roll(graph, chain, decompositions)
-    if not rolled:
+        _roll(graph, chain, decompositions, parts)
+    if not parts:
         return
     done: set[Node] = set()
     for node in reversed([n for n in graph.nodes if n.target in (aten.cat.default, aten.where.self)]):
         if node not in done:
             _join(node, decompositions, done)
     graph.eliminate_dead_code()
+    for part, meta in parts.items():
+        say_views(part, meta)
 
 
 def _varies(node: Node) -> bool:
@@ -78,23 +81,23 @@ def _step(node: Node, is_state: Callable[[Any], bool]) -> Step | None:
     return None
 
 
-def _roll(graph: Graph, chain: list[Step], decompositions: dict[Any, Callable]) -> bool:
-    """Compute the states at once; whether that can be."""
+def _roll(graph: Graph, chain: list[Step], decompositions: dict[Any, Callable], parts: dict[Node, dict[str, Any]]) -> None:
+    """Compute the states at once, if that can be; ``parts`` gets what each of them is then, with what the graph said of it."""
     value = chain[1][0].meta["val"]
     if value.dtype != torch.float32 or any(n.meta["val"].shape != value.shape for n, _, _ in chain) or _range(chain[1][1]) is None:
-        return False
+        return
     first = _from_nothing(chain[0][0])
     steps = [*([first] if first is not None else []), *chain[1:]]
     factors = Steps.read([f for _, f, _ in steps]) or Steps.read([f for _, f, _ in chain[1:]])
     terms = Steps.read([t for _, _, t in steps])
     if factors is None or terms is None:
-        return False
+        return
     places, before, count = {n: i for i, n in enumerate(graph.nodes)}, chain[0][0] if first is not None else chain[0][0].next, len(chain)
     if any(places[n] > places[before] for n in (*factors.given, *terms.given)):
-        return False
+        return
     own = [f for f in (factors.make(before, decompositions), terms.make(before, decompositions)) if f is not None]
     if len(own) < 2:
-        return False
+        return
     given = own if first is not None else [*own, chain[0][0]]
     place = value.dim() if _along(terms) else _place(chain[-2][0], value.dim())
 
@@ -107,15 +110,15 @@ def _roll(graph: Graph, chain: list[Step], decompositions: dict[Any, Callable]) 
 
     traced = trace_on(states, given, decompositions)
     if traced is None:
-        return False
+        return
     known = copy_before(before, traced, given)
     made, own_nodes = known[traced.output_node().args[0]], set(known.values())
     for i, (node, _, _) in enumerate(chain):
         with graph.inserting_before(before):
             part = graph.call_function(aten.select.int, (made, 0, i))
-            part.meta = {**node.meta}
+            part.meta = {**node.meta, "val": aten.select.int(made.meta["val"], 0, i)}
         node.replace_all_uses_with(part, lambda user: user not in own_nodes)
-    return True
+        parts[part] = node.meta
 
 
 def _aligned(x: Tensor, shape: tuple[int, ...]) -> Tensor:
