@@ -209,7 +209,8 @@ def _is_picked(producer: ir.Operation) -> bool:
         return False  # reductions read one piece
     if number * (1 if neighbours else max(1, read)) > own and not (len(picks) <= _FEW and _is_padding(producer)):
         return False
-    if len(picks) == 1 and not neighbours and _in_order(picks[0]) and _turns(producer) and number * _SECTOR - 3 * own * _bytes(result) > _TURNED:
+    looked_up = len(picks) == 1 and not neighbours and _in_order(picks[0]) and None in map(place_of, list(picks[0].operands)[1:])
+    if looked_up and _turns(producer) and number * _SECTOR - 3 * own * _bytes(result) > _TURNED:
         return False  # rows of what is turned first are neighbours
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
