@@ -6,6 +6,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import scans
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
@@ -174,7 +175,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     if c is None or len(c.sizes) - 1 in c.rows:
         c = read_rows(kernel, target, parse_turning)
-        c = c if c is not None and _is_turned(c) else None
+        c = c if c is not None and _is_turned(c, takes_unmeasured(kernel.operation)) else None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
     if c.scans and _scanned(c, target) is None:
@@ -198,11 +199,11 @@ def written_apart(c: RowKernel) -> list[Access]:
     return [d.access for d in c.destinations if c.wide(d.access) and d.access.strides[-1] != 1]
 
 
-def _is_turned(c: RowKernel) -> bool:
-    """Whether rows are gone over as they lie, and only what is given back lies apart, which caches gather."""
+def _is_turned(c: RowKernel, unmeasured: bool) -> bool:
+    """Whether rows are gone over as they lie, and only what is given back lies apart, which caches gather, or, ``unmeasured``, shared memory does."""
     written = [row_bytes(c, a) for a in written_apart(c)]
     read = [row_bytes(c, a) for s in c.steps for a in s.extras if c.wide(a) and a.strides[-1] not in (0, 1)]
-    return (max(written, default=0) <= _TURNED or _gathering_rows(c) > 0) and max(read, default=0) <= _APART
+    return (max(written, default=0) <= _TURNED or (unmeasured and _gathering_rows(c) > 0)) and max(read, default=0) <= _APART
 
 
 def gathered_bytes(c: RowKernel, count: int) -> int:
