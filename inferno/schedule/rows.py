@@ -9,6 +9,7 @@ from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import scans
 from inferno.schedule.accesses import Access
+from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
@@ -175,7 +176,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     if c is None or len(c.sizes) - 1 in c.rows:
         c = read_rows(kernel, target, parse_turning)
-        c = c if c is not None and _is_turned(c, takes_unmeasured(kernel.operation)) else None
+        c = c if c is not None and _is_turned(c, takes_unmeasured(kernel.operation) or ATTRIBUTE in kernel.attributes) else None  # it has been chosen
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
     if c.scans and _scanned(c, target) is None:
