@@ -47,8 +47,6 @@ def value_of(node: Node, known: dict[Node, Tensor]) -> Tensor | None:
     if node.op != "call_function" or not isinstance(meta, Tensor) or meta.dtype not in _KINDS or any(not isinstance(s, int) for s in meta.shape):
         return None
     schema = getattr(node.target, "_schema", None)
-    if node.target is aten.full_like.default and 0 < meta.numel() <= _MOST:
-        return torch.full(meta.shape, node.args[1], dtype=meta.dtype)  # of what memory holds, often
     if not 0 < meta.numel() <= _MOST or schema is None or schema.is_mutable or node.target.namespace != "aten":
         return None
     if torch.Tag.nondeterministic_seeded in node.target.tags or any(n not in known for n in node.all_input_nodes) or _is_empty(node):

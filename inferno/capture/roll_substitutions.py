@@ -183,10 +183,17 @@ def _known(node: Any) -> Tensor | None:
         for given in each.all_input_nodes:
             if given not in seen and len(seen) < _MOST_KNOWN:
                 find(given)
-        value = value_of(each, known)
+        value = _filled(each) if each.target is aten.full_like.default else value_of(each, known)
         if value is not None:
             known[each] = value
 
     if isinstance(node, Node) and isinstance(node.meta.get("val"), Tensor) and node.meta["val"].dtype == torch.bool:
         find(node)
     return known.get(node)
+
+
+def _filled(node: Node) -> Tensor | None:
+    """A tensor of one number, like one of which memory holds anything."""
+    value, number = node.meta["val"], node.args[1]
+    small = type(number) in (int, float, bool) and all(type(s) is int for s in value.shape) and value.numel() <= _MOST * _MOST
+    return torch.full(value.shape, number, dtype=value.dtype) if small else None
