@@ -217,6 +217,7 @@ def test_what_a_program_asserts_of_its_sizes_is_asked_of_a_call():
     assert table.guards(asserted) == ("s0 < 100",)
 
 
+@pytest.mark.thorough
 def test_vmap():
     """Operations of one sample become those of all, also with a product in it and of two sizes."""
     weight = torch.randn(3, 5)

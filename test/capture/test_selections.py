@@ -1,5 +1,6 @@
 """Integer powers, and a selection between a tensor and itself."""
 
+import pytest
 import torch
 from checks import assert_right
 
@@ -58,6 +59,7 @@ def test_what_imports_as_an_invalid_module_runs_in_eager():
     assert torch.equal(compiled(x), x.clamp_min(True) + 1)
 
 
+@pytest.mark.thorough
 def test_masks_that_select_nothing():
     """How much they select varies from call to call."""
     def put(o, m, x):

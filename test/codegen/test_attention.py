@@ -93,6 +93,7 @@ def test_only_blocks_that_the_band_cuts_are_masked(keys, cut):
     assembled(built)
 
 
+@pytest.mark.thorough
 def test_windows_skip_blocks():
     def window(q, k, v):
         i, j = torch.arange(1024)[:, None], torch.arange(1024)[None]

@@ -201,6 +201,7 @@ def texts(sizes, causal=False, dtype=torch.bfloat16, passes=PASSES) -> list[str]
         return [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}" for k in made]
 
 
+@pytest.mark.thorough
 def test_what_is_emitted():
     of_queries, of_keys = texts((2, 4, 4, 1024, 1024, 128), causal=True)
     ahead = AttentionGradients(2, 64, order="dynamic", apart=True, ahead=True)

@@ -78,6 +78,7 @@ FORMS = {  # the function, its inputs for sizes, which of them vary, the schedul
 ASSEMBLED = ("heads share keys", "one query, keys shared out")
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", FORMS)
 def test_right_for_every_size(name):

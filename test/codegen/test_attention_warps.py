@@ -135,6 +135,7 @@ def test_numbers_of_any_size():
     right(sdpa, (q * 1e-18, k * 1e18, v * 1e30), few(16))
 
 
+@pytest.mark.thorough
 def test_sizes_that_vary():
     """One kernel is right for any number of sequences, queries and keys."""
     batch, queries, keys = Dim("b", min=1, max=8), Dim("s", min=1, max=64), Dim("t", min=1, max=512)

@@ -22,6 +22,7 @@ def test_simulated(name, length):
     assert_close_to_float64(simulate(function, args, Attention(1, 16, turns=False)), function, args)
 
 
+@pytest.mark.thorough
 def test_gradients_simulated():
     """Of a sum with a bias, under a mask that leaves a row without a key, from logarithms to the base of 2."""
     torch.manual_seed(0)

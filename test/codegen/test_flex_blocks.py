@@ -42,6 +42,7 @@ def test_lists(name, monkeypatch):
         assert torch.allclose(found[1].double(), exact[1], atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_gradients():
     """Of heads that share keys, with a bias: lists of keys' blocks for queries, and of queries' for keys."""
     case = by_hand(causal, tensors(1, 2, 1, 150, 170, 16), size=(64, 64))

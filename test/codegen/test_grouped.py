@@ -185,6 +185,7 @@ def test_two_that_meet():
     assert made.ir("scheduled").count('generator = "grouped"') == 2
 
 
+@pytest.mark.thorough
 def test_two_that_meet_are_right():
     """The second one's end reads the first one's rows."""
     x, w, ends = operands(ENDS["several"], 160, 64, 72)

@@ -214,6 +214,7 @@ def test_the_space_holds_the_choice():
         assert not space.valid(kernel, replace(own, tile_n=72), TARGET)
 
 
+@pytest.mark.thorough
 def test_any_number_of_images():
     """Schedules for ranges of it; with one of them, in the simulator."""
     kernel = varying(convolution(Form((17, 5, 7, 24), 40, (3, 3), **SAME)), {17: (1, 100)})

@@ -36,6 +36,7 @@ def test_float32():
     assert_close_to_float64(simulate(CASES["by hand"], args, schedule), CASES["by hand"], args)
 
 
+@pytest.mark.thorough
 def test_sizes_that_vary():
     """The batch and the number of pages that a sequence may have are known at the call."""
     torch.manual_seed(0)

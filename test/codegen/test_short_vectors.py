@@ -77,6 +77,7 @@ def test_gate():
     right(gated, (2, 45, 16), (2, 16), (45,), (2, 45), (2, 45))
 
 
+@pytest.mark.thorough
 def test_several_results():
     def both(h, c, x):
         y = last(h, c)

@@ -240,6 +240,7 @@ def test_what_copies_an_operand_stays_apart(rows, terms):
     assert all(s.generator == "bf16x6" or s.each.generator == "simt" for s in schedules)
 
 
+@pytest.mark.thorough
 def test_rows_that_vary(monkeypatch):
     """One launch with schedules for ranges of rows, whose blocks are as many as the most rows of each need."""
     torch.manual_seed(0)

@@ -164,6 +164,7 @@ def test_kernels_for_ranges_share_a_module():
     assert len(devices) == 1 and sorted(launched) == sorted(f"@mm_gpu::@{name}" for name in made)
     assert {f"mm_size{i}" for i in range(len(schedules(chosen)))} <= set(made)
 
+@pytest.mark.thorough
 def test_two_products_of_a_varying_number_of_rows():
     """Every range's schedule is one that is right for any number of tiles."""
     x, w = torch.empty(300, 512, dtype=torch.bfloat16), torch.empty(1032, 512, dtype=torch.bfloat16)

@@ -159,6 +159,7 @@ class Mixed(nn.Module):
         return x + torch.softmax(y @ y.mT, -1) @ y
 
 
+@pytest.mark.thorough
 def test_sizes_that_vary_in_training():
     block = Mixed()
     fast, double = compiled(block, dynamic=True), copy.deepcopy(block).double()

@@ -313,6 +313,7 @@ def test_a_second_process_starts_no_worker(cache_folder):
     assert done.stdout == f"no workers {len(first.program.kernels)}\n"
 
 
+@pytest.mark.thorough
 def test_many_processes_and_kills():
     """The script does more of it by hand: 8 processes of two workers each, 50 kills, and GPU targets.  This seed kills about halfway."""
     script = Path(__file__).with_name("stress_cache.py")

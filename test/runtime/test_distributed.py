@@ -29,6 +29,7 @@ def run(world: int, device: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs gloo")
 def test_tensor_parallel_data_parallel_and_functional_collectives():
     run(2, "cpu")

@@ -99,6 +99,7 @@ def test_memory_is_that_of_the_sizes():
     assert at[2] < separate
 
 
+@pytest.mark.thorough
 def test_the_plan_is_plain_data():
     import json
 

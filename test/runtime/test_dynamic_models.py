@@ -40,6 +40,7 @@ def inputs(batch: int, length: int, vocabulary: int = 50, device: str = "cpu") -
     return torch.randint(0, vocabulary, (batch, length), device=device), mask
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model", [bert, llama])
 def test_right_for_every_size(model):

@@ -79,6 +79,7 @@ def test_training(monkeypatch):
     assert [str(f) for region in built for f in region.fallbacks] == []
 
 
+@pytest.mark.thorough
 def test_what_is_not_understood_runs_in_eager(monkeypatch):
     def refuse(*_):
         raise CompileError("it is not understood")

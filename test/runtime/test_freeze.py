@@ -402,6 +402,7 @@ class Layer(nn.Module):
         return y @ (self.quantised.float() * self.scale).t()
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model, shape, kept", [(Image, (2, 3, 16, 16), 3), (Layer, (2, 10, 32), 2)])
 def test_models(model, shape, kept):
     model = model().eval()

@@ -19,6 +19,7 @@ def model():
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, vocab_size=99, max_position_embeddings=LENGTH)).eval()
 
 
+@pytest.mark.thorough
 def test_a_cache_as_an_argument(model):
     prompt = torch.randint(3, 99, (1, 8))
     prefill, decode = compile_steps(model, prompt, LENGTH)

@@ -155,6 +155,7 @@ class Block(nn.Module):
         return self.norm(x + torch.ops.aten.native_dropout(self.linear(x), 0.1, True)[0])
 
 
+@pytest.mark.thorough
 def test_equal_layers_are_equal_kernels_and_train(made_up):
     torch.manual_seed(1)
     model, x = nn.Sequential(*(Block(32) for _ in range(3))), torch.randn(2, 16, 32)

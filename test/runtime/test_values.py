@@ -96,6 +96,7 @@ def test_values_that_decide_nothing_may_change():
     assert len(compiled._entries) == 1
 
 
+@pytest.mark.thorough
 def test_many_values_and_other_inputs_are_left_to_dynamo(monkeypatch):
     monkeypatch.setattr(values, "_MOST", 2)
     x = torch.randn(8, 5)
@@ -219,6 +220,7 @@ def test_numbers_that_are_drawn_are_not_known():
     assert len({len(compiled(x, LENGTHS)) for _ in range(40)}) > 1
 
 
+@pytest.mark.thorough
 def test_calls_under_transforms_and_without_fallback():
     x = torch.randn(8, 5)
     compiled = inferno.compile(cut, (x, LENGTHS), target="cpu")

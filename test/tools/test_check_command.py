@@ -52,6 +52,7 @@ def test_a_fault_is_found_and_its_kernel_written(tmp_path, capsys):
     assert any("reduce_addf " in row for row in rows) and not any("softmax" in row for row in rows), rows
 
 
+@pytest.mark.thorough
 def test_the_pytorch_program_tells_a_change_of_the_ir(tmp_path, capsys):
     assert main(["check", "-c", CODE, "--target", "cpu", "--kernel", "subf_exp", "--out", str(tmp_path)]) == 0
     ir = tmp_path / "subf_exp.mlir"

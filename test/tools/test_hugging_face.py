@@ -82,6 +82,7 @@ def test_inputs_that_fit(tmp_path, name, config, inputs):
     run(subject)
 
 
+@pytest.mark.thorough
 def test_the_command(tmp_path, capsys):
     write(tmp_path, layers=1, hidden=128)
     assert main(["run", str(tmp_path), "--dtype", "f32", "--sequence", "8"]) == 0
