@@ -104,6 +104,7 @@ def test_repeated_keys_are_repeated_again(small):
     assert not any(8 in s and 150 in s for s in kept(f, x, w))
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("function, shapes", [
     (attend, [(2, 40, 32), (32, 96)]),

@@ -45,6 +45,7 @@ def exact(given, mask, causal, scale, dropout):
     return [result.detach(), *torch.autograd.grad(result, leaves, gradient.double())], 1 - (kept == 0).double().mean()
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", FORMS)
 def test_simulated(name, monkeypatch):

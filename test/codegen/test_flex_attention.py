@@ -14,6 +14,7 @@ from inferno.schedule.attention_gradients import AttentionGradients
 from inferno.schedule.attention_schedule import Attention
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name, length", [("relative", 41), ("documents", 40)])
 def test_simulated(name, length):

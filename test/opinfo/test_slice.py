@@ -48,6 +48,7 @@ TRAINED = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("name", TRAINED)
 def test_gradients(name):

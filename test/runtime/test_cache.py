@@ -304,6 +304,7 @@ print("workers" if workers._pool is not None else "no workers", len(compiled.pro
 """
 
 
+@pytest.mark.thorough
 def test_a_second_process_starts_no_worker(cache_folder):
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval()
     first = inferno.compile(model, (torch.randn(4, 8),), target="cpu")

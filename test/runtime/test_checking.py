@@ -171,6 +171,7 @@ def test_another_type_takes_the_numbers_that_were_drawn():
         torch.testing.assert_close(b.to(a.dtype), a)
 
 
+@pytest.mark.thorough
 def test_a_model_in_pieces_names_the_kernel():
     model, x = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 8)).eval(), torch.randn(9, 24)
 

@@ -282,6 +282,7 @@ class Potential(nn.Module):
             return energy, -torch.autograd.grad(energy, places, create_graph=True)[0]
 
 
+@pytest.mark.thorough
 def test_gradients_that_a_model_takes_itself():
     torch._dynamo.reset()
     model, places, pairs = Potential(), torch.randn(5, 3), torch.combinations(torch.arange(5)).T.contiguous()
