@@ -24,10 +24,10 @@ from inferno.codegen.attention_products import awaited, undefined
 from inferno.codegen.elements import join
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Barriers, Position, Ring
-from inferno.codegen.nvvm_builder import integer_type, loop, only_if, opaque, shared_pointer, store, widen_pointer
+from inferno.codegen.nvvm_builder import assembly, integer_type, loop, only_if, opaque, shared_pointer, store, widen_pointer
 from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers
 from inferno.codegen.wgmma_epilogue import store_turned
-from inferno.mlir import ir, llvm, nvvm
+from inferno.mlir import ir, nvvm
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients
 from inferno.schedule.attention_schedule import LINE, lines
@@ -111,7 +111,7 @@ class Added:
         with only_if(words.equal(turn, 0)):
             tma.store_piece(words, target, source, self.bytes)
         with only_if(words.less(0, turn)):
-            _assembly(_AWAIT, [self.counter(part), words.value(turn)])
+            assembly(_AWAIT, [self.counter(part), words.value(turn)])
             tma.add_piece(words, target, source, self.bytes)
         tma.await_stores(0, read=True)
         parts.empty.arrive(at.slot)
@@ -120,7 +120,7 @@ class Added:
     def pass_on(self, part: Integer, turn: Integer) -> None:
         """The next turn, of a part to which all is added that was started."""
         tma.await_stores(0, read=False)
-        _assembly(_PASS_ON, [self.counter(part), turn])
+        assembly(_PASS_ON, [self.counter(part), turn])
 
     def counter(self, part: Integer) -> ir.Value:
         return widen_pointer(self.words, self.counters, part, 0, integer_type(32))
@@ -238,9 +238,3 @@ class AddingConsumer(Consumer):
         nvvm.SyncWarpOp(self.words.value(-1))
         with only_if(self.words.equal(self.group.lane, 0)):
             barriers.arrive(slot)
-
-
-def _assembly(text: str, operands: Sequence[ir.Value]) -> None:
-    letters = {"i32": "r"}
-    constraints = [letters.get(str(x.type), "l") for x in operands]
-    llvm.InlineAsmOp(None, list(operands), text, ",".join([*constraints, "~{memory}"]), has_side_effects=True)

@@ -241,3 +241,9 @@ def device_kernel(
             address = llvm.mlir_addressof(pointer_type(SHARED), "shared")
             base = operation("llvm.ptrtoint", [integer_type(32)], [address])
         yield Device(list(block.arguments), base)
+
+
+def assembly(text: str, operands: Sequence[ir.Value]) -> None:
+    """An instruction that gives nothing back and is about memory, of pointers and 32-bit numbers."""
+    registers = ["r" if str(x.type) == "i32" else "l" for x in operands]
+    llvm.InlineAsmOp(None, list(operands), text, ",".join([*registers, "~{memory}"]), has_side_effects=True)

@@ -27,12 +27,12 @@ from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import (
-    Device, Words, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store, widen_pointer,
+    assembly, Device, Words, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store, widen_pointer,
 )
 from inferno.codegen.wgmma import Emitter
 from inferno.codegen.wgmma_registers import RegisterEmitter
 from inferno.errors import CompileError
-from inferno.mlir import arith, ir, llvm, scf
+from inferno.mlir import arith, ir, scf
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.wgmma_schedule import Wgmma, deals, parts_run_at_once
 from inferno.symbolic import Int, ceildiv
@@ -177,7 +177,7 @@ class StreamEmitter(Emitter):
             store(join(sums[4 * i:4 * i + 4]), self.sums_at(self.worker, i), 16)
         self.epilogue.barrier()
         with only_if(words.equal(self.member, 0)):
-            _assembly("fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], 1;", [self.flag(self.worker)])
+            assembly("fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], 1;", [self.flag(self.worker)])
 
     def add_others(self, sums: Sequence[ir.Value]) -> list[ir.Value]:
         """``sums``, of a tile's first steps, plus those of its other steps, which the next worker has left, or the next ones where runs are shorter
@@ -199,7 +199,7 @@ class StreamEmitter(Emitter):
         """``sums`` plus those that one worker has left."""
         words = self.words
         with only_if(words.equal(self.member, 0)):
-            _assembly(
+            assembly(
                 "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.eq.u32 p, r, 0; @p bra AGAIN; }", [self.flag(other)],
             )
         self.epilogue.barrier()
@@ -217,7 +217,3 @@ def emitter_for(schedule: Wgmma) -> type[Emitter]:
     if not schedule.stream:
         return RegisterEmitter
     return StreamRegisterEmitter if schedule.registers else StreamEmitter
-
-
-def _assembly(text: str, pointers: Sequence[ir.Value]) -> None:
-    llvm.InlineAsmOp(None, list(pointers), text, ",".join(["l"] * len(pointers)) + ",~{memory}", has_side_effects=True)

@@ -152,7 +152,7 @@ def _chooses(producer: ir.Operation) -> bool:
 def _reduces_little(consumer: ir.Operation, value: ir.Value) -> bool:
     """Whether a reduction of few terms each reads few bytes of a value."""
     sizes = loop_sizes(consumer)
-    if any(s is None for s in sizes) or _bytes(value) > _LITTLE:
+    if any(s is None for s in sizes) or bytes_of(value) > _LITTLE:
         return False
     return product(hint(s) for s, k in zip(sizes, kinds(consumer)) if k == REDUCTION) <= _TERMS
 
@@ -214,12 +214,12 @@ def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool 
     reads it but ``reader`` are such totals, beside which it need not be in memory."""
     if any(user != reader and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
-    made = _bytes(producer.results[0])
+    made = bytes_of(producer.results[0])
     found = _sources(producer, made, columns, picked)
     if found == {producer.results[0]}:
         return True
-    totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * _bytes(v) <= made]
-    return found is not None and bool(totals) and sum(map(_bytes, found)) <= made
+    totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * bytes_of(v) <= made]
+    return found is not None and bool(totals) and sum(map(bytes_of, found)) <= made
 
 
 def _is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
@@ -235,14 +235,14 @@ def _sources(producer: ir.Operation, made: int, columns: bool, picked: bool) -> 
     maps pick of arguments; None where it reads anything else that was computed of points, or without ``columns`` for these."""
     if picks := walk(producer, "tensor.extract"):
         of_arguments = picked and all(p.parent == producer and _is_argument(p.operands[0]) for p in picks)
-        large = [p for p in picks if _SMALLER * _bytes(p.operands[0]) > made and not _is_number(p.operands[len(p.operands) - 1])]
-        small = of_arguments and len(large) == 1 and not any(_SMALLER * _bytes(v) > made for v in inputs(producer))
+        large = [p for p in picks if _SMALLER * bytes_of(p.operands[0]) > made and not _is_number(p.operands[len(p.operands) - 1])]
+        small = of_arguments and len(large) == 1 and not any(_SMALLER * bytes_of(v) > made for v in inputs(producer))
         return {producer.results[0]} if small else None
     found: set[ir.Value] = set()
     last = list(maps(producer)[-1].results)[-1:]
     for value, map_ in zip(inputs(producer), maps(producer)):
         maker = owner(value)
-        if _SMALLER * _bytes(value) <= made:
+        if _SMALLER * bytes_of(value) <= made:
             if not columns and is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
                 return None
             continue
@@ -268,8 +268,8 @@ def is_cheap(producer: ir.Operation) -> bool:
     """Whether a reader may compute a producer again: few cheap operations, and no more bytes read than written."""
     if not is_cheap_body(producer):
         return False
-    read = sum(_bytes(v) for v in inputs(producer))
-    return read <= 1.05 * sum(_bytes(r) for r in producer.results)
+    read = sum(bytes_of(v) for v in inputs(producer))
+    return read <= 1.05 * sum(bytes_of(r) for r in producer.results)
 
 
 def is_cheap_body(generic: ir.Operation) -> bool:
@@ -285,7 +285,8 @@ def _divides_by_number(op: ir.Operation) -> bool:
     return made is not None and made.name == "arith.constant"
 
 
-def _bytes(value: ir.Value) -> int:
+def bytes_of(value: ir.Value) -> int:
+    """Of a tensor; 0 for anything else."""
     type_ = value.type
     if not isinstance(type_, ir.RankedTensorType):
         return 0

@@ -11,7 +11,7 @@ from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, loops_of,
     maps, outputs, take_place,
 )
-from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
+from inferno.passes.fuse_elementwise import bytes_of, fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
 from inferno.passes.places import place_of
 from inferno.passes.reversals import reverse_producer, straighten_sums
@@ -210,7 +210,7 @@ def _is_picked(producer: ir.Operation) -> bool:
     if number * (1 if neighbours else max(1, read)) > own and not (len(picks) <= _FEW and _is_padding(producer)):
         return False
     looked_up = len(picks) == 1 and not neighbours and _in_order(picks[0]) and None in map(place_of, list(picks[0].operands)[1:])
-    if looked_up and _turns(producer) and number * _SECTOR - 3 * own * _bytes(result) > _TURNED:
+    if looked_up and _turns(producer) and number * _SECTOR - 3 * bytes_of(result) > _TURNED:
         return False  # rows of what is turned first are neighbours
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
@@ -303,11 +303,6 @@ def _turns(producer: ir.Operation) -> bool:
     own, made = product(hint(s) for s in shape(producer.results[0])), dims(maps(producer)[-1])
     large = [m for v, m in zip(inputs(producer), maps(producer)) if isinstance(v.type, ir.RankedTensorType) and product(hint(s) for s in shape(v)) == own]
     return bool(made) and any(r is not None and made[-1] in r and r[-1] != made[-1] for r in map(dims, large))
-
-
-def _bytes(value: ir.Value) -> int:
-    """Of an element."""
-    return max(1, getattr(value.type.element_type, "width", 64) // 8)
 
 
 def _map_of(pick: ir.Operation, op: ir.Operation) -> ir.AffineMap | None:

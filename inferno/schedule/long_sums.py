@@ -5,7 +5,7 @@ none of 1.2e-7).
 """
 
 from inferno.mlir import func, walk
-from inferno.passes.contraction import EXACT
+from inferno.passes.contraction import is_exact
 from inferno.schedule import reductions, vectors
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
@@ -27,9 +27,12 @@ def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
     exact = _loses_bits(kernel, c)
     if not exact and c.K < max(_TERMS, c.M * c.N):
         return None
-    found, read = reductions.choose(kernel, target), reductions.read(kernel, target)
-    if exact or found is None or found.chunks == 1 or found.tiles(read) * found.chunks < _BLOCKS:
-        return found if exact else None
+    read = reductions.read(kernel, target)
+    found = None if read is None else reductions.pick(read, target)
+    if exact or found is None:
+        return found
+    if found.chunks == 1 or found.tiles(read) * found.chunks < _BLOCKS:
+        return None
     others = [time for time, _ in vectors.candidates(c, target)] + [time for time, _ in vectors.tiles(kernel, c, target, is_narrow=False)]
     time = reductions.estimate(found, read, target)
     return found if all(time * _CLEARLY < other for other in others) else None
@@ -38,4 +41,4 @@ def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
 def _loses_bits(kernel: func.FuncOp, c: Contraction) -> bool:
     """Whether tensor cores would take a sum that a user wrote, and give it back as they have it."""
     narrow = all(bit_width(x.element) == 16 for x in (c.lhs, c.rhs))
-    return narrow and any(EXACT in op.attributes for op in walk(kernel, "arith.mulf")) and any(bit_width(d.access.element) > 16 for d in c.destinations)
+    return narrow and any(map(is_exact, walk(kernel, "linalg.generic"))) and any(bit_width(d.access.element) > 16 for d in c.destinations)
