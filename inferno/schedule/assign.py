@@ -35,6 +35,8 @@ _CHOOSERS = {
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }
+# These choose schedules of another generator.
+_HAVE_NO_GENERATOR = ("inferno.schedule.long_sums",)
 
 
 # On a kernel that a library was asked for: why it does not compute it.
@@ -140,7 +142,7 @@ def chooser_of(generator: str, target: Target) -> Callable[[func.FuncOp, Target]
 
 def generators(kind: str) -> list[str]:
     """The names of the generators for a kind of target; the last one takes every kernel."""
-    return [name.rpartition(".")[2] for name in _CHOOSERS[kind]]
+    return [name.rpartition(".")[2] for name in _CHOOSERS[kind] if name not in _HAVE_NO_GENERATOR]
 
 
 def kernels(module: ir.Module) -> list[func.FuncOp]:

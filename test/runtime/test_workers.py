@@ -1,11 +1,13 @@
 """Worker processes: results, errors by class, death, and no torch."""
 
+import importlib
 import sys
 import time
 
 import pytest
 
 from inferno.errors import CompileError, PassError, WorkerError
+from inferno.runtime.workers import jobs
 from inferno.runtime.workers import pool as workers
 from inferno.runtime.workers.pool import Pool, WorkerDied
 
@@ -91,6 +93,13 @@ def test_workers_can_be_started_before_their_work():
         assert len(pool._idle) == 2
     finally:
         pool.close()
+
+
+@pytest.mark.parametrize("kind", ["nvptx", "cpu"])
+def test_what_workers_load_while_they_wait_is_there(kind):
+    assert len(jobs.needed(kind)) > 20
+    for module in jobs.needed(kind):
+        importlib.import_module(module)
 
 
 def test_workers_without_work_end(monkeypatch):
