@@ -435,6 +435,14 @@ def test_operands_of_two_types(name):
         torch.testing.assert_close(mine, theirs, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+def test_floats_become_narrow_integers(dtype):
+    """As many as vectors have, with bytes from 128 on, and what only has low bits there."""
+    x = torch.linspace(-300, 300, 1201) if dtype == torch.int8 else torch.linspace(0, 300, 1201)
+    compiled = inferno.compile(lambda x: (x * 1).to(dtype), (x,), target="cpu", fallback=False)
+    assert torch.equal(compiled(x), x.to(dtype))
+
+
 def test_integers_by_numbers_on_their_left():
     i = torch.tensor([3, 0, 2, 5, 7])
     same(aten.pow.Scalar, 2, i)
