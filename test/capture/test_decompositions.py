@@ -398,6 +398,8 @@ def test_bytes_have_no_sign():
         same(getattr(aten, name).Scalar, x, -3)
     same(aten.clamp.default, x, -5, 5)
     same(aten.any.dim, x, 0)
+    same(aten.max.default, x)
+    same(aten.min.default, x.view(torch.int8))
     same(aten.all.default, x)
     same(aten.round.default, x)
     same(aten.isnan.default, x)

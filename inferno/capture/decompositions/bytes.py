@@ -53,6 +53,11 @@ def _whether(operator: Any) -> Callable:
     return decomposition
 
 
+def _extremum(operator: Any) -> Callable:
+    """Of all bytes, with a sign or without."""
+    return lambda x: operator(x, list(range(x.dim()))) if x.dtype in (torch.uint8, torch.int8) else NotImplemented
+
+
 def _itself(x: Tensor) -> Tensor:
     """What integers are rounded to."""
     return NotImplemented if x.is_floating_point() or x.is_complex() else x.clone()
@@ -88,6 +93,7 @@ TABLE.update({
         aten.sum.default, aten.sum.dim_IntList, aten.prod.default, aten.prod.dim_int, aten.cumsum.default, aten.cumprod.default,
     )
 })
+TABLE.update({aten.max.default: _extremum(aten.amax.default), aten.min.default: _extremum(aten.amin.default)})
 TABLE.update({operator: _itself for operator in (aten.floor.default, aten.ceil.default, aten.round.default, aten.trunc.default)})
 TABLE.update({operator: _whether(operator) for operator in (aten.any.default, aten.any.dim, aten.all.default, aten.all.dim)})
 TABLE.update({
