@@ -453,6 +453,8 @@ def test_integers_by_numbers_on_their_left():
     same(aten.bitwise_right_shift.Scalar_Tensor, 1000, i)
     same(aten.bitwise_left_shift.Tensor_Scalar, i, 3)
     same(aten.remainder.Scalar_Tensor, 100, i - 4)
+    least = torch.tensor([-(2**31), 6, -(2**31), 7], dtype=torch.int32)
+    same(aten.gcd.default, least, torch.tensor([3, 4, 2**31 - 1, -(2**31)], dtype=torch.int32))
     same(aten.bitwise_right_shift.Tensor_Scalar, (i + 200).to(torch.uint8), 3)
 
 

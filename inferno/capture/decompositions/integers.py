@@ -16,10 +16,10 @@ def gcd(x: Tensor, y: Tensor) -> Tensor:
     dtype = torch.result_type(x, y)
     if dtype == torch.uint8 or dtype.is_floating_point:
         return NotImplemented
-    a, b = (t.to(dtype).abs() for t in torch.broadcast_tensors(x, y))
+    a, b = (t.to(dtype).abs() for t in torch.broadcast_tensors(y, x))  # in torch's order: signs differ where the least number has no absolute value
     for _ in range(math.ceil((torch.iinfo(dtype).bits - 1) / math.log2((1 + math.sqrt(5)) / 2)) + 1):
         done = b == 0
-        rest = torch.remainder(a, torch.where(done, 1, b))
+        rest = torch.fmod(a, torch.where(done, 1, b))
         a, b = torch.where(done, a, b), torch.where(done, 0, rest)
     return a
 
