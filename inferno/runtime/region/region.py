@@ -170,6 +170,8 @@ def _lower(part: Part, limits: Mapping[Node, int] | None = None) -> _Lowered:
         frozen = Frozen(tuple(places[i] for i in limits if i in places), sum(limits.values())) if limits else None
         return _Lowered(lower_graph(part.graph, arguments, frozen), sources)
     inputs = [n for n in part.graph.nodes if n.op == "placeholder"]
+    if not all(isinstance(n.meta["val"], torch.Tensor) for n in inputs):
+        raise UnsupportedOperation("an input of the graph is no tensor")
     # Names that say nothing, so that equal layers have equal texts.
     arguments = tuple(Argument(f"x{i}", "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for i, n in enumerate(inputs))
     return _Lowered(lower_graph(part.graph, arguments, Frozen(tuple(limits), sum(limits.values())) if limits else None), None)
