@@ -28,6 +28,7 @@ from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
 from inferno.capture.expand_attention import without_functions
 from inferno.capture.expand_grouped import expand_grouped
+from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
@@ -135,6 +136,7 @@ class Exported:
         results, outputs = _results(program, inputs, symbols)
         graph = _stateless(program)
         replace_restrides(graph)
+        make_tensors_of_floats(graph)
         read_strided(graph)
         write_strided(graph)
         roll_substitutions(graph, table())

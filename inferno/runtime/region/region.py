@@ -25,6 +25,7 @@ from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
 from inferno.capture.restrides import replace_restrides
+from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.take_sizes import Source, take_sizes
@@ -98,6 +99,7 @@ def build_region(
     """
     begin = time.perf_counter()
     replace_restrides(graph)
+    make_tensors_of_floats(graph)
     read_strided(graph)
     write_strided(graph)
     generator = generator_of(device)
