@@ -197,7 +197,23 @@ def bounds(value: Int) -> tuple[int, int]:
     constant, rest = _above_least(value)
     low = max(low, constant) if all(c >= 0 for c in rest) else low
     high = min(high, constant) if all(c <= 0 for c in rest) else high
+    if low < 0:
+        low = max([low, *(_least_without(value, q) for q in _quotients(value))])
     return max(low, -UNBOUNDED), min(high, UNBOUNDED)
+
+
+def _quotients(value: Size) -> list[Apply]:
+    """The quotients by numbers that a size has once in a term at most."""
+    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind == "floordiv" and isinstance(a.b, int))
+    return [q for q in found if all(m.count(q) < 2 for m, _ in value.terms)]
+
+
+def _least_without(value: Size, quotient: Apply) -> int:
+    """A bound from below where ``a // b`` is taken for ``(a - r) / b`` with a rest r from 0 to b - 1: in ``n - n // 2`` the terms are not apart."""
+    factor = _sum([(tuple(a for a in m if a != quotient), c) for m, c in value.terms if quotient in m])
+    rest = _sum([(m, c) for m, c in value.terms if quotient not in m])
+    least = bounds(rest * quotient.b + factor * quotient.a)[0] - max(bounds(factor)[1], 0) * (quotient.b - 1)
+    return -(-least // quotient.b)
 
 
 def _above_least(value: Size) -> tuple[int, list[int]]:
@@ -260,8 +276,10 @@ def _quotient(a: Int, b: Int) -> Int:
     if isinstance(b, int) and isinstance(a, Size):  # what divides goes out of the quotient: (8 n + r) // 4 is 2 n + r // 4
         whole = [(m, c) for m, c in a.terms if c % b == 0]
         rest = _sum([(m, c) for m, c in a.terms if c % b])
-        if whole and bounds(rest)[0] >= 0:
+        if whole and (bounds(rest)[0] >= 0 or bounds(rest)[1] <= 0):
             return _sum([(m, c // b) for m, c in whole]) + floordiv(rest, b)
+    if bounds(a)[1] <= 0 and isinstance(b, int):  # -n // 4, of which n + -n % 4 is made, is -((n + 3) // 4)
+        return -floordiv(-a + b - 1, b)
     if bounds(a)[0] < 0:
         low = bounds(a)[0]
         if isinstance(b, int) and low > -UNBOUNDED:  # shifted by a multiple of b, the numerator is not negative

@@ -28,9 +28,11 @@ from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
 from inferno.capture.expand_attention import without_functions
 from inferno.capture.expand_grouped import expand_grouped
+from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
+from inferno.capture.known_sizes import say_known_sizes
 from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
@@ -73,6 +75,7 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
     copied = copy_graph(graph)
+    say_known_sizes(copied)
     split_complex(copied)
     expand_grouped(copied)
     say_known_integers(copied)
@@ -133,6 +136,7 @@ class Exported:
         results, outputs = _results(program, inputs, symbols)
         graph = _stateless(program)
         replace_restrides(graph)
+        make_tensors_of_floats(graph)
         read_strided(graph)
         write_strided(graph)
         roll_substitutions(graph, table())
@@ -288,8 +292,18 @@ def _check_results(program: ExportedProgram, decomposed: ExportedProgram) -> Non
     """CaptureError for a result that decompositions made another tensor of."""
     results = [[n for n in p.graph.output_node().args[0] if isinstance(n, torch.fx.Node)] for p in (program, decomposed)]
     for expected, made in zip(*results) if len(results[0]) == len(results[1]) else ():
-        if describe(expected.meta.get("val")) != describe(made.meta.get("val")):
+        if not _alike(expected.meta.get("val"), made.meta.get("val")):
             raise CaptureError(f"{expected} would become {describe(made.meta['val'])}, where it is {describe(expected.meta['val'])}")
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two nodes' values are of one dtype, device and shape; sizes that vary, of which torch sees through one and not the other, as in the example."""
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return describe(a) == describe(b)
+    if a.dtype != b.dtype or a.device != b.device or a.dim() != b.dim():
+        return False
+    sizes = [[s if isinstance(s, int) else s.node.hint for s in t.shape] for t in (a, b)]
+    return all(m is None or n is None or m == n for m, n in zip(*sizes))
 
 
 def _of_parameters(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:

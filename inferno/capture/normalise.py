@@ -30,6 +30,9 @@ _COUNTED_FROM_THE_FRONT = {
     aten.scatter_reduce.two, aten.index_add.default, aten.index_copy.default, aten.index_reduce.default,
 }
 
+# Of sizes, by the names that the import knows.
+_EXTREMA = {torch.sym_max: torch.ops.prim.max.int, torch.sym_min: torch.ops.prim.min.int}
+
 _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 
 
@@ -40,6 +43,12 @@ def normalise(graph: torch.fx.Graph) -> None:
             continue
         if node.target in CHECKS:
             graph.erase_node(node)
+            continue
+        if node.target in _EXTREMA:
+            node.target = _EXTREMA[node.target]
+            continue
+        if node.target is operator.mod:
+            _divide_out(graph, node)
             continue
         if _is_empty(node):
             _make_empty(graph, node)
@@ -170,6 +179,16 @@ def _integer(graph: torch.fx.Graph, view: torch.fx.Node, dim: int, size: torch.S
     for n in numbers:
         rest = _scalar(graph, operator.mul, rest, n)
     return _scalar(graph, operator.floordiv, total, rest)
+
+
+def _divide_out(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """What a size is more than a multiple: the import takes it for C's, which has another sign, and has no lowering for it."""
+    size, divisor = node.args
+    with graph.inserting_before(node):
+        multiple = _scalar(graph, operator.mul, _scalar(graph, operator.floordiv, size, divisor), divisor)
+        rest = _scalar(graph, operator.sub, size, multiple)
+    node.replace_all_uses_with(rest)
+    graph.erase_node(node)
 
 
 def _scalar(graph: torch.fx.Graph, function: object, a: object, b: object) -> object:

@@ -17,6 +17,7 @@ _PASSES = {
     "trim-windows": "inferno.passes.trim_windows:trim_windows",
     "restore-constants": "inferno.passes.restore_constants:restore_constants",
     "bound-shifts": "inferno.passes.bound_shifts:bound_shifts",
+    "widen-casts": "inferno.passes.widen_casts:widen_casts",
     "check-import": "inferno.passes.check_import:check_import",
     # linalg -> fused
     "store-float8": "inferno.passes.store_float8:store_float8",

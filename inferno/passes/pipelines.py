@@ -5,7 +5,7 @@ PIPELINES = {
         "func.func(torch-match-quantized-custom-ops),import-bitcasts,import-roundings,import-constants,import-scans,"
         "torchdynamo-export-to-torch-backend-pipeline{extra-library=},"
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
-        "restore-constants,bound-shifts,name-symbols,trim-windows,check-import"
+        "restore-constants,bound-shifts,widen-casts,name-symbols,trim-windows,check-import"
     ),
     "inferno-fuse": (
         "store-float8,mark-terms,remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"

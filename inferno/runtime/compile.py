@@ -251,10 +251,15 @@ def _compile_for(
         if not captured.exact:  # operations in eager see strides
             captured = replace(exported.capture(exact=True), frozen=captured.frozen)
         build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
-        region = build_region(
-            captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
-            cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
-        )
+        try:
+            region = build_region(
+                captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
+                cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
+            )
+        except (CompileError, PassError, UnsupportedOperation) as error:
+            if not options.fallback or request.dynamic_shapes is None or isinstance(model, torch.export.ExportedProgram) or values is not None:
+                raise
+            return _compile_apart(model, args, kwargs, request, target, device, error)  # where each call's sizes may be numbers
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)

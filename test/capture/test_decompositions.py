@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 from checks import assert_right
 from decomposition_checks import EDGES, OF_NUMBERS, aten, check, inf, nan, normal, same, whole
 
@@ -393,6 +394,68 @@ def test_bytes_have_no_sign():
         same(shift.Tensor, x, torch.arange(6))
     same(aten.scatter_reduce.two, x, 0, torch.tensor([0, 0, 1, 1, 2, 2]), x.flip(0), "amax")
     assert own()[aten.eq.Scalar](x.int(), 200) is NotImplemented
+    for name in ("lt", "ne", "remainder", "fmod"):
+        same(getattr(aten, name).Scalar, x, -3)
+    same(aten.clamp.default, x, -5, 5)
+    same(aten.any.dim, x, 0)
+    same(aten.max.default, x)
+    same(aten.min.default, x.view(torch.int8))
+    same(aten.all.default, x)
+    same(aten.round.default, x)
+    same(aten.isnan.default, x)
+
+
+_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int64, torch.bool, torch.float16, torch.bfloat16, torch.float32)
+
+
+@pytest.mark.parametrize("name", [
+    "add", "mul", "maximum", "where", "cat", "lt", "bitwise_and", "fmod", "div", "by numbers",
+])
+def test_operands_of_two_types(name):
+    """Compiled, since it is the import that takes each type for what it is."""
+    values = [torch.tensor([3, 200, 1, 255, 0, 128, 77]).to(t) for t in _TYPES]
+    values[5], values[6] = (torch.tensor([0.1, 2.5, -3.3, 7, 1, 9, -0.7]).to(t) for t in (torch.float16, torch.bfloat16))
+    pairs = [(x, y) for x in values for y in values if x.dtype != y.dtype]
+    if name == "bitwise_and":
+        pairs = [(x, y) for x, y in pairs if not x.is_floating_point() and not y.is_floating_point()]
+    if name == "fmod":
+        pairs = [(x, torch.where(y == 0, torch.ones_like(y), y)) for x, y in pairs if torch.bool not in (x.dtype, y.dtype)]
+        pairs = [(x, y) for x, y in pairs if x.is_floating_point() or y.is_floating_point()]
+
+    def model(pairs):
+        if name == "by numbers":
+            return [(x * 2.5, 1.5 - x, x > 0.5, x**2.0, x.clamp(0.5, 100.5), x / 3) for x, _ in pairs[::7] if x.dtype != torch.bool]
+        if name == "where":
+            return [torch.where(x > 1, x, y) for x, y in pairs]
+        if name == "cat":
+            return [torch.cat([x, y]) for x, y in pairs]
+        return [getattr(torch, name)(x, y) for x, y in pairs]
+
+    compiled = inferno.compile(model, (pairs,), target="cpu", fallback=False)
+    for mine, theirs in zip(tree_leaves(compiled(pairs)), tree_leaves(model(pairs)), strict=True):
+        assert mine.dtype == theirs.dtype
+        torch.testing.assert_close(mine, theirs, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+def test_floats_become_narrow_integers(dtype):
+    """As many as vectors have, with bytes from 128 on, and what only has low bits there."""
+    x = torch.linspace(-300, 300, 1201) if dtype == torch.int8 else torch.linspace(0, 300, 1201)
+    compiled = inferno.compile(lambda x: (x * 1).to(dtype), (x,), target="cpu", fallback=False)
+    assert torch.equal(compiled(x), x.to(dtype))
+
+
+def test_integers_by_numbers_on_their_left():
+    i = torch.tensor([3, 0, 2, 5, 7])
+    same(aten.pow.Scalar, 2, i)
+    same(aten.pow.Scalar, -3, i)
+    same(aten.bitwise_left_shift.Scalar_Tensor, 1, i)
+    same(aten.bitwise_right_shift.Scalar_Tensor, 1000, i)
+    same(aten.bitwise_left_shift.Tensor_Scalar, i, 3)
+    same(aten.remainder.Scalar_Tensor, 100, i - 4)
+    least = torch.tensor([-(2**31), 6, -(2**31), 7], dtype=torch.int32)
+    same(aten.gcd.default, least, torch.tensor([3, 4, 2**31 - 1, -(2**31)], dtype=torch.int32))
+    same(aten.bitwise_right_shift.Tensor_Scalar, (i + 200).to(torch.uint8), 3)
 
 
 def test_booleans_as_complex_numbers():

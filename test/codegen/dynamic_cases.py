@@ -105,8 +105,31 @@ CASES = {
                         ({0: Dim("n", min=0, max=64)}, None), [(5,), (0,), (1,)]),
     **ROWS_OF_KNOWN_LENGTH,
     **SCANS_OF_KNOWN_LENGTH,
+    "windows": lambda: (_windows, lambda h, w: (torch.randn(2, h, w, 8),), ({1: _two(2)[0], 2: _two(2)[1]},), [(8, 12), (5, 7), (7, 6), (31, 64)]),
+    "halves": lambda: (lambda x: x[:, : x.shape[1] // 2] + x[:, x.shape[1] - x.shape[1] // 2 :], batches(4), (dict(enumerate(_two(4))),), [(4, 11), (5, 8)]),
+    "at most": lambda: (lambda x: x[:, : min(x.shape[1], 20)] * x[0, max(x.shape[1] - 9, 0)], batches(4), (dict(enumerate(_two(2))),), [(3, 33), (4, 25)]),
+    "spread": lambda: (lambda x: ((x - x.mean()) / (x.std() + 1e-4), x.std(0)), rows(7), ({0: Dim("n", min=2, max=4096)},), [(5,), (2,), (333,)]),
+    "floats of sizes": lambda: (
+        lambda x: (x * x.shape[1] ** -0.5 + x.shape[0] / x.shape[1], x / (x.shape[0] * x.shape[1]) ** 0.5, (x.shape[1] / 2) * x - 1 / x.shape[1]),
+        batches(4), (dict(enumerate(_two(2))),), [(3, 33), (4, 25)],
+    ),
+    "resized": lambda: (
+        lambda x: F.interpolate(x, (7, 9), mode="bilinear"), lambda b, h: (torch.randn(b, 3, h, 12),), ({0: _two(2)[0], 2: _two(4)[1]},),
+        [(3, 8), (2, 5), (4, 31)],
+    ),
     "multiples": lambda: (lambda x: x.view(x.shape[0] // 2, 2, 3).sum(1), rows(3), ({0: 2 * Dim("half", min=1, max=512)},), [(4,), (6,), (66,)]),
 }
+
+
+def _two(least: int) -> list:
+    return [Dim(n, min=least, max=4096) for n in ("h", "w")]
+
+
+def _windows(x):
+    """Images padded to whole windows of 4 by 4."""
+    x = F.pad(x, (0, 0, 0, -x.shape[2] % 4, 0, (4 - x.shape[1] % 4) % 4))
+    h, w = x.shape[1] // 4, x.shape[2] // 4
+    return x.view(2, h, 4, w, 4, 8).transpose(2, 3).reshape(-1, 16, 8).softmax(1)
 
 
 def _sums(dim: int):

@@ -12,6 +12,7 @@ import inferno
 from inferno.runtime.launch.cpu import BYTES_PER_THREAD
 from inferno.runtime.launch.library import convolution, matmul
 from inferno.runtime.launch.native import openmp_library
+from inferno.runtime.launch.shared_memory import as_laid
 from inferno.targets.cpu import ENTRY
 
 
@@ -236,6 +237,14 @@ def test_images_are_looked_at_as_they_lie():
         "weight_order": [0, 1, 2, 3], "result_sizes": [2, 4, 7, 5], "result_order": [0, 1, 2, 3], "groups": 1, "strides": [1, 1],
         "dilations": [1, 1], "padding": [0, 0], "bias": False})(x, w, out)
     torch.testing.assert_close(out, nn.functional.conv2d(x, w))
+
+
+def test_results_that_are_arguments_are_what_lies_in_memory():
+    """As one of channels last is, which a plan knows by the order in memory."""
+    x = torch.randn(2, 3, 8, 4).to(memory_format=torch.channels_last)
+    assert torch.equal(as_laid(x, (2, 8, 4, 3), torch.float32), x.permute(0, 2, 3, 1))
+    assert torch.equal(as_laid(x[:1], (96,), torch.int32), x[:1].permute(0, 2, 3, 1).reshape(-1).view(torch.int32))
+    assert as_laid(x, (2, 8, 4, 3), torch.float32).data_ptr() == x.data_ptr()
 
 
 def test_small_convolutions_are_loops():

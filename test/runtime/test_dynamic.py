@@ -146,3 +146,14 @@ def test_sizes_that_follow_from_another(model, dims, promised):
     for sizes in (tuple(n - 1 for n in low), tuple(n + 1 for n in high), between):
         with pytest.raises(InputError, match="argument [xy], dimension 0: expected"):
             made(*given(sizes))
+
+
+@pytest.mark.parametrize("model", [
+    lambda x: torch.fft.rfft2(x).abs() + 1, lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic"),
+], ids=["an operation in eager", "sizes by floats"])
+def test_what_does_not_compile_for_all_sizes_is_compiled_for_each(model):
+    x = torch.randn(1, 2, 8, 6)
+    made = inferno.compile(model, (x,), dynamic_shapes=({2: Dim("h", min=4, max=40)},), target="cpu")
+    for height in (8, 5, 7):
+        x = torch.randn(1, 2, height, 6)
+        assert check(made, model, (x,)).right

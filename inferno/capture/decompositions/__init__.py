@@ -13,14 +13,14 @@ import torch
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents, extrema,
     fast_paths, folding, gamma, grouped, indexing, integers, lists, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision,
-    ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, triangular, views,
+    promotion, ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, triangular, views,
 )
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
-        scalars, precision, arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
+        promotion, scalars, precision, arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
         exponents, extrema, fast_paths, folding, gamma, indexing, integers, lists, losses, masks, normalisation, ordering, padding, pooling, max_pooling,
         ranges, recurrent_cells, reductions, registered, resampling, scattering, segments, selections, slices, transposed,
         triangular, views,

@@ -10,6 +10,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 aten = torch.ops.aten
 
 
+_BY_NUMBER = {
+    aten.eq.Scalar, aten.ne.Scalar, aten.lt.Scalar, aten.le.Scalar, aten.gt.Scalar, aten.ge.Scalar, aten.remainder.Scalar, aten.fmod.Scalar,
+    aten.div.Tensor_mode, aten.div.Scalar_mode,
+}
+
+
 def _in_int32(operator: Any, narrow: torch.dtype = torch.uint8) -> Callable:
     """``operator`` on int32 in place of ``narrow``; what it makes of that becomes ``narrow`` again."""
 
@@ -18,6 +24,8 @@ def _in_int32(operator: Any, narrow: torch.dtype = torch.uint8) -> Callable:
         # With other types beside bytes and what indices have, the result is not bytes.
         if narrow not in dtypes or dtypes - {narrow, torch.bool, torch.int64} or any(isinstance(v, float) for v in args):
             return NotImplemented
+        if narrow == torch.uint8 and operator in _BY_NUMBER and type(args[1]) is int:
+            args = args[0], args[1] % 256  # as torch takes a number beside bytes: -1 is 255
         wide = tree_map(lambda v: v.to(torch.int32) if isinstance(v, Tensor) and v.dtype == narrow else v, (args, kwargs))
         found = operator(*wide[0], **wide[1])
         return tree_map(lambda t: t.to(narrow) if isinstance(t, Tensor) and t.dtype == torch.int32 else t, found)
@@ -34,6 +42,25 @@ def _added_up(operator: Any) -> Callable:
         return operator(x.to(torch.int64), *args, **kwargs).to(dtype or torch.int64)
 
     return decomposition
+
+
+def _whether(operator: Any) -> Callable:
+    """Whether any or all are not 0, as bytes."""
+
+    def decomposition(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return operator(x != 0, *args, **kwargs).to(torch.uint8) if x.dtype == torch.uint8 else NotImplemented
+
+    return decomposition
+
+
+def _extremum(operator: Any) -> Callable:
+    """Of all bytes, with a sign or without."""
+    return lambda x: operator(x, list(range(x.dim()))) if x.dtype in (torch.uint8, torch.int8) else NotImplemented
+
+
+def _itself(x: Tensor) -> Tensor:
+    """What integers are rounded to."""
+    return NotImplemented if x.is_floating_point() or x.is_complex() else x.clone()
 
 
 def _with_number(operator: Any) -> Callable:
@@ -56,7 +83,9 @@ TABLE: dict[Any, Callable] = {
         aten.gt.Scalar, aten.gt.Tensor, aten.ge.Scalar, aten.ge.Tensor, aten.abs.default, aten.sign.default, aten.scatter_reduce.two,
         aten.div.Tensor, aten.div.Scalar, aten.div.Tensor_mode, aten.div.Scalar_mode, aten.remainder.Tensor,
         aten.fmod.Tensor, aten.fmod.Scalar, aten.bitwise_right_shift.Tensor, aten.cummax.default, aten.cummin.default,
-        aten.__rshift__.Scalar, aten.__rshift__.Tensor, aten.__lshift__.Scalar, aten.__lshift__.Tensor,
+        aten.__rshift__.Scalar, aten.__rshift__.Tensor, aten.__lshift__.Scalar, aten.__lshift__.Tensor, aten.pow.Scalar,
+        aten.bitwise_right_shift.Tensor_Scalar, aten.bitwise_left_shift.Tensor_Scalar,
+        aten.bitwise_left_shift.Scalar_Tensor,
     )
 }
 TABLE.update({
@@ -64,7 +93,11 @@ TABLE.update({
         aten.sum.default, aten.sum.dim_IntList, aten.prod.default, aten.prod.dim_int, aten.cumsum.default, aten.cumprod.default,
     )
 })
+TABLE.update({aten.max.default: _extremum(aten.amax.default), aten.min.default: _extremum(aten.amin.default)})
+TABLE.update({operator: _itself for operator in (aten.floor.default, aten.ceil.default, aten.round.default, aten.trunc.default)})
+TABLE.update({operator: _whether(operator) for operator in (aten.any.default, aten.any.dim, aten.all.default, aten.all.dim)})
 TABLE.update({
+    aten.isnan.default: lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else torch.zeros_like(x, dtype=torch.bool),
     aten.remainder.Scalar: _remainder,
     aten.bitwise_or.Scalar: _with_number(aten.bitwise_or.Tensor), aten.bitwise_and.Scalar: _with_number(aten.bitwise_and.Tensor),
     aten.bitwise_xor.Scalar: _with_number(aten.bitwise_xor.Tensor),

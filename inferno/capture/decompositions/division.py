@@ -65,6 +65,10 @@ def divide_scalar(x: Tensor, y: float, *, rounding_mode: str | None = None) -> T
     return found.to(torch.result_type(x, y))  # which is not the tensors' where both have no dimensions
 
 
+def remainder_of_number(x: float, y: Tensor) -> Tensor:
+    return NotImplemented if y.is_complex() else torch.remainder(torch.full((), x, dtype=torch.result_type(x, y), device=y.device), y)
+
+
 def _full(x: Tensor, y: float) -> Tensor:
     """The number as a tensor in the type that it is taken in: where 16 bits do not hold it, float32."""
     dtype = torch.result_type(x, y)
@@ -82,6 +86,7 @@ def _is_signed(dtype: torch.dtype) -> bool:
 TABLE = {
     aten.fmod.Tensor: fmod,
     aten.fmod.Scalar: fmod_scalar,
+    aten.remainder.Scalar_Tensor: remainder_of_number,
     aten.floor_divide.default: lambda x, y: divide(x, y, rounding_mode="floor"),
     aten.div.Tensor_mode: divide,
     aten.div.Scalar_mode: divide_scalar,

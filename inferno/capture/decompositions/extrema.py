@@ -31,6 +31,7 @@ def clamp(x: Tensor, min: float | None = None, max: float | None = None) -> Tens
         wide = x.to(torch.result_type(x, next((v for v in bounds if isinstance(v, float)), bounds[0])))
         return clamp(wide, min, max) if wide.is_floating_point() else torch.clamp(wide, min, max)
     if _is_unsigned(x) and not any(isinstance(v, float) for v in (min, max)):
+        min, max = (v if v is None else v % 256 for v in (min, max))  # as torch takes a number beside bytes
         return torch.clamp(x.to(torch.int32), min, max).to(x.dtype)
     if not _is_float(x):
         return NotImplemented

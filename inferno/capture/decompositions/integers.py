@@ -16,10 +16,10 @@ def gcd(x: Tensor, y: Tensor) -> Tensor:
     dtype = torch.result_type(x, y)
     if dtype == torch.uint8 or dtype.is_floating_point:
         return NotImplemented
-    a, b = (t.to(dtype).abs() for t in torch.broadcast_tensors(x, y))
+    a, b = (t.to(dtype).abs() for t in torch.broadcast_tensors(y, x))  # in torch's order: signs differ where the least number has no absolute value
     for _ in range(math.ceil((torch.iinfo(dtype).bits - 1) / math.log2((1 + math.sqrt(5)) / 2)) + 1):
         done = b == 0
-        rest = torch.remainder(a, torch.where(done, 1, b))
+        rest = torch.fmod(a, torch.where(done, 1, b))
         a, b = torch.where(done, a, b), torch.where(done, 0, rest)
     return a
 
@@ -55,6 +55,12 @@ def power(x: Tensor, exponent: Tensor) -> Tensor:
     return torch.where(left < 0, below, found).to(dtype)
 
 
+def power_of_number(base: float, exponent: Tensor) -> Tensor:
+    if not isinstance(base, int) or exponent.dtype not in _WHOLE:
+        return NotImplemented
+    return power(torch.full((), base, dtype=exponent.dtype, device=exponent.device), exponent)
+
+
 def power_of_boolean(x: Tensor, exponent: float) -> Tensor:
     """Which is a number, and the boolean's own unless the exponent is 0."""
     if x.dtype != torch.bool or not isinstance(exponent, int) or isinstance(exponent, bool) or exponent < 0:
@@ -65,11 +71,11 @@ def power_of_boolean(x: Tensor, exponent: float) -> Tensor:
 def _shift(operator: Any) -> Callable:
     """``operator``, of integers; ``<<`` of floats multiplies."""
 
-    def shift(x: Tensor, by: Tensor | int) -> Tensor:
-        by = by if isinstance(by, Tensor) else torch.full((), by, dtype=x.dtype, device=x.device) if isinstance(by, int) else None
-        if by is None or any(t.dtype not in _WHOLE for t in (x, by)):
+    def shift(x: Tensor | int, by: Tensor | int) -> Tensor:
+        if any(isinstance(v, float) or (isinstance(v, Tensor) and v.dtype not in _WHOLE) for v in (x, by)):
             return NotImplemented
-        dtype = torch.result_type(x, by)
+        dtype, device = torch.result_type(x, by), (x if isinstance(x, Tensor) else by).device
+        x, by = (v if isinstance(v, Tensor) else torch.full((), v, dtype=dtype, device=device) for v in (x, by))
         return operator(x.to(dtype), by.to(dtype))
 
     return shift
@@ -78,6 +84,11 @@ def _shift(operator: Any) -> Callable:
 _WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64)
 TABLE = {
     aten.neg.default: neg, aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power, aten.pow.Tensor_Scalar: power_of_boolean,
-    **{op: _shift(aten.bitwise_left_shift.Tensor) for op in (aten.__lshift__.Tensor, aten.__lshift__.Scalar)},
-    **{op: _shift(aten.bitwise_right_shift.Tensor) for op in (aten.__rshift__.Tensor, aten.__rshift__.Scalar)},
+    aten.pow.Scalar: power_of_number,
+    **{op: _shift(aten.bitwise_left_shift.Tensor) for op in (
+        aten.__lshift__.Tensor, aten.__lshift__.Scalar, aten.bitwise_left_shift.Tensor_Scalar, aten.bitwise_left_shift.Scalar_Tensor,
+    )},
+    **{op: _shift(aten.bitwise_right_shift.Tensor) for op in (
+        aten.__rshift__.Tensor, aten.__rshift__.Scalar, aten.bitwise_right_shift.Tensor_Scalar, aten.bitwise_right_shift.Scalar_Tensor,
+    )},
 }

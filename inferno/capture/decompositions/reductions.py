@@ -24,7 +24,8 @@ def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | Non
         dims = []
     mean = (wide.sum(dims, keepdim=True) if dims else wide) / count
     centred = wide - mean
-    divisor = max(0, count - (1 if correction is None else correction))
+    less = 1 if correction is None else int(correction) if correction == int(correction) else correction  # 1.0 would make a float of a size
+    divisor = max(0, count - less)
     squares = centred * centred
     var = (squares.sum(dims, keepdim=True) if dims else squares) / divisor
     shape = [s for i, s in enumerate(x.shape) if i not in dims]

@@ -13,6 +13,7 @@ from inferno.errors import CompileError, DivisionByZero, IndexOutOfRange
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
 from inferno.runtime.launch.native import BASES, FIRST, REPORT, ROWS, THREADS, address_program, openmp_library, run_program
+from inferno.runtime.launch.shared_memory import as_laid
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar
 from inferno.targets.cpu import ENTRY, NativeCode
 from inferno.targets.cpu import REPORT as REPORTING
@@ -172,7 +173,7 @@ class CpuExecutable:
         owned = dict(zip(self._fresh, fresh))
         # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
         given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self.plan.outputs]
-        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self.plan.outputs, self._dtypes)]
+        return [as_laid(t, o.shape, dtype) for t, o, dtype in zip(given, self.plan.outputs, self._dtypes)]
 
 
 class _Context:

@@ -15,6 +15,7 @@ from inferno.runtime.launch.chunks import cut, run_chunks
 from inferno.runtime.launch.cuda_graphs import graphs
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import interpreter
+from inferno.runtime.launch.shared_memory import as_laid
 from inferno.runtime.launch.steps import failure, functions_of
 from inferno.runtime.launch.threads import Threads
 from inferno.runtime.plan.plan import Plan
@@ -156,7 +157,7 @@ class GpuExecutable:
     def _outputs(self, arguments: Sequence[Tensor], owned: dict[int, Tensor]) -> list[Tensor]:
         # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
         given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self.plan.outputs]
-        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self.plan.outputs, self._dtypes)]
+        return [as_laid(t, o.shape, dtype) for t, o, dtype in zip(given, self.plan.outputs, self._dtypes)]
 
     def fail(self, state: ctypes.Array) -> None:
         """Raise the LaunchError that the native code left in ``state``."""

@@ -12,6 +12,7 @@ from inferno.runtime.launch import driver
 from inferno.runtime.launch.executable import templates
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import sized_interpreter
+from inferno.runtime.launch.shared_memory import as_laid
 from inferno.runtime.launch.steps import failure, functions_of
 from inferno.runtime.launch.threads import Threads
 from inferno.runtime.plan.plan import Buffer, Plan, TensorMap, at_sizes
@@ -118,7 +119,7 @@ class SizedGpuExecutable:
         owned, at = dict(zip(self.fresh, fresh)), dict(zip(self._names, values))
         given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self.plan.outputs]
         # The plan knows bits, not types.
-        return [t.view(at_sizes(o.shape, at)).view(dtype) for t, o, dtype in zip(given, self.plan.outputs, self._types)]
+        return [as_laid(t, at_sizes(o.shape, at), dtype) for t, o, dtype in zip(given, self.plan.outputs, self._types)]
 
     def _values(self, state: ctypes.Array) -> tuple[int, ...]:
         """The symbols' values in a state."""

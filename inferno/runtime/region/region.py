@@ -25,6 +25,7 @@ from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
 from inferno.capture.restrides import replace_restrides
+from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.take_sizes import Source, take_sizes
@@ -98,6 +99,7 @@ def build_region(
     """
     begin = time.perf_counter()
     replace_restrides(graph)
+    make_tensors_of_floats(graph)
     read_strided(graph)
     write_strided(graph)
     generator = generator_of(device)
@@ -170,6 +172,8 @@ def _lower(part: Part, limits: Mapping[Node, int] | None = None) -> _Lowered:
         frozen = Frozen(tuple(places[i] for i in limits if i in places), sum(limits.values())) if limits else None
         return _Lowered(lower_graph(part.graph, arguments, frozen), sources)
     inputs = [n for n in part.graph.nodes if n.op == "placeholder"]
+    if not all(isinstance(n.meta["val"], torch.Tensor) for n in inputs):
+        raise UnsupportedOperation("an input of the graph is no tensor")
     # Names that say nothing, so that equal layers have equal texts.
     arguments = tuple(Argument(f"x{i}", "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for i, n in enumerate(inputs))
     return _Lowered(lower_graph(part.graph, arguments, Frozen(tuple(limits), sum(limits.values())) if limits else None), None)

@@ -1,0 +1,72 @@
+"""Operands of several types are of the type that they are computed in before the operation: the import takes bytes for signed numbers where the result has
+more bits, compares the two 16-bit floats as one of them, and has no bytes of booleans; remainders of floats and integers lose the sign of one, and what
+integers become by a float alone is not known there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
+from torch._prims_common import elementwise_dtypes
+from torch.utils._pytree import tree_leaves, tree_map
+
+aten = torch.ops.aten
+
+_SHORT = {torch.float16, torch.bfloat16}
+_BYTES = {torch.int8, torch.uint8}
+
+
+def _is_mixed(dtypes: set[torch.dtype], wanted: torch.dtype, always: bool) -> bool:
+    if dtypes == {wanted}:
+        return False
+    bytes = wanted in _BYTES and torch.bool in dtypes
+    return always or bytes or (torch.uint8 in dtypes and wanted != torch.uint8) or dtypes >= _SHORT
+
+
+def _promoted(operator: Any, first: int = 0, kind: KIND = KIND.NO_OPMATH, always: bool = False) -> Callable:
+    """``operator``, whose arguments from the ``first`` on are of one type; with ``always`` whatever types they are of, else where the import needs it."""
+
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        dtypes = {v.dtype for v in tree_leaves(args[first:]) if isinstance(v, Tensor)}
+        if len(dtypes) < 2 and torch.uint8 not in dtypes and not always:
+            return NotImplemented
+        numbers = [v for v in tree_leaves((args[first:], kwargs.get("min"), kwargs.get("max"))) if isinstance(v, Tensor | bool | int | float | complex)]
+        wanted = elementwise_dtypes(*numbers, type_promotion_kind=kind)[1]
+        if not _is_mixed(dtypes, wanted, always):
+            return NotImplemented
+        alike = tree_map(lambda v: v.to(wanted) if isinstance(v, Tensor) else v, args[first:])
+        return operator(*args[:first], *alike, **kwargs)
+
+    return decomposition
+
+
+def _joined(tensors: list[Tensor], dim: int = 0) -> Tensor:
+    dtypes = {t.dtype for t in tensors}
+    if len(dtypes) < 2:
+        return NotImplemented
+    wanted = elementwise_dtypes(*tensors, type_promotion_kind=KIND.NO_OPMATH)[1]
+    return aten.cat.default([t.to(wanted) for t in tensors], dim) if _is_mixed(dtypes, wanted, False) else NotImplemented
+
+
+_PLAIN = (
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.rsub.Tensor, aten.rsub.Scalar,
+    aten.maximum.default, aten.minimum.default, aten.fmax.default, aten.fmin.default, aten.div.Tensor_mode, aten.div.Scalar_mode,
+    aten.floor_divide.default, aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor, aten.fmod.Scalar, aten.remainder.Scalar,
+    aten.lerp.Scalar, aten.lerp.Tensor, aten.addcmul.default,
+    *(getattr(getattr(aten, c), of) for c in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")),
+)
+_TO_FLOAT = (
+    aten.div.Tensor, aten.div.Scalar, aten.atan2.default, aten.hypot.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.xlogy.Tensor,
+    aten.logaddexp.default, aten.addcdiv.default, aten.exp.default, aten.exp2.default, aten.expm1.default, aten.log.default, aten.log1p.default,
+    aten.log2.default, aten.log10.default, aten.sqrt.default, aten.rsqrt.default, aten.reciprocal.default, aten.sin.default, aten.cos.default,
+    aten.tan.default, aten.tanh.default, aten.atan.default, aten.sigmoid.default, aten.erf.default,
+)
+_ALWAYS = (
+    aten.fmod.Tensor, aten.remainder.Tensor, aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar, aten.clamp.default, aten.clamp.Tensor,
+    aten.clamp_min.default, aten.clamp_min.Tensor, aten.clamp_max.default, aten.clamp_max.Tensor,
+)
+TABLE: dict[Any, Callable] = {operator: _promoted(operator) for operator in _PLAIN}
+TABLE.update({operator: _promoted(operator, kind=KIND.INT_TO_FLOAT) for operator in _TO_FLOAT})
+TABLE.update({operator: _promoted(operator, always=True) for operator in _ALWAYS})
+TABLE.update({aten.where.self: _promoted(aten.where.self, first=1), aten.cat.default: _joined})
