@@ -70,7 +70,7 @@ class Across(Tiles):
     def tile(self, loaded: list[ir.Value], number: Integer, carry: list[ir.Value] | Callable | None) -> list[ir.Value]:
         """Scan and store a tile; the running values behind it if ``carry`` are those in front of it."""
         c = self.combiner
-        columns = [self.running(list(each)) for each in zip(*self.terms(loaded, number))]
+        columns = self.columns_of(loaded, number)
         behind = self.scan_lanes([c.to_total(found[-1]) for found in columns], self.inside, self.within, self.s.lanes)
         front = self.before(behind, self.inside, self.s.lanes) if self.within > 1 else None
         known = []
@@ -84,6 +84,8 @@ class Across(Tiles):
                 carry = [c.combine(a, b) for a, b in zip(before, self.own(self.arrays[2]))]
         if front is not None:
             known.insert(0, front)
+        if self.s.group and self.s.stages:  # registers held nothing of the tile meanwhile
+            columns = self.columns_of(self.fetch(number, 0), number)
         for column, found in enumerate(columns):
             if known:
                 start = known[-1][column]
@@ -94,6 +96,10 @@ class Across(Tiles):
         for item, values in enumerate(zip(*columns)):
             self.put(list(values), item, self.conditions(number, item))
         return carry
+
+    def columns_of(self, loaded: list[ir.Value], number: Integer) -> list[list[ir.Value]]:
+        """The running values of what this thread has of each of its columns."""
+        return [self.running(list(each)) for each in zip(*self.terms(loaded, number))]
 
     def of_parts(self, behind: list[ir.Value]) -> None:
         """Fill the shared arrays: threads scan the parts of a column, one each."""

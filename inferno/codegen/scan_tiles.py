@@ -41,7 +41,9 @@ class Tiles:
         if back is not None:
             chain, tile = back.take(self.thread)
             self.place(chain)
-            self.tile(self.load(tile), tile, self.look(chain, tile))
+            if self.s.stages:
+                self.start(tile, 0)
+            self.tile(self.fetch(tile, 0) if self.s.stages else self.load(tile), tile, self.look(chain, tile))
             return
         self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
         if tiles == 1:

@@ -106,7 +106,7 @@ class Scans:
             return False
         if self.resident * self.threads > _THREADS or (self.resident and not self.group):
             return False
-        if self.stages and (self.group or self.tiles(c) == 1):
+        if self.stages and (self.tiles(c) == 1 if not self.group else c.along or self.stages > 1):
             return False
         shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
         shared += sum(self.stages * self.items * self.threads * self.vector * _bytes(at.element) for at in self.staged(c))
@@ -127,7 +127,11 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
         return None
     if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
         return None  # neighbours are read together
-    return replace(c, combiner=in_pairs(c.combiner))
+    combiner = in_pairs(c.combiner)
+    if not c.along and combiner.sums and combiner.narrow.width == 16:
+        # Parts that follow each other are few next to the points that 16 bits tell apart, and hide what float32 rounds.
+        combiner = replace(combiner, total=combiner.type)
+    return replace(c, combiner=combiner)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:

@@ -85,6 +85,10 @@ SCHEDULES = [
     ((600, 3), 0, torch.float32, Scans(64, 4, 1, 2, 16)),
     ((900, 64), 0, bf16, Scans(256, 16, 4, 16, 16)),
     ((2, 3000), 1, torch.float32, Scans(64, 64, 4, 2, 0, 2)),
+    ((2, 200, 64), 1, torch.float32, Scans(64, 8, 4, 2, 4, stages=1)),
+    ((900, 48), 0, bf16, Scans(64, 4, 8, 4, 16, stages=1, resident=6)),
+    ((700, 6), 0, torch.int64, Scans(64, 4, 2, 3, 2, stages=1)),
+    ((300, 5), 0, bf16, Scans(64, 8, 1, 2, 4, stages=1)),
 ]
 
 
