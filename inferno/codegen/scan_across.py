@@ -1,6 +1,7 @@
 """Scans across memory: a thread walks several places of neighbouring rows, the threads of a block lie next to and behind each other."""
 
 from collections.abc import Callable
+from functools import reduce
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
@@ -70,7 +71,7 @@ class Across(Tiles):
     def tile(self, loaded: list[ir.Value], number: Integer, carry: list[ir.Value] | Callable | None) -> list[ir.Value]:
         """Scan and store a tile; the running values behind it if ``carry`` are those in front of it."""
         c = self.combiner
-        columns = self.columns_of(loaded, number)
+        columns = [self.running(list(each)) for each in zip(*self.terms(loaded, number))]
         behind = self.scan_lanes([c.to_total(found[-1]) for found in columns], self.inside, self.within, self.s.lanes)
         front = self.before(behind, self.inside, self.s.lanes) if self.within > 1 else None
         known = []
@@ -84,22 +85,24 @@ class Across(Tiles):
                 carry = [c.combine(a, b) for a, b in zip(before, self.own(self.arrays[2]))]
         if front is not None:
             known.insert(0, front)
-        if self.s.group and self.s.stages:  # registers held nothing of the tile meanwhile
-            columns = self.columns_of(self.fetch(number, 0), number)
-        for column, found in enumerate(columns):
-            if known:
-                start = known[-1][column]
-                for values in known[-2::-1]:
-                    start = c.combine(start, values[column])
-                start = c.from_total(start)
-                columns[column] = [c.combine(start, x) for x in found]
+        starts = [c.from_total(reduce(c.combine, each)) for each in zip(*reversed(known))]
+        if self.s.group and self.s.stages:
+            self.put_again(number, starts)
+            return carry
+        if starts:
+            columns = [[c.combine(start, x) for x in found] for start, found in zip(starts, columns)]
         for item, values in enumerate(zip(*columns)):
             self.put(list(values), item, self.conditions(number, item))
         return carry
 
-    def columns_of(self, loaded: list[ir.Value], number: Integer) -> list[list[ir.Value]]:
-        """The running values of what this thread has of each of its columns."""
-        return [self.running(list(each)) for each in zip(*self.terms(loaded, number))]
+    def put_again(self, number: Integer, starts: list[ir.Value]) -> None:
+        """Read a tile that waits in shared memory again, and store it item by item: registers hold nothing of it while what is in front is found."""
+        c, found = self.combiner, None
+        for item in range(self.s.items):
+            self.fetch_item(number, 0, item)
+            terms = self.term(item)
+            found = terms if found is None else list(map(c.combine, found, terms))
+            self.put(list(map(c.combine, starts, found)), item, self.conditions(number, item))
 
     def of_parts(self, behind: list[ir.Value]) -> None:
         """Fill the shared arrays: threads scan the parts of a column, one each."""

@@ -84,10 +84,14 @@ class Tiles:
         """As ``load``, of a tile that waits or comes."""
         await_copies(self.s.stages - 1)
         for item in range(self.s.items):
-            self.locate(tile, item)
-            for at in self.stages.staged:
-                self.values.know(at, item, self.stages.read(at, stage, item))
+            self.fetch_item(tile, stage, item)
         return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.reads]
+
+    def fetch_item(self, tile: Integer, stage: Integer, item: int) -> None:
+        """Know what an item is made of, of a tile that has come."""
+        self.locate(tile, item)
+        for at in self.stages.staged:
+            self.values.know(at, item, self.stages.read(at, stage, item))
 
     def load(self, tile: Integer) -> list[ir.Value]:
         """What is read of a tile in order to scan it, item by item."""
@@ -102,8 +106,11 @@ class Tiles:
             self.locate(tile, item)
             for at in self.c.reads:
                 self.values.know(at, item, next(given))
-        sources = [self.values.source(item) for item in range(self.s.items)]
-        return [[self.combiner.widen(x) for x in lanes_of(as_vector(v, self.s.vector) if self.s.vector > 1 else v)] for v in sources]
+        return [self.term(item) for item in range(self.s.items)]
+
+    def term(self, item: int) -> list[ir.Value]:
+        value = self.values.source(item)
+        return [self.combiner.widen(x) for x in lanes_of(as_vector(value, self.s.vector) if self.s.vector > 1 else value)]
 
     def put(self, values: list[ir.Value], item: int, conditions: list[ir.Value]) -> None:
         """Make and store what follows of an item's running values."""

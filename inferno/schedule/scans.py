@@ -87,12 +87,16 @@ class Scans:
         return [parts * (self.columns(c) + 1)] * 2 + [self.columns(c)]
 
     def staged(self, c: ScanKernel) -> tuple[Access, ...]:
-        """What of a tile can wait in shared memory: vectors of 4, 8 or 16 bytes that are aligned."""
+        """What of a tile can wait in shared memory: vectors of 4, 8 or 16 bytes that are aligned.  Where a block looks back meanwhile, all that it reads
+        of each place."""
         def fits(at: Access) -> bool:
             neighbours = bool(at.strides) and (at.strides[-1] == 1 or self.vector == 1)
             return neighbours and self.vector * _bytes(at.element) in (4, 8, 16) and all(x % self.vector == 0 for x in (at.offset, *at.strides[:-1]))
 
-        return tuple(at for at in c.reads if fits(at)) if self.stages else ()
+        if not self.stages:
+            return ()
+        reads = [at for at in c.all_reads if all(at.strides[c.begin:c.end])] if self.group else c.reads
+        return tuple(at for at in reads if fits(at))
 
     def fits(self, c: ScanKernel) -> bool:
         """Whether the generator takes the kernel with this schedule."""
