@@ -98,11 +98,12 @@ class Across(Tiles):
     def put_again(self, number: Integer, starts: list[ir.Value]) -> None:
         """Read a tile that waits in shared memory again, and store it item by item: registers hold nothing of it while what is in front is found."""
         c, found = self.combiner, None
+        apart = c.sums and c.narrow.width > 16  # one rounding to what is in front, and not one for each place
         for item in range(self.s.items):
             self.fetch_item(number, 0, item)
-            terms = self.term(item)
-            found = terms if found is None else list(map(c.combine, found, terms))
-            self.put(list(map(c.combine, starts, found)), item, self.conditions(number, item))
+            terms, before = self.term(item), found if apart else found or starts
+            found = list(map(c.combine, before, terms)) if before else terms
+            self.put(list(map(c.combine, starts, found)) if apart else found, item, self.conditions(number, item))
 
     def of_parts(self, behind: list[ir.Value]) -> None:
         """Fill the shared arrays: threads scan the parts of a column, one each."""
