@@ -44,6 +44,7 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
     of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
+    ``cluster``: across memory so many blocks walk the same rows, each every so many tiles of them.
     ``packed``: along memory 16-bit numbers are added up again once it is known what is in front of them, and stay as they were read until then.
     """
 
@@ -57,6 +58,7 @@ class Scans:
     stages: int = 0
     resident: int = 0
     packed: bool = False
+    cluster: int = 1
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -70,12 +72,16 @@ class Scans:
         """Of a row."""
         return ceil(c.length / self.tile(c))
 
+    def steps(self, c: ScanKernel) -> int:
+        """Tiles of a row that a block of a cluster walks."""
+        return ceil(self.tiles(c) / self.cluster)
+
     def chains(self, c: ScanKernel) -> int:
         """Groups of rows that have tiles of their own."""
         return ceil(c.outer / (self.threads // self.lanes)) if c.along else c.outer * ceil(c.inner / (self.lanes * self.vector))
 
     def blocks(self, c: ScanKernel) -> int:
-        return self.chains(c) * (self.tiles(c) if self.group else 1)
+        return self.chains(c) * (self.tiles(c) if self.group else self.cluster)
 
     def arrays(self, c: ScanKernel) -> list[int]:
         """Running values in shared memory.  Along memory what the warps come to, twice: while some still read one tile's, others write the next
@@ -108,11 +114,13 @@ class Scans:
             return False
         if self.packed and not (c.along and c.bytes == 2 and isinstance(c.source, Access)):
             return False
-        if self.resident * self.threads > _THREADS or (self.resident and not self.group):
+        if self.cluster not in (1, 2, 4, 8) or (self.cluster > 1 and (c.along or self.group or self.tiles(c) == 1 or self.columns(c) > self.threads)):
+            return False
+        if self.resident * self.threads > _THREADS or (self.resident and not self.group and self.cluster == 1):
             return False
         if self.stages and (self.tiles(c) == 1 if not self.group else c.along or self.stages > 1):
             return False
-        shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
+        shared = sum(self.arrays(c), (4 if self.cluster > 1 else 1) * self.columns(c)) * _bytes(c.combiner.total) + 16
         shared += sum(self.stages * self.items * self.threads * self.vector * _bytes(at.element) for at in self.staged(c))
         return shared <= _SHARED and (not self.group or self.columns(c) <= self.threads)
 
