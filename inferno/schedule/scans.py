@@ -101,7 +101,9 @@ class Scans:
 
         if not self.stages:
             return ()
-        reads = [at for at in c.all_reads if all(at.strides[c.begin:c.end])] if self.group else c.reads
+        reads = c.all_reads if self.group else c.reads
+        if self.group or self.cluster > 1:  # and what is the same along rows waits for nobody
+            reads = tuple(at for at in reads if all(at.strides[c.begin:c.end]))
         return tuple(at for at in reads if fits(at))
 
     def fits(self, c: ScanKernel) -> bool:
