@@ -16,8 +16,8 @@ from inferno.schedule.combiners import Combiner
 
 @dataclass
 class ClusterWalk:
-    """In the kernel of block ``rank`` of ``cluster``; shared arrays of a value for each of ``columns``, which one thread each looks after: ``sent``, two, which take turns, of what
-    this block's tile comes to; ``sums`` in front of the step; ``carries`` in front of this block's tile."""
+    """In the kernel of block ``rank`` of ``cluster``; shared arrays of a value for each of ``columns``, which one thread each looks after: ``sent``, two
+    that take turns, of what this block's tile comes to; ``sums``, of what is in front of the step; ``carries``, of what is in front of its tile."""
 
     combiner: Combiner
     columns: int

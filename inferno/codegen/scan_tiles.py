@@ -29,15 +29,14 @@ class Tiles:
     def combiner(self) -> Combiner:
         return self.c.combiner
 
-    def emit(self, ints: Integers, buffers: list[ir.Value], shared: list[ir.Value], back: LookBack | None) -> None:
+    def emit(self, ints: Integers, buffers: list[ir.Value], shared: list[ir.Value], dynamic: ir.Value | None, back: LookBack | None) -> None:
         """The whole kernel, at the insertion point."""
         self.ints, self.arrays, self.back = ints, shared, back
         self.values = Values(self.c, ints, buffers, self.s.vector)
         index = ir.IndexType.get()
         self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.s.threads, results=[index]).result)
         tiles = self.s.tiles(self.c)
-        staged = self.s.staged(self.c)
-        self.stages = Stages(self.s, staged, self.values, shared[len(shared) - len(staged):], self.thread)
+        self.stages = Stages(self.s, self.s.staged(self.c), self.values, dynamic, self.thread)
         if back is not None:
             chain, tile = back.take(self.thread)
             self.place(chain)

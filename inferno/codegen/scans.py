@@ -40,12 +40,11 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         shared += [(s.columns(c), total), (1, ir.IntegerType.get_signless(32))]
     if s.cluster > 1:
         shared += [(2 * s.columns(c), total), (s.columns(c), total), (s.columns(c), total)]
-    place = len(shared)
-    shared += [(s.stages * s.items * s.threads * s.vector, stored_type(at.element)) for at in s.staged(c)]
-    with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster) as function:
+    waiting = s.waiting_bytes(c)
+    with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=waiting > 0) as function:
         ints = Integers(width)
-        back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[place - 2:place]) if words else None
-        emitter.emit(ints, function.buffers, function.shared, back)
+        back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[-2:]) if words else None
+        emitter.emit(ints, function.buffers, function.shared, function.dynamic, back)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
     if words:
         add_clearing(device, f"{name}_clear", words.count)
@@ -53,4 +52,4 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         parameters = [parameter(a) for a in arguments]
         if words:
             parameters.append(launch_cleared(f"{name}_gpu", f"{name}_clear", words.count))
-        launch(f"{name}_gpu", name, parameters, (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1))
+        launch(f"{name}_gpu", name, parameters, (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), waiting)

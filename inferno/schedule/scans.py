@@ -14,6 +14,7 @@ from inferno.target import Target
 
 _WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
 _SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
+_WAITING = 160 << 10  # bytes of a block's tiles that wait
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
 _WALKS = 512  # threads of a block that walks
@@ -106,6 +107,10 @@ class Scans:
             reads = tuple(at for at in reads if all(at.strides[c.begin:c.end]))
         return tuple(at for at in reads if fits(at))
 
+    def waiting_bytes(self, c: ScanKernel) -> int:
+        """Of shared memory that the tiles take that wait there."""
+        return self.stages * self.items * self.threads * self.vector * sum(_bytes(at.element) for at in self.staged(c))
+
     def fits(self, c: ScanKernel) -> bool:
         """Whether the generator takes the kernel with this schedule."""
         if self.threads % _WARP or not _WARP <= self.threads <= 1024 or self.lanes & (self.lanes - 1) or self.threads % self.lanes or self.items < 1:
@@ -123,8 +128,7 @@ class Scans:
         if self.stages and (self.tiles(c) == 1 if not self.group else c.along or self.stages > 1):
             return False
         shared = sum(self.arrays(c), (4 if self.cluster > 1 else 1) * self.columns(c)) * _bytes(c.combiner.total) + 16
-        shared += sum(self.stages * self.items * self.threads * self.vector * _bytes(at.element) for at in self.staged(c))
-        return shared <= _SHARED and (not self.group or self.columns(c) <= self.threads)
+        return shared <= _SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
 
 
 def _bytes(element: ir.Type) -> int:

@@ -190,7 +190,7 @@ def test_schedules_that_do_not_fit():
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))  # a thread for each column asks for what is in front of it
     with pytest.raises(CompileError, match="does not fit"):
-        simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 4, 0, 2))  # more than 48 KB
+        simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 8, 0, 3))  # more than 160 KB
 
 
 def test_what_each_row_has_once_is_computed_once():
