@@ -112,21 +112,21 @@ class LookBack:
         here = self.part(chain, tile, column)
         self.put(writes, here, mine)
         place, groups = ints.rem(tile, w.group), ints.div(tile, w.group)
-        has = ints.less(0, groups)
-        front = self.wait(arith.select(has, ints.value(self.front(chain, groups, column)), ints.value(here)), 1, 1)[0]
-        carry = arith.select(has, front, c.identity(c.total))
-        if w.group > 1:
+        total = None
+        if w.group > 1:  # before the groups in front, which come last: the group behind waits for what follows that
             first = ints.mul(lane, self.each)
             some = ints.sub(ints.min(ints.add(first, self.each), place), ints.min(first, place))  # tiles in front that this lane asks for
             parts = self.wait(self.part(chain, ints.add(ints.sub(tile, place), first), column), self.each, some)
-            total = None
             for i, part in enumerate(parts):
                 part = arith.select(ints.less(i, some), part, c.identity(c.total))
                 total = part if total is None else c.combine(total, part)
             distance = 1
             while distance < self.segment:  # from neighbours on: what the first lane has, which writes, is in the order of the tiles
                 total, distance = c.combine(total, exchange(total, distance)), distance * 2
-            carry = c.combine(carry, total)
+        has = ints.less(0, groups)
+        front = self.wait(arith.select(has, ints.value(self.front(chain, groups, column)), ints.value(here)), 1, 1)[0]
+        carry = arith.select(has, front, c.identity(c.total))
+        carry = carry if total is None else c.combine(carry, total)
         at_end = arith.andi(ints.equal(place, w.group - 1), ints.less(ints.add(groups, 1), w.groups))
         self.put(arith.andi(writes, at_end), self.front(chain, ints.add(groups, 1), column), c.combine(carry, mine))
         with only_if(writes):

@@ -1,9 +1,11 @@
 """Scans across memory: a thread walks several places of neighbouring rows, the threads of a block lie next to and behind each other."""
 
 from collections.abc import Callable
+from functools import reduce
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
+from inferno.codegen.scan_clusters import ClusterWalk
 from inferno.codegen.scan_tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
 
@@ -43,7 +45,7 @@ class Across(Tiles):
 
     @property
     def ragged(self) -> bool:
-        return self.c.length % self.s.tile(self.c) != 0
+        return self.c.length % (self.s.tile(self.c) * self.s.cluster) != 0
 
     def locate(self, tile: Integer, item: int) -> None:
         row = self.row(tile, item)
@@ -59,6 +61,19 @@ class Across(Tiles):
         def find() -> list[ir.Value]:
             self.back.find(self.thread, chain, tile, lambda column: memref.load(self.arrays[2], [self.ints.index(column)]))
             return self.own(self.back.carries)
+
+        return find
+
+    def together(self) -> ClusterWalk:
+        """What blocks that walk the same rows know of each other."""
+        self.blocks = ClusterWalk(self.combiner, self.columns, self.s.cluster, self.ints, self.thread, self.rank, *self.arrays[3:6])
+        return self.blocks
+
+    def beside(self, step: Integer) -> Callable[[], list[ir.Value]]:
+        """As ``look``, of what the blocks of a cluster have at a step."""
+        def find() -> list[ir.Value]:
+            self.blocks.find(step, lambda column: memref.load(self.arrays[2], [self.ints.index(column)]))
+            return self.own(self.blocks.carries)
 
         return find
 
@@ -84,16 +99,25 @@ class Across(Tiles):
                 carry = [c.combine(a, b) for a, b in zip(before, self.own(self.arrays[2]))]
         if front is not None:
             known.insert(0, front)
-        for column, found in enumerate(columns):
-            if known:
-                start = known[-1][column]
-                for values in known[-2::-1]:
-                    start = c.combine(start, values[column])
-                start = c.from_total(start)
-                columns[column] = [c.combine(start, x) for x in found]
+        starts = [c.from_total(reduce(c.combine, each)) for each in zip(*reversed(known))]
+        if self.s.group and self.s.stages:
+            self.put_again(number, starts)
+            return carry
+        if starts:
+            columns = [[c.combine(start, x) for x in found] for start, found in zip(starts, columns)]
         for item, values in enumerate(zip(*columns)):
             self.put(list(values), item, self.conditions(number, item))
         return carry
+
+    def put_again(self, number: Integer, starts: list[ir.Value]) -> None:
+        """Read a tile that waits in shared memory again, and store it item by item: registers hold nothing of it while what is in front is found."""
+        c, found = self.combiner, None
+        apart = c.sums and c.narrow.width > 16  # one rounding to what is in front, and not one for each place
+        for item in range(self.s.items):
+            self.fetch_item(number, 0, item)
+            terms, before = self.term(item), found if apart else found or starts
+            found = list(map(c.combine, before, terms)) if before else terms
+            self.put(list(map(c.combine, starts, found)) if apart else found, item, self.conditions(number, item))
 
     def of_parts(self, behind: list[ir.Value]) -> None:
         """Fill the shared arrays: threads scan the parts of a column, one each."""

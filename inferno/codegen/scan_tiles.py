@@ -29,48 +29,65 @@ class Tiles:
     def combiner(self) -> Combiner:
         return self.c.combiner
 
-    def emit(self, ints: Integers, buffers: list[ir.Value], shared: list[ir.Value], back: LookBack | None) -> None:
+    def emit(self, ints: Integers, buffers: list[ir.Value], shared: list[ir.Value], dynamic: ir.Value | None, back: LookBack | None) -> None:
         """The whole kernel, at the insertion point."""
         self.ints, self.arrays, self.back = ints, shared, back
         self.values = Values(self.c, ints, buffers, self.s.vector)
         index = ir.IndexType.get()
         self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.s.threads, results=[index]).result)
         tiles = self.s.tiles(self.c)
-        staged = self.s.staged(self.c)
-        self.stages = Stages(self.s, staged, self.values, shared[len(shared) - len(staged):], self.thread)
+        self.stages = Stages(self.s, self.s.staged(self.c), self.values, dynamic, self.thread)
         if back is not None:
             chain, tile = back.take(self.thread)
             self.place(chain)
-            self.tile(self.load(tile), tile, self.look(chain, tile))
+            if self.s.stages:
+                self.start(tile, 0)
+            self.tile(self.fetch(tile, 0) if self.s.stages else self.load(tile), tile, self.look(chain, tile))
             return
-        self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.rank = ints.rem(block, self.s.cluster)
+        self.place(ints.div(block, self.s.cluster))
         if tiles == 1:
             self.tile(self.load(0), 0, None)
-            return
-        if self.s.stages:
-            self.walk(tiles)
-            return
-        first, carry = self.load(0), self.identities()
-        loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), [*carry, *first])
-        with ir.InsertionPoint(loop.body):
-            number, carried = loop.induction_variable, list(loop.inner_iter_args)
-            following = self.load(ints.min(ints.add(number, 1), tiles - 1))  # under way while this one is scanned
-            carry = self.tile(carried[len(carry):], number, carried[:len(carry)])
-            scf.yield_([*carry, *following])
+        elif self.s.cluster > 1:
+            together = self.together()
+            together.begin()
+            self.walk(self.s.steps(self.c), [])
+            together.end()
+        else:
+            self.walk(tiles, self.identities())
 
-    def walk(self, tiles: int) -> None:
-        """All of a block's tiles, of which the next ones wait in shared memory."""
+    def walk(self, steps: int, carry: list[ir.Value]) -> None:
+        """All of a block's tiles."""
+        if self.s.stages:
+            self.walk_stages(steps, carry)
+            return
+        ints, count = self.ints, len(carry)
+        loop = scf.ForOp(ints.value(0), ints.value(steps), ints.value(1), [*carry, *self.load(self.at(0))])
+        with ir.InsertionPoint(loop.body):
+            step, carried = loop.induction_variable, list(loop.inner_iter_args)
+            following = self.load(self.at(ints.min(ints.add(step, 1), steps - 1)))  # under way while this one is scanned
+            carry = self.tile(carried[count:], self.at(step), carried[:count] or self.beside(step))
+            scf.yield_([*(carry if count else []), *following])
+
+    def walk_stages(self, steps: int, carry: list[ir.Value]) -> None:
+        """Where the next tiles wait in shared memory."""
         ints, s = self.ints, self.s
         for stage in range(s.stages):
-            self.start(min(stage, tiles - 1), stage)
-        loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), self.identities())
+            self.start(self.at(min(stage, steps - 1)), stage)
+        loop = scf.ForOp(ints.value(0), ints.value(steps), ints.value(1), carry)
         with ir.InsertionPoint(loop.body):
-            number = loop.induction_variable
-            stage = ints.rem(number, s.stages)
-            loaded = self.fetch(number, stage)
-            self.start(ints.min(ints.add(number, s.stages), tiles - 1), stage)
-            scf.yield_(self.tile(loaded, number, list(loop.inner_iter_args)))
+            step = loop.induction_variable
+            stage = ints.rem(step, s.stages)
+            loaded = self.fetch(self.at(step), stage)
+            self.start(self.at(ints.min(ints.add(step, s.stages), steps - 1)), stage)
+            found = self.tile(loaded, self.at(step), list(loop.inner_iter_args) or self.beside(step))
+            scf.yield_(found if carry else [])
         await_copies(0)
+
+    def at(self, step: Integer) -> Integer:
+        """This block's tile at a step."""
+        return self.ints.add(self.ints.mul(step, self.s.cluster), self.rank)
 
     def start(self, tile: Integer, stage: Integer) -> None:
         for item in range(self.s.items):
@@ -82,10 +99,14 @@ class Tiles:
         """As ``load``, of a tile that waits or comes."""
         await_copies(self.s.stages - 1)
         for item in range(self.s.items):
-            self.locate(tile, item)
-            for at in self.stages.staged:
-                self.values.know(at, item, self.stages.read(at, stage, item))
+            self.fetch_item(tile, stage, item)
         return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.reads]
+
+    def fetch_item(self, tile: Integer, stage: Integer, item: int) -> None:
+        """Know what an item is made of, of a tile that has come."""
+        self.locate(tile, item)
+        for at in self.stages.staged:
+            self.values.know(at, item, self.stages.read(at, stage, item))
 
     def load(self, tile: Integer) -> list[ir.Value]:
         """What is read of a tile in order to scan it, item by item."""
@@ -100,8 +121,11 @@ class Tiles:
             self.locate(tile, item)
             for at in self.c.reads:
                 self.values.know(at, item, next(given))
-        sources = [self.values.source(item) for item in range(self.s.items)]
-        return [[self.combiner.widen(x) for x in lanes_of(as_vector(v, self.s.vector) if self.s.vector > 1 else v)] for v in sources]
+        return [self.term(item) for item in range(self.s.items)]
+
+    def term(self, item: int) -> list[ir.Value]:
+        value = self.values.source(item)
+        return [self.combiner.widen(x) for x in lanes_of(as_vector(value, self.s.vector) if self.s.vector > 1 else value)]
 
     def put(self, values: list[ir.Value], item: int, conditions: list[ir.Value]) -> None:
         """Make and store what follows of an item's running values."""

@@ -71,9 +71,12 @@ class ScanKernel:
         return (self.source,) if isinstance(self.source, Access) else tuple(dict.fromkeys(a for s in self.before for a in s.extras))
 
     @property
+    def all_reads(self) -> tuple[Access, ...]:
+        return tuple(dict.fromkeys((*self.reads, *(a for s in self.after for a in s.extras))))
+
+    @property
     def accesses(self) -> tuple[Access, ...]:
-        later = (a for s in self.after for a in s.extras)
-        return tuple(dict.fromkeys((*self.reads, *later, *(d.access for d in self.destinations))))
+        return tuple(dict.fromkeys((*self.all_reads, *(d.access for d in self.destinations))))
 
 
 def parse_scan_kernel(kernel: func.FuncOp) -> ScanKernel | None:

@@ -14,6 +14,7 @@ from inferno.target import Target
 
 _WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
 _SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
+_WAITING = 160 << 10  # bytes of a block's tiles that wait
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
 _WALKS = 512  # threads of a block that walks
@@ -44,6 +45,7 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
     of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
+    ``cluster``: across memory so many blocks walk the same rows, each every so many tiles of them.
     ``packed``: along memory 16-bit numbers are added up again once it is known what is in front of them, and stay as they were read until then.
     """
 
@@ -57,6 +59,7 @@ class Scans:
     stages: int = 0
     resident: int = 0
     packed: bool = False
+    cluster: int = 1
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -70,12 +73,16 @@ class Scans:
         """Of a row."""
         return ceil(c.length / self.tile(c))
 
+    def steps(self, c: ScanKernel) -> int:
+        """Tiles of a row that a block of a cluster walks."""
+        return ceil(self.tiles(c) / self.cluster)
+
     def chains(self, c: ScanKernel) -> int:
         """Groups of rows that have tiles of their own."""
         return ceil(c.outer / (self.threads // self.lanes)) if c.along else c.outer * ceil(c.inner / (self.lanes * self.vector))
 
     def blocks(self, c: ScanKernel) -> int:
-        return self.chains(c) * (self.tiles(c) if self.group else 1)
+        return self.chains(c) * (self.tiles(c) if self.group else self.cluster)
 
     def arrays(self, c: ScanKernel) -> list[int]:
         """Running values in shared memory.  Along memory what the warps come to, twice: while some still read one tile's, others write the next
@@ -87,12 +94,22 @@ class Scans:
         return [parts * (self.columns(c) + 1)] * 2 + [self.columns(c)]
 
     def staged(self, c: ScanKernel) -> tuple[Access, ...]:
-        """What of a tile can wait in shared memory: vectors of 4, 8 or 16 bytes that are aligned."""
+        """What of a tile can wait in shared memory: vectors of 4, 8 or 16 bytes that are aligned.  Where a block looks back meanwhile, all that it reads
+        of each place."""
         def fits(at: Access) -> bool:
             neighbours = bool(at.strides) and (at.strides[-1] == 1 or self.vector == 1)
             return neighbours and self.vector * _bytes(at.element) in (4, 8, 16) and all(x % self.vector == 0 for x in (at.offset, *at.strides[:-1]))
 
-        return tuple(at for at in c.reads if fits(at)) if self.stages else ()
+        if not self.stages:
+            return ()
+        reads = c.all_reads if self.group else c.reads
+        if self.group or self.cluster > 1:  # and what is the same along rows waits for nobody
+            reads = tuple(at for at in reads if all(at.strides[c.begin:c.end]))
+        return tuple(at for at in reads if fits(at))
+
+    def waiting_bytes(self, c: ScanKernel) -> int:
+        """Of shared memory that the tiles take that wait there."""
+        return self.stages * self.items * self.threads * self.vector * sum(_bytes(at.element) for at in self.staged(c))
 
     def fits(self, c: ScanKernel) -> bool:
         """Whether the generator takes the kernel with this schedule."""
@@ -104,13 +121,14 @@ class Scans:
             return False
         if self.packed and not (c.along and c.bytes == 2 and isinstance(c.source, Access)):
             return False
-        if self.resident * self.threads > _THREADS or (self.resident and not self.group):
+        if self.cluster not in (1, 2, 4, 8) or (self.cluster > 1 and (c.along or self.group or self.tiles(c) == 1 or self.columns(c) > self.threads)):
             return False
-        if self.stages and (self.group or self.tiles(c) == 1):
+        if self.resident * self.threads > _THREADS or (self.resident and not self.group and self.cluster == 1):
             return False
-        shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
-        shared += sum(self.stages * self.items * self.threads * self.vector * _bytes(at.element) for at in self.staged(c))
-        return shared <= _SHARED and (not self.group or self.columns(c) <= self.threads)
+        if self.stages and (self.tiles(c) == 1 if not self.group else c.along or self.stages > 1):
+            return False
+        shared = sum(self.arrays(c), (4 if self.cluster > 1 else 1) * self.columns(c)) * _bytes(c.combiner.total) + 16
+        return shared <= _SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
 
 
 def _bytes(element: ir.Type) -> int:
@@ -127,7 +145,11 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
         return None
     if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
         return None  # neighbours are read together
-    return replace(c, combiner=in_pairs(c.combiner))
+    combiner = in_pairs(c.combiner)
+    if not c.along and combiner.sums and combiner.narrow.width == 16:
+        # Parts that follow each other are few next to the points that 16 bits tell apart, and hide what float32 rounds.
+        combiner = replace(combiner, total=combiner.type)
+    return replace(c, combiner=combiner)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:

@@ -85,6 +85,13 @@ SCHEDULES = [
     ((600, 3), 0, torch.float32, Scans(64, 4, 1, 2, 16)),
     ((900, 64), 0, bf16, Scans(256, 16, 4, 16, 16)),
     ((2, 3000), 1, torch.float32, Scans(64, 64, 4, 2, 0, 2)),
+    ((2, 200, 64), 1, torch.float32, Scans(64, 8, 4, 2, 4, stages=1)),
+    ((2, 200, 64), 1, torch.float32, Scans(64, 8, 4, 2, cluster=4)),
+    ((900, 48), 0, bf16, Scans(64, 4, 8, 4, stages=1, cluster=8)),
+    ((700, 6), 0, torch.int64, Scans(64, 4, 2, 3, stages=2, cluster=2)),
+    ((900, 48), 0, bf16, Scans(64, 4, 8, 4, 16, stages=1, resident=6)),
+    ((700, 6), 0, torch.int64, Scans(64, 4, 2, 3, 2, stages=1)),
+    ((300, 5), 0, bf16, Scans(64, 8, 1, 2, 4, stages=1)),
 ]
 
 
@@ -183,7 +190,7 @@ def test_schedules_that_do_not_fit():
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))  # a thread for each column asks for what is in front of it
     with pytest.raises(CompileError, match="does not fit"):
-        simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 4, 0, 2))  # more than 48 KB
+        simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 8, 0, 3))  # more than 160 KB
 
 
 def test_what_each_row_has_once_is_computed_once():
