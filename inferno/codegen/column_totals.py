@@ -38,6 +38,7 @@ class ColumnTotals:
         lanes = 1 if is_whole(s, c) else s.vector  # that a thread has parts of
         side, members = s.across * lanes, c.together * lanes // s.vector
         of_warps = [self.shared[self.parts[n]] for n, _ in running]
+        numbers = side // members
         of_block, whole, *of_rows = ([self.shared[self.lists + self.places[n] + i * count] for n, _ in running] for i in range(2 + (c.together > 1)))
         several = self.leave(running, parts, of_warps)
         gpu.barrier()
@@ -50,27 +51,52 @@ class ColumnTotals:
 
             self.where([ints.less(self.thread, threads)], put)
 
+        mine = ints.rem(self.thread, numbers) if self.exchange is not None else self.thread
+
         def of_row(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
-            return [from_memory(memref.load(array, [ints.index(self.thread, w * side)]), type_) for w in range(several)]
+            at = mine if members == 1 else self.thread
+            return [from_memory(memref.load(array, [ints.index(at, w * side)]), type_) for w in range(several)]
 
         def of_group(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
-            rows = [ints.add(ints.mul(self.thread, members), i) for i in range(members)]
+            rows = [ints.add(ints.mul(mine, members), i) for i in range(members)]
             places = [ints.add(ints.mul(ints.rem(r, lanes), s.across), ints.div(r, lanes)) for r in rows]
             return [from_memory(memref.load(array, [ints.index(p)]), type_) for p in places]
 
         def of_blocks(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
             return [from_memory(read_remote(array, rank, self.thread), type_) for rank in range(s.cluster)]
 
-        mine = of_block if s.cluster > 1 else whole
-        bring(side, of_warps, of_rows[0] if members > 1 else mine, of_row)
+        def send(arrays: list[ir.Value], get: Get) -> None:
+            """A thread for each number and block sends it."""
+            def put() -> None:
+                values = [tree(k.combine, get(array, k.total)) for (_, k), array in zip(running, arrays)]
+                self.exchange.send(self.now, places, values)
+
+            self.where([ints.less(self.thread, s.cluster * numbers)], put)
+
+        def receive() -> None:
+            self.exchange.wait(self.now)
+            for (_, k), place, target in zip(running, places, whole):
+                parts = [self.exchange.receive(place, rank, k.total, self.thread) for rank in range(s.cluster)]
+                memref.store(to_memory(tree(k.combine, parts)), target, [ints.index(self.thread)])
+
+        places = [self.places[n] for n, _ in running]
+        if self.exchange is not None and not self.exchange.ready:
+            self.exchange.await_others()
+        to = of_block if s.cluster > 1 else whole
         if members > 1:
+            bring(side, of_warps, of_rows[0], of_row)
             gpu.barrier()
-            bring(side // members, of_rows[0], mine, of_group)
-        if s.cluster > 1:
+        last, get = (of_rows[0], of_group) if members > 1 else (of_warps, of_row)
+        if self.exchange is not None:
+            send(last, get)
+            self.where([ints.less(self.thread, numbers)], receive)
+        else:
+            bring(numbers, last, to, get)
+        if s.cluster > 1 and self.exchange is None:
             wait_for_cluster()
-            bring(side // members, of_block, whole, of_blocks)
+            bring(numbers, of_block, whole, of_blocks)
         gpu.barrier()
-        if s.cluster > 1 and not any(step.reduces and step.phase > self.now for step in c.steps):
+        if s.cluster > 1 and self.exchange is None and not any(step.reduces and step.phase > self.now for step in c.steps):
             arrive_in_cluster()
         totals = {n: self.taken(array, k.total) for (n, k), array in zip(running, whole)}
         for step in reducing:

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from inferno.codegen.cluster import await_cluster
+from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.column_totals import ColumnTotals, is_whole
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
@@ -25,11 +26,12 @@ from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.columns import Columns, kept_accesses, parse, row_runs
+from inferno.schedule.columns import Columns, parse, row_runs
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
+from inferno.schedule.rows import turning_phases
 from inferno.target import Target
 
 
@@ -56,17 +58,26 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     side = s.across * (1 if is_whole(s, c) else s.vector)
     shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
     shared += [(side, stored_type(k.total)) for _ in range(2 + (c.together > 1)) for _, k in reduced]
+    if s.sends:
+        sets, numbers = 2 if s.persistent else 1, s.across * s.vector // c.together
+        shared += [(sets * s.cluster * numbers, slot_type(k.total)) for _, k in reduced] + [(sets * c.phases, ir.IntegerType.get_signless(64))]
     if sum(count * type_.width // 8 for count, type_ in shared) > STATIC:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}: what threads leave each other is too much")
     kept = s.kept_bytes(c)
     with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
-        vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
+        vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
         emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
         emitter.parts, emitter.lists = parts, len(lists)
         emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
+
+
+def _exchanges(c: RowKernel, s: Columns) -> list[int]:
+    """The bytes that blocks of a cluster get of each other for the reductions of each phase."""
+    met = [[k for step in c.steps if step.phase == p for k in step.combiners if k is not None] for p in range(c.phases)]
+    return [s.cluster * s.across * s.vector // c.together * sum(slot_type(k.total).width // 8 for k in each) for each in met]
 
 
 def _places(c: RowKernel) -> tuple[list[ir.Type], dict[int, int]]:
@@ -93,7 +104,30 @@ class _Columns(ColumnTotals, Emitter):
         self.thread = thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         self.rank, self.column = ints.rem(block, s.cluster), ints.rem(thread, s.across)
-        vector, vectors = ints.add(ints.mul(ints.div(block, s.cluster), s.across), self.column), c.count // s.vector
+        self.first = ints.add(ints.mul(self.rank, s.along), ints.div(thread, s.across))  # of the rows' points
+        self.stride = s.along * s.cluster
+        group, self.exchange = ints.div(block, s.cluster), None
+        if s.sends:
+            own = len(self.shared) - 1 - len(self.places)
+            self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1], count=s.across * s.vector // c.together)
+            self.exchange.begin(_exchanges(c, s), 2 if s.persistent else 1)
+        if s.persistent:
+            self.turning = turning_phases(s, c)
+            self.all_rows(group)
+            return
+        self.begin_row(group)
+        self.one_row()
+        if s.cluster > 1 and not s.sends:
+            await_cluster()  # nobody ends while others read what it has
+
+    @property
+    def groups(self) -> int:
+        return self.s.sides(self.c)
+
+    def begin_row(self, number: Integer) -> None:
+        """Take the coordinates of rows side by side."""
+        ints, c, s = self.ints, self.c, self.s
+        vector, vectors = ints.add(ints.mul(number, s.across), self.column), c.count // s.vector
         self.mine = None
         if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
             self.mine = ints.less(vector, vectors)
@@ -101,14 +135,14 @@ class _Columns(ColumnTotals, Emitter):
         runs = row_runs(c)
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
-        self.first = ints.add(ints.mul(self.rank, s.along), ints.div(thread, s.across))  # of the rows' points
-        self.stride = s.along * s.cluster
+
+    def one_row(self) -> None:
+        """All that is computed of them."""
+        c = self.c
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
             self._rows[at] = self.lanes(at, self.row_offset(at))
         for phase in range(c.phases):
             self.phase(phase)
-        if s.cluster > 1:
-            await_cluster()  # nobody ends while others read what it has
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
