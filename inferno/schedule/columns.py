@@ -134,8 +134,8 @@ class Columns:
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
-        whole = whole and (can_persist(self, c) if self.persistent else self.stages == 1)
-        whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side) and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
+        whole = whole and (can_persist(self, c) if self.persistent else self.stages == 1) and (not self.sends or 1 < self.cluster <= self.threads // side)
+        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 
@@ -144,8 +144,7 @@ def can_persist(s: Columns, c: RowKernel) -> bool:
     phases go over."""
     def whole(a: Access) -> bool:
         piece = min(s.vector, 128 // a.element.width)
-        inner = c.rows[-1]
-        begins = [a.offset, *(x for d, x in enumerate(a.strides) if d != inner)]
+        begins = [a.offset, *(a.strides[run[-1]] for run in (*row_runs(c)[:-1], *c.runs))]
         return piece * a.element.width // 8 in COPIES and all(x % piece == 0 for x in begins)
 
     several = s.persistent <= s.sides(c) and len(turning_phases(s, c)) > 1 and (s.sends or s.cluster == 1)
