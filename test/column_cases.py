@@ -81,6 +81,14 @@ SCHEDULES = {
     "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1, "run": 1},
     "held": {"held": True, "kept": 0, "run": 1, "reciprocals": True, "approximate": True},
 }
+# Of blocks that have all rows, or clusters that send each other what they have.
+PERSISTENT = {
+    "sends": {"cluster": 2, "sends": True, "kept": 1},
+    "blocks": {"cluster": 1, "persistent": 2},
+    "clusters": {"cluster": 2, "sends": True, "persistent": 2},
+    "stages": {"cluster": 4, "sends": True, "persistent": 2, "stages": 3},
+    "one": {"cluster": 1, "persistent": 1, "stages": 2},
+}
 
 
 def choose(change: dict):
@@ -91,6 +99,7 @@ def choose(change: dict):
         if c is None or len(c.steps) < 2:
             return None
         s = replace(columns.pick(c, target), **change)
+        s = replace(s, kept=s.rounds(c)) if s.persistent else s
         return replace(s, unroll=ceil(c.width / (s.along * s.cluster))) if s.held else s
 
     return chosen
