@@ -8,6 +8,7 @@ in distributed shared memory.  Rows that share their reductions are of one block
 import math
 from dataclasses import dataclass
 
+from inferno.codegen import widened_pairs
 from inferno.codegen.cluster import await_cluster
 from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.column_totals import ColumnTotals, is_whole
@@ -154,7 +155,7 @@ class _Columns(ColumnTotals, Emitter):
     def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
         """Of vectors, of one lane as well."""
         arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector)
+        return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector, widened_pairs.CUSTOM)
 
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         if not self.s.held:
