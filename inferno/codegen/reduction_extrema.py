@@ -140,25 +140,21 @@ class Extrema:
         values = self.held if is_held(self.c, s) else self.turn_again(unit, end)
         own = convert(largest, lanes_type(values[0]))
 
-        def search(predicate: object) -> ir.Value:
+        def search(found: Callable[[ir.Value], list[ir.Value]]) -> ir.Value:
             number = arith.constant(unit.type, 0)
             for u, value in reversed(list(enumerate(values))):
-                other = value if predicate == _F.UNO else as_vector(own, s.vector) if isinstance(value.type, ir.VectorType) else own
-                if predicate is _I.eq:
-                    found = [arith.cmpi(predicate, x, own) for x in lanes_of(value)]
-                else:
-                    found = compared(predicate, value, other)
-                for lane, here in reversed(list(enumerate(found))):
+                for lane, here in reversed(list(enumerate(found(value)))):
                     number = arith.select(here, arith.constant(unit.type, u * s.along * s.vector + lane), number)
             return number
 
         if isinstance(own.type, ir.IntegerType):
-            number = search(_I.eq)
+            number = search(lambda x: [arith.cmpi(_I.eq, lane, own) for lane in lanes_of(x)])
         else:
             choice = scf.IfOp(arith.cmpf(_F.UNO, largest, largest), [unit.type], has_else=True)
-            for block, predicate in ((choice.then_block, _F.UNO), (choice.else_block, _F.OEQ)):
-                with ir.InsertionPoint(block):
-                    scf.yield_([search(predicate)])
+            with ir.InsertionPoint(choice.then_block):
+                scf.yield_([search(lambda x: compared(_F.UNO, x, x))])
+            with ir.InsertionPoint(choice.else_block):
+                scf.yield_([search(lambda x: compared(_F.OEQ, x, as_vector(own, s.vector) if isinstance(x.type, ir.VectorType) else own))])
             number = choice.results[0]
         whole = ints.add(ints.mul(unit, s.vector), number)
         type_ = ir.IntegerType.get_signless(self.joining.width)
@@ -186,7 +182,7 @@ class Extrema:
         def together(number: int, value: ir.Value, combine: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
             for distance in distances:
                 value = combine(value, exchange(value, distance))
-            (value,) = self.between_warps([value], [*self.shared[number:]][:1], lambda parts: [tree(combine, [x for (x,) in parts])], thread, column)
+            (value,) = self.between_warps([value], self.shared[number:number + 1], lambda parts: [tree(combine, [x for (x,) in parts])], thread, column)
             return value
 
         largest = together(0, own, k.combine)
