@@ -99,6 +99,7 @@ class ColumnTotals:
         if s.cluster > 1 and self.exchange is None and not any(step.reduces and step.phase > self.now for step in c.steps):
             arrive_in_cluster()
         totals = {n: self.taken(array, k.total) for (n, k), array in zip(running, whole)}
+        self.met.update(totals)
         for step in reducing:
             for n, k, start in zip(step.results, step.combiners, step.starts):
                 if k is not None:

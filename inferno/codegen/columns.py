@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from inferno.codegen import widened_pairs
 from inferno.codegen.cluster import await_cluster
 from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
+from inferno.codegen.column_moments import ColumnMoments
 from inferno.codegen.column_totals import ColumnTotals, is_whole
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
@@ -29,6 +30,7 @@ from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, parse, row_runs
 from inferno.schedule.combiners import Combiner
+from inferno.schedule.moments import moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
@@ -55,7 +57,7 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
     # What warps or threads have, which reductions of different phases leave in the same place; for each result what the block has, and the whole; and of rows
     # that share a reduction what each has.
-    lists, parts = _places(c)
+    lists, parts = _places(c, s)
     side = s.across * (1 if is_whole(s, c) else s.vector)
     shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
     shared += [(side, stored_type(k.total)) for _ in range(2 + (c.together > 1)) for _, k in reduced]
@@ -65,11 +67,11 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     if sum(count * type_.width // 8 for count, type_ in shared) > STATIC:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}: what threads leave each other is too much")
     kept = s.kept_bytes(c)
-    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
+    with gpu_function(kernel, buffers, s.threads, shared, s.resident, cluster=s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
         emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
-        emitter.parts, emitter.lists = parts, len(lists)
+        emitter.parts, emitter.lists, emitter.moments, emitter.met = parts, len(lists), moments(c) if s.once else None, {}
         emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
@@ -77,17 +79,23 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
 
 def _exchanges(c: RowKernel, s: Columns) -> list[int]:
     """The bytes that blocks of a cluster get of each other for the reductions of each phase."""
-    met = [[k for step in c.steps if step.phase == p for k in step.combiners if k is not None] for p in range(c.phases)]
-    return [s.cluster * s.across * s.vector // c.together * sum(slot_type(k.total).width // 8 for k in each) for each in met]
+    return [s.cluster * s.across * s.vector // c.together * sum(slot_type(k.total).width // 8 for _, k in _met(c, s, p)) for p in range(c.phases)]
 
 
-def _places(c: RowKernel) -> tuple[list[ir.Type], dict[int, int]]:
+def _met(c: RowKernel, s: Columns, phase: int) -> list[tuple[int, Combiner]]:
+    """What threads bring together in a phase."""
+    later = moments(c).squares if s.once else None
+    met = [(v, k) for step in c.steps if step.phase == phase and step is not later for v, k in zip(step.results, step.combiners) if k is not None]
+    return met + ([(later.results[0], later.combiners[0])] if later is not None and phase == later.phase - 1 else [])
+
+
+def _places(c: RowKernel, s: Columns) -> tuple[list[ir.Type], dict[int, int]]:
     """The types of arrays for the reductions of a phase, and which one each reduction has."""
     lists: list[ir.Type] = []
     places: dict[int, int] = {}
     for phase in range(c.phases):
         free = list(range(len(lists)))
-        for v, k in ((v, k) for step in c.steps if step.phase == phase for v, k in zip(step.results, step.combiners) if k is not None):
+        for v, k in _met(c, s, phase):
             places[v] = next((i for i in free if lists[i] == stored_type(k.total)), len(lists))
             if places[v] == len(lists):
                 lists.append(stored_type(k.total))
@@ -96,7 +104,7 @@ def _places(c: RowKernel) -> tuple[list[ir.Type], dict[int, int]]:
 
 
 @dataclass
-class _Columns(ColumnTotals, Emitter):
+class _Columns(ColumnMoments, ColumnTotals, Emitter):
     """``_rows`` are vectors here, a lane a row."""
 
     def emit(self) -> None:

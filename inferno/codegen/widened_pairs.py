@@ -5,19 +5,22 @@ of columns one and a half for each point and phase."""
 
 from collections.abc import Sequence
 
-from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.elements import convert, join, lanes_of
 from inferno.codegen.nvvm_builder import integer_type
 from inferno.mlir import arith, ir, vector
 
 
 def widen(op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     """``arith.extf`` on ``operands``, of which the only one may be a vector."""
-    value, element = operands[0], op.results[0].type
-    element = element.element_type if isinstance(element, ir.VectorType) else element
+    element = op.results[0].type
+    return widened(operands[0], element.element_type if isinstance(element, ir.VectorType) else element)
+
+
+def widened(value: ir.Value, element: ir.Type) -> ir.Value:
+    """A number, or each of a vector, in a wider type."""
     is_vector = isinstance(value.type, ir.VectorType)
     if not is_vector or value.type.shape[0] % 2 or not isinstance(value.type.element_type, ir.BF16Type) or not isinstance(element, ir.F32Type):
-        type_ = ir.VectorType.get(value.type.shape, element) if is_vector else element
-        return ir.Operation.create(op.name, results=[type_], operands=[value], loc=op.location).results[0]
+        return convert(value, element)
     i32 = integer_type(32)
     words = lanes_of(vector.bitcast(ir.VectorType.get([value.type.shape[0] // 2], i32), value))
     halves = [x for w in words for x in (arith.shli(w, arith.constant(i32, 16)), arith.andi(w, arith.constant(i32, -1 << 16)))]

@@ -16,6 +16,7 @@ from inferno.schedule.accesses import Access, merge
 from inferno.schedule.column_time import Work, time
 from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
+from inferno.schedule.moments import moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.row_work import arithmetic, instructions
@@ -100,6 +101,8 @@ class Columns:
     sends: bool = False
     persistent: int = 0
     stages: int = 1
+    once: bool = False
+    resident: int = 0
 
     @property
     def along(self) -> int:
@@ -134,6 +137,7 @@ class Columns:
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
+        whole = whole and (not self.once or (moments(c) is not None and not self.held))
         whole = whole and (can_persist(self, c) if self.persistent else self.stages == 1) and (not self.sends or 1 < self.cluster <= self.threads // side)
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)

@@ -1,0 +1,77 @@
+"""The sum of a row's points, and of their squared distances from its mean, when they are gone over once.
+
+Of the points that a thread has in a turn it takes the mean, and sums of distances from it and of their squares, in float32; the sums of points and of their
+squares follow in float64, in which they meet.  What the difference of the two loses there is as much as the mean is larger than the deviation, squared,
+of 2^-53.
+"""
+
+from inferno.codegen.elements import as_vector, convert, splat, tree
+from inferno.codegen.widened_pairs import widened
+from inferno.mlir import arith, ir
+from inferno.schedule.combiners import Combiner
+from inferno.schedule.moments import Moments
+from inferno.schedule.row_steps import RowStep
+
+
+class ColumnMoments:
+    """What an emitter of ``columns`` does with them; ``moments`` are None where each sum is taken by itself."""
+
+    moments: Moments | None
+
+    def reductions(self, phase: int) -> tuple[list[RowStep], list[tuple[int, Combiner]]]:
+        reducing, running = super().reductions(phase)
+        m = self.moments
+        return reducing, [*running, (m.squares.results[0], m.squares.combiners[0])] if m is not None and phase == m.sums.phase else running
+
+    def phase(self, phase: int) -> None:
+        if self.moments is None or phase != self.moments.squares.phase:
+            super().phase(phase)
+            return
+        self.begin_phase(phase)
+        for step in self.c.steps:
+            if step.per_row and step.phase == phase:
+                self.per_row(step)
+        self.write_rows(phase)
+        self.take_distances()
+
+    def parts_of_turn(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list:
+        if self.moments is None or self.now != self.moments.sums.phase:
+            return super().parts_of_turn(reducing, running, stored)
+        parts = self.take_moments()
+        for u in range(self.s.unroll):
+            self.write(stored, u)
+        return parts
+
+    def take_moments(self) -> list[ir.Value]:
+        """The sums of a turn's points and of their squares, a lane a row."""
+        m, s, f32, f64 = self.moments, self.s, ir.F32Type.get(), ir.F64Type.get()
+        number, inside = m.sums.sources.index(m.point), [self._chunk[u][1] for u in range(s.unroll)]
+
+        def known(values: list[ir.Value]) -> list[ir.Value]:
+            return [x if here is None else arith.select(here, x, splat(x.type, 0)) for x, here in zip(values, inside)]
+
+        points = [widened(as_vector(self.argument(m.sums, number, u), s.vector), f32) for u in range(s.unroll)]
+        count: ir.Value = arith.constant(f32, float(s.unroll))
+        if any(here is not None for here in inside):
+            one, none = arith.constant(f32, 1.0), arith.constant(f32, 0.0)
+            count = tree(arith.addf, [one if here is None else arith.select(here, one, none) for here in inside])
+            share = arith.divf(one, arith.maximumf(count, one))
+        else:
+            share = arith.constant(f32, 1 / s.unroll)
+        mean = arith.mulf(tree(arith.addf, known(points)), as_vector(share, s.vector))
+        distances = known([arith.subf(x, mean) for x in points])
+        squares = tree(arith.addf, [arith.mulf(x, x) for x in distances])
+        mean, distance, squares = (convert(x, f64) for x in (mean, tree(arith.addf, distances), squares))
+        total = arith.addf(arith.mulf(mean, as_vector(convert(count, f64), s.vector)), distance)
+        return [total, arith.addf(arith.mulf(mean, arith.addf(distance, total)), squares)]
+
+    def take_distances(self) -> None:
+        """The sum of squared distances, of what rows came to."""
+        m, c, (k,) = self.moments, self.c, self.moments.squares.combiners
+        total, squares = (self.met[x.results[0]] for x in (m.sums, m.squares))
+        center = convert(self._rows[m.center], ir.F64Type.get())
+        twice = arith.addf(total, total)
+        found = arith.addf(squares, arith.mulf(center, arith.subf(arith.mulf(center, splat(center.type, c.width * c.together)), twice)))
+        found = arith.maximumf(found, splat(found.type, 0))
+        begins = as_vector(convert(arith.constant(k.narrow, m.squares.starts[0]), k.total), self.s.vector)
+        self._rows[m.squares.results[0]] = convert(k.combine(begins, found), k.narrow)
