@@ -89,6 +89,27 @@ PERSISTENT = {
     "stages": {"cluster": 4, "sends": True, "persistent": 2, "stages": 3},
     "one": {"cluster": 1, "persistent": 1, "stages": 2},
 }
+# And of those that take a row's mean and deviation at once; of rows far from 0, of turns with fewer points than others, of numbers that are no numbers.
+ONCE = {
+    "blocks": {"once": True, "kept": 1, "cluster": 1},
+    "clusters": {"once": True, "kept": 1, "cluster": 2},
+    "all rows": {"once": True, "cluster": 2, "sends": True, "persistent": 2, "stages": 2},
+}
+NORMS = {
+    "far from 0": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST) + 1000,)),
+    "all alike": lambda: (F.instance_norm, ((1e6 + 0 * randn(3, 8, 6, 6)).contiguous(memory_format=LAST),)),
+    "bf16": lambda: (F.instance_norm, (randn(2, 16, 9, 8).to(bf16).contiguous(memory_format=LAST) + 3,)),
+    "no numbers": lambda: (F.instance_norm, (odd_ones(randn(3, 8, 6, 6)).contiguous(memory_format=LAST),)),
+    "deviation and mean": lambda: (lambda x: torch.var_mean(x, 0), (randn(50, 24),)),
+    "float16": TURNED["threads of no row"],
+    "groups": GROUPED["written one behind the other"],
+    "groups of vectors": lambda: (lambda x: F.group_norm(x, 2).contiguous(), ((randn(3, 16, 9, 8) * 1e-3).contiguous(memory_format=LAST) + 1,)),
+}
+
+
+def odd_ones(x):
+    x[0, 0, 2, 3], x[0, 1, 2, 3], x[0, 2, 0, 0], x[1, 3] = torch.nan, torch.inf, 1e30, torch.inf
+    return x
 
 
 def choose(change: dict):

@@ -34,7 +34,6 @@ from inferno.schedule.moments import moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
-from inferno.schedule.rows import turning_phases
 from inferno.target import Target
 
 
@@ -121,7 +120,7 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
             self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1], count=s.across * s.vector // c.together)
             self.exchange.begin(_exchanges(c, s), 2 if s.persistent else 1)
         if s.persistent:
-            self.turning = turning_phases(s, c)
+            self.turning = s.turning(c)
             self.all_rows(group)
             return
         self.begin_row(group)

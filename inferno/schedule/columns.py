@@ -122,6 +122,10 @@ class Columns:
     def keeps(self, c: RowKernel) -> list[Access]:
         return kept_accesses(c)
 
+    def turning(self, c: RowKernel) -> list[int]:
+        """The phases that go over rows' points."""
+        return [p for p in turning_phases(self, c) if not (self.once and p == moments(c).squares.phase)]
+
     def sides(self, c: RowKernel) -> int:
         """How often so many rows are side by side."""
         return ceil(c.count // self.vector / self.across)
@@ -151,7 +155,7 @@ def can_persist(s: Columns, c: RowKernel) -> bool:
         begins = [a.offset, *(a.strides[run[-1]] for run in (*row_runs(c)[:-1], *c.runs))]
         return piece * a.element.width // 8 in COPIES and all(x % piece == 0 for x in begins)
 
-    several = s.persistent <= s.sides(c) and len(turning_phases(s, c)) > 1 and (s.sends or s.cluster == 1)
+    several = s.persistent <= s.sides(c) and len(s.turning(c)) > 1 and (s.sends or s.cluster == 1)
     return several and not s.held and s.kept >= s.rounds(c) and bool(kept_accesses(c)) and all(whole(a) for a in kept_accesses(c))
 
 

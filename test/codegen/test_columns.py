@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from column_cases import CASES, GROUPED, PERSISTENT, SCHEDULES, TURNED, choose
+from column_cases import CASES, GROUPED, NORMS, ONCE, PERSISTENT, SCHEDULES, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -87,6 +87,13 @@ def test_blocks_that_go_over_all_rows(unmeasured, monkeypatch, name, cases, sche
     monkeypatch.setitem(SCHEDULES, "persistent", {"across": 2, "threads": 64, "unroll": 2, "run": 1, **PERSISTENT[schedule]})
     simulated = right(name, "persistent", cases)
     assert "cp.async" in str(simulated.program.gpu) or schedule == "sends"
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("name, schedule", [(n, s) for n in NORMS for s in ONCE if (n, s) != ("deviation and mean", "all rows")])
+def test_moments(unmeasured, monkeypatch, name, schedule):
+    monkeypatch.setitem(SCHEDULES, "once", {"across": 2, "threads": 64, "unroll": 4, "run": 1, **ONCE[schedule]})
+    right(name, "once", NORMS)
 
 
 def test_assembles():
