@@ -7,7 +7,7 @@ of 2^-53.
 
 from inferno.codegen.elements import as_vector, convert, splat, tree
 from inferno.codegen.widened_pairs import widened
-from inferno.mlir import arith, ir
+from inferno.mlir import arith, ir, math
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.moments import Moments
 from inferno.schedule.row_steps import RowStep
@@ -60,18 +60,18 @@ class ColumnMoments:
             share = arith.constant(f32, 1 / s.unroll)
         mean = arith.mulf(tree(arith.addf, known(points)), as_vector(share, s.vector))
         distances = known([arith.subf(x, mean) for x in points])
-        squares = tree(arith.addf, [arith.mulf(x, x) for x in distances])
+        squares = arith.mulf(distances[0], distances[0])
+        for x in distances[1:]:
+            squares = math.fma(x, x, squares)
         mean, distance, squares = (convert(x, f64) for x in (mean, tree(arith.addf, distances), squares))
-        total = arith.addf(arith.mulf(mean, as_vector(convert(count, f64), s.vector)), distance)
-        return [total, arith.addf(arith.mulf(mean, arith.addf(distance, total)), squares)]
+        total = math.fma(mean, as_vector(convert(count, f64), s.vector), distance)
+        return [total, math.fma(mean, arith.addf(distance, total), squares)]
 
     def take_distances(self) -> None:
         """The sum of squared distances, of what rows came to."""
         m, c, (k,) = self.moments, self.c, self.moments.squares.combiners
         total, squares = (self.met[x.results[0]] for x in (m.sums, m.squares))
         center = convert(self._rows[m.center], ir.F64Type.get())
-        twice = arith.addf(total, total)
-        found = arith.addf(squares, arith.mulf(center, arith.subf(arith.mulf(center, splat(center.type, c.width * c.together)), twice)))
-        found = arith.maximumf(found, splat(found.type, 0))
-        begins = as_vector(convert(arith.constant(k.narrow, m.squares.starts[0]), k.total), self.s.vector)
-        self._rows[m.squares.results[0]] = convert(k.combine(begins, found), k.narrow)
+        rest = math.fma(center, splat(center.type, c.width * c.together), arith.mulf(total, splat(center.type, -2)))
+        found = convert(math.fma(center, rest, squares), k.narrow)
+        self._rows[m.squares.results[0]] = arith.maximumf(found, splat(found.type, 0))
