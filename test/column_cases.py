@@ -75,25 +75,18 @@ SCHEDULES = {
     "chosen": {},
     "read again": {"kept": 0, "cluster": 1},
     "two blocks": {"threads": 64, "cluster": 2, "unroll": 2, "kept": 2},
+    "two that send": {"threads": 64, "cluster": 2, "unroll": 2, "kept": 2, "sends": True},
     "an odd number of points": {"threads": 64, "across": 2, "cluster": 1, "unroll": 5, "kept": 1, "run": 1},
     "runs": {"unroll": 4, "run": 2, "kept": 1},
     "a warp side by side": {"threads": 256, "across": 32, "cluster": 1, "unroll": 3, "kept": 1, "run": 1},
     "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1, "run": 1},
     "held": {"held": True, "kept": 0, "run": 1, "reciprocals": True, "approximate": True},
 }
-# Of blocks that have all rows, or clusters that send each other what they have.
-PERSISTENT = {
-    "sends": {"cluster": 2, "sends": True, "kept": 1},
-    "blocks": {"cluster": 1, "persistent": 2},
-    "clusters": {"cluster": 2, "sends": True, "persistent": 2},
-    "stages": {"cluster": 4, "sends": True, "persistent": 2, "stages": 3},
-    "one": {"cluster": 1, "persistent": 1, "stages": 2},
-}
-# And of those that take a row's mean and deviation at once; of rows far from 0, of turns with fewer points than others, of numbers that are no numbers.
+# Of blocks that take a row's mean and deviation at once; of rows far from 0, of turns with fewer points than others, of numbers that are no numbers.
 ONCE = {
     "blocks": {"once": True, "kept": 1, "cluster": 1},
     "clusters": {"once": True, "kept": 1, "cluster": 2},
-    "all rows": {"once": True, "cluster": 2, "sends": True, "persistent": 2, "stages": 2},
+    "sends": {"once": True, "kept": 1, "cluster": 4, "sends": True},
 }
 NORMS = {
     "far from 0": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST) + 1000,)),
@@ -120,7 +113,6 @@ def choose(change: dict):
         if c is None or len(c.steps) < 2:
             return None
         s = replace(columns.pick(c, target), **change)
-        s = replace(s, kept=s.rounds(c)) if s.persistent else s
         return replace(s, unroll=ceil(c.width / (s.along * s.cluster))) if s.held else s
 
     return chosen

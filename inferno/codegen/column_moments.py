@@ -23,8 +23,12 @@ class ColumnMoments:
         m = self.moments
         return reducing, [*running, (m.squares.results[0], m.squares.combiners[0])] if m is not None and phase == m.sums.phase else running
 
+    def is_taken(self, phase: int) -> bool:
+        """Whether what a phase reduces is known of an earlier one."""
+        return self.moments is not None and phase == self.moments.squares.phase
+
     def phase(self, phase: int) -> None:
-        if self.moments is None or phase != self.moments.squares.phase:
+        if not self.is_taken(phase):
             super().phase(phase)
             return
         self.begin_phase(phase)

@@ -96,7 +96,8 @@ class ColumnTotals:
             wait_for_cluster()
             bring(numbers, of_block, whole, of_blocks)
         gpu.barrier()
-        if s.cluster > 1 and self.exchange is None and not any(step.reduces and step.phase > self.now for step in c.steps):
+        later = any(self.reductions(phase)[1] and not self.is_taken(phase) for phase in range(self.now + 1, c.phases))
+        if s.cluster > 1 and self.exchange is None and not later:
             arrive_in_cluster()
         totals = {n: self.taken(array, k.total) for (n, k), array in zip(running, whole)}
         self.met.update(totals)

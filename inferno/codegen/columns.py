@@ -28,7 +28,7 @@ from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.columns import Columns, parse, row_runs
+from inferno.schedule.columns import Columns, kept_accesses, parse, row_runs
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.moments import moments
 from inferno.schedule.reductions import STATIC
@@ -61,13 +61,13 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
     shared += [(side, stored_type(k.total)) for _ in range(2 + (c.together > 1)) for _, k in reduced]
     if s.sends:
-        sets, numbers = 2 if s.persistent else 1, s.across * s.vector // c.together
-        shared += [(sets * s.cluster * numbers, slot_type(k.total)) for _, k in reduced] + [(sets * c.phases, ir.IntegerType.get_signless(64))]
+        numbers = s.across * s.vector // c.together
+        shared += [(s.cluster * numbers, slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
     if sum(count * type_.width // 8 for count, type_ in shared) > STATIC:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}: what threads leave each other is too much")
     kept = s.kept_bytes(c)
-    with gpu_function(kernel, buffers, s.threads, shared, s.resident, cluster=s.cluster, dynamic=kept > 0) as function:
-        vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
+    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
+        vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
         emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
         emitter.parts, emitter.lists, emitter.moments, emitter.met = parts, len(lists), moments(c) if s.once else None, {}
@@ -118,24 +118,8 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         if s.sends:
             own = len(self.shared) - 1 - len(self.places)
             self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1], count=s.across * s.vector // c.together)
-            self.exchange.begin(_exchanges(c, s), 2 if s.persistent else 1)
-        if s.persistent:
-            self.turning = s.turning(c)
-            self.all_rows(group)
-            return
-        self.begin_row(group)
-        self.one_row()
-        if s.cluster > 1 and not s.sends:
-            await_cluster()  # nobody ends while others read what it has
-
-    @property
-    def groups(self) -> int:
-        return self.s.sides(self.c)
-
-    def begin_row(self, number: Integer) -> None:
-        """Take the coordinates of rows side by side."""
-        ints, c, s = self.ints, self.c, self.s
-        vector, vectors = ints.add(ints.mul(number, s.across), self.column), c.count // s.vector
+            self.exchange.begin(_exchanges(c, s))
+        vector, vectors = ints.add(ints.mul(group, s.across), self.column), c.count // s.vector
         self.mine = None
         if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
             self.mine = ints.less(vector, vectors)
@@ -143,14 +127,12 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         runs = row_runs(c)
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
-
-    def one_row(self) -> None:
-        """All that is computed of them."""
-        c = self.c
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
             self._rows[at] = self.lanes(at, self.row_offset(at))
         for phase in range(c.phases):
             self.phase(phase)
+        if s.cluster > 1 and not s.sends:
+            await_cluster()  # nobody ends while others read what it has
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]

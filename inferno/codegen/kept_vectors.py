@@ -17,7 +17,7 @@ from inferno.schedule.rows import Rows
 
 @dataclass
 class KeptVectors:
-    """Keeps what ``accesses`` read in the first ``schedule.kept`` turns of loops, from shared address ``base`` on and from the ``first`` turn there."""
+    """Keeps what ``accesses`` read in the first ``schedule.kept`` turns of loops, from shared address ``base`` on."""
 
     accesses: list[Access]
     schedule: Rows
@@ -26,7 +26,6 @@ class KeptVectors:
     known: set[Access] = field(default_factory=set)
     own: ir.Value | None = None  # a thread's address of the first piece; None outside of turns that keep
     at: Integer = 0  # and of this turn's
-    first: Integer = 0
 
     def begin(self, thread: ir.Value) -> None:
         """Turns that keep, or read what was kept, begin."""
@@ -39,7 +38,7 @@ class KeptVectors:
 
     def turn(self, number: ir.Value) -> None:
         if self.own is not None:
-            self.at = self.words.add(self.own, self.words.mul(self.words.add(self._word(number), self.first), self._each()))
+            self.at = self.words.add(self.own, self.words.mul(self._word(number), self._each()))
 
     def has(self, at: Access) -> bool:
         return self.own is not None and at in self.known

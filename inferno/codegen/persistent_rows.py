@@ -1,7 +1,6 @@
 """Blocks that go over all rows: what a block, or a cluster, has of its next row comes to shared memory while it writes one, so that memory always has work.
 
-Each vector is a thread's own, by a copy that it starts where it has read the same place for the last time, and waits for where it reads it next; there may
-be several stages, each of a row, so that memory has work while blocks of a cluster wait for each other.
+Each vector is a thread's own, by a copy that it starts where it has read the same place for the last time, and waits for where it reads it next.
 Only reductions keep blocks of a cluster in step, and theirs alternate between two sets of slots and mbarriers: nobody sends what belongs to the next but
 one row before all have read what belongs to this one, since each sends only when it has what the others sent before.
 
@@ -18,57 +17,43 @@ from inferno.schedule.accesses import Access
 
 
 class PersistentRows:
-    """What an emitter of ``rows`` does with them, or one of ``columns``, to which a row is rows side by side.  ``following`` is the number of the row that
-    will be where this one is."""
+    """What an emitter of ``rows`` does with them.  ``following`` is the number of the next row."""
 
     def all_rows(self, group: Integer) -> None:
         """Every so many rows from ``group`` on, the number of this block or cluster."""
         ints, i32 = self.ints, ir.IntegerType.get_signless(32)
+        self.following = group
         self.kept.begin(self.thread)
-        for stage in range(self.s.stages):
-            self.following, self.kept.first = ints.add(group, stage * self.s.persistent), stage * self.kept_rounds
-            if stage:
-                for _ in range(self.kept_rounds):  # as many groups of copies as there are behind a row
-                    commit_copies()
-            op = scf.ForOp(ints.value(0), ints.value(self.kept_rounds), ints.value(1), [])
-            with ir.InsertionPoint(op.body):
-                self.kept.turn(op.induction_variable)
-                there = [self.ints.less(self.following, self.groups)] if stage else []
-                self.where(there, lambda turn=op.induction_variable: self.bring(turn, 0, self.kept_rounds, self.s.keeps(self.c)))
-                commit_copies()
-                scf.yield_([])
+        op = scf.ForOp(ints.value(0), ints.value(self.kept_rounds), ints.value(1), [])
+        with ir.InsertionPoint(op.body):
+            self.kept.turn(op.induction_variable)
+            self.bring(op.induction_variable, 0, self.kept_rounds, self.s.keeps(self.c))
+            commit_copies()
+            scf.yield_([])
         self.kept.end([])
         if self.exchange is not None:
             self.exchange.await_others()
-        op = scf.ForOp(ints.value(group), ints.value(self.groups), ints.value(self.s.persistent), [arith.constant(i32, 0)])
+        op = scf.ForOp(ints.value(group), ints.value(self.c.count), ints.value(self.s.persistent), [arith.constant(i32, 0)])
         with ir.InsertionPoint(op.body):
             self.begin_row(op.induction_variable)
-            self.following, number = ints.add(op.induction_variable, self.s.stages * self.s.persistent), op.inner_iter_args[0]
-            if self.s.stages > 1:
-                self.kept.first = arith.muli(arith.remui(number, arith.constant(i32, self.s.stages)), arith.constant(i32, self.kept_rounds))
+            self.following, number = ints.add(op.induction_variable, self.s.persistent), op.inner_iter_args[0]
             if self.exchange is not None:
                 self.exchange.turn = number
             self.one_row()
             gpu.barrier()  # all warps have read what they left each other
             scf.yield_([arith.addi(number, arith.constant(i32, 1))])
 
-    @property
-    def groups(self) -> int:
-        """How many rows there are."""
-        return self.c.count
-
     def before_turn(self) -> None:
-        """In a turn that reads what was brought: it is there, as are the turns before it, for each turn is one group of copies and starts one more, and of
-        each stage beyond the first there are those of two phases."""
+        """In a turn that reads what was brought: it is there, as are the turns before it, for each turn is one group of copies and starts one more."""
         if self.kept.own is not None and self.now == self.turning[0]:
-            await_copies((2 * self.s.stages - 1) * self.kept_rounds - 1)
+            await_copies(self.kept_rounds - 1)
 
     def after_turn(self, turn: ir.Value, begin: int, end: int) -> None:
         """What is kept in a turn is done with: the same of the next row may come."""
         if self.kept.own is None or self.now not in (self.turning[0], self.turning[-1]):
             return
         if self.now == self.turning[-1]:
-            self.where([self.ints.less(self.following, self.groups)], lambda: self.bring(turn, begin, end, self.c.repeated()))
+            self.where([self.ints.less(self.following, self.c.count)], lambda: self.bring(turn, begin, end, self.c.repeated()))
         commit_copies()
 
     def bring(self, turn: ir.Value, begin: int, end: int, accesses: list[Access]) -> None:
@@ -86,7 +71,7 @@ class PersistentRows:
     @contextmanager
     def _of_row(self, number: Integer) -> Iterator[None]:
         """Places are another row's inside."""
-        names = ("row", "lead", "shift", "own", "mine")
+        names = ("row", "lead", "shift", "own")
         before = {n: getattr(self, n) for n in names if hasattr(self, n)}
         self.begin_row(number)
         yield

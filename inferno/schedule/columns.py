@@ -20,7 +20,7 @@ from inferno.schedule.moments import moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.row_work import arithmetic, instructions
-from inferno.schedule.rows import COPIES, estimated, read_rows, row_bytes, turning_phases
+from inferno.schedule.rows import estimated, read_rows, row_bytes
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.target import Target
 
@@ -79,14 +79,13 @@ class Columns:
     """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
     other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
     neighbours in their row, which a thread writes together where rows are written one behind the other.  ``held``: there is one turn, and what is read and
-    computed of its points stays in registers until the rows' reductions are known.  ``persistent``: so many blocks or clusters go over all rows, and have what
-    they keep brought before they need it, in ``stages`` of which each has all points.  ``sends``: blocks of a cluster send each other what they have, instead
-    of a barrier of the cluster for each phase.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
-    ``codegen/row_exponentials.py``."""
+    computed of its points stays in registers until the rows' reductions are known.  ``sends``: blocks of a cluster send each other what they have, instead
+    of a barrier of the cluster for each phase; ``once``: a row's mean and deviation are taken at once (``codegen/column_moments.py``).  ``reciprocals``:
+    see ``codegen/row_divisions.py``; ``approximate``: see ``codegen/row_exponentials.py``."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
-    online: ClassVar[bool] = False
+    persistent: ClassVar[int] = 0
 
     threads: int
     across: int
@@ -99,10 +98,7 @@ class Columns:
     reciprocals: bool = False
     approximate: bool = False
     sends: bool = False
-    persistent: int = 0
-    stages: int = 1
     once: bool = False
-    resident: int = 0
 
     @property
     def along(self) -> int:
@@ -117,21 +113,10 @@ class Columns:
 
     def kept_bytes(self, c: RowKernel) -> int:
         """Shared memory of a block for what it keeps."""
-        return self.stages * self.kept * self.unroll * self.threads * _kept_point(c, self.vector)
-
-    def keeps(self, c: RowKernel) -> list[Access]:
-        return kept_accesses(c)
-
-    def turning(self, c: RowKernel) -> list[int]:
-        """The phases that go over rows' points."""
-        return [p for p in turning_phases(self, c) if not (self.once and p == moments(c).squares.phase)]
-
-    def sides(self, c: RowKernel) -> int:
-        """How often so many rows are side by side."""
-        return ceil(c.count // self.vector / self.across)
+        return self.kept * self.unroll * self.threads * _kept_point(c, self.vector)
 
     def blocks(self, c: RowKernel) -> int:
-        return (self.persistent or self.sides(c)) * self.cluster
+        return ceil(c.count // self.vector / self.across) * self.cluster
 
     @property
     def by_shuffles(self) -> bool:
@@ -142,21 +127,9 @@ class Columns:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
         whole = whole and (not self.once or (moments(c) is not None and not self.held))
-        whole = whole and (can_persist(self, c) if self.persistent else self.stages == 1) and (not self.sends or 1 < self.cluster <= self.threads // side)
+        whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side)
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
-
-
-def can_persist(s: Columns, c: RowKernel) -> bool:
-    """Whether blocks can go over all rows and have what they keep brought: all points of it, in aligned vectors of 4 bytes or more, of rows that several
-    phases go over."""
-    def whole(a: Access) -> bool:
-        piece = min(s.vector, 128 // a.element.width)
-        begins = [a.offset, *(a.strides[run[-1]] for run in (*row_runs(c)[:-1], *c.runs))]
-        return piece * a.element.width // 8 in COPIES and all(x % piece == 0 for x in begins)
-
-    several = s.persistent <= s.sides(c) and len(s.turning(c)) > 1 and (s.sends or s.cluster == 1)
-    return several and not s.held and s.kept >= s.rounds(c) and bool(kept_accesses(c)) and all(whole(a) for a in kept_accesses(c))
 
 
 def row_runs(c: RowKernel) -> list[list[int]]:

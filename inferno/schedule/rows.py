@@ -87,7 +87,7 @@ _PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
 _GATHERED, _GATHERING_THREADS, GATHERED_APART = (64, 32), 16, 4
 _PIECES = 1 << 20  # bytes of a concatenation whose pieces are read in place wherever they begin: a launch less
 _GATHERED_BYTES = 44 << 10  # of the 48 KB that a kernel has without asking for more
-COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
+_COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
 
@@ -111,7 +111,6 @@ class Rows:
     """
 
     generator: ClassVar[str] = "rows"
-    stages: ClassVar[int] = 1
 
     threads: int
     across: int
@@ -469,7 +468,7 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
         begins = [a.offset, *(a.strides[d] for d in c.rows)]
         if s.ragged:
             begins = [(x - y) % s.vector for x, y in zip(begins, [lead.offset, *(lead.strides[d] for d in c.rows)])]
-        return piece * a.element.width // 8 in COPIES and a.strides[c.runs[0][-1]] == 1 and all(x % piece == 0 for x in begins)
+        return piece * a.element.width // 8 in _COPIES and a.strides[c.runs[0][-1]] == 1 and all(x % piece == 0 for x in begins)
 
     return len(c.runs) == 1 and bool(c.repeated()) and all(whole(a) for a in (c.repeated() if s.ragged else s.keeps(c)))
 
