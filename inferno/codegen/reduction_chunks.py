@@ -4,7 +4,6 @@ from inferno.codegen.elements import from_memory, load, splat, store, to_memory
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.joining import Joining, Values, where
-from inferno.codegen.reduction_extrema import first_of_turn, neighbours
 from inferno.mlir import arith, gpu, ir, memref, scf
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import Reductions
@@ -38,7 +37,6 @@ def add_chunks(
     own = ints.add(ints.mul(block, across), column)
     point = ints.min(own, c.count - 1) if c.count % across else own
     types = [k.total for k in joining.combiners]
-    looks = neighbours(c, s)
     parts, made = buffers[:len(types)], sorted(a.argument for a in c.results if a is not None)
 
     def get(chunk: Integer) -> Values:
@@ -82,6 +80,4 @@ def add_chunks(
     with where(*([ints.equal(lane, 0)] if along > 1 else []), *([ints.less(own, c.count)] if c.count % across else [])):
         if along > 1:
             totals = [from_memory(memref.load(a, [ints.index(thread)]), t) for a, t in zip(shared, types)]
-        if looks:
-            totals = first_of_turn(c, s, ints, buffers[len(types)], totals, point)
-        write_results(c, ints, joining.results(totals), point, dict(zip(made, buffers[len(types) + looks:])))
+        write_results(c, ints, joining.results(totals), point, dict(zip(made, buffers[len(types):])))

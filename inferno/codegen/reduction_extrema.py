@@ -1,17 +1,18 @@
 """The largest (or smallest) value of a reduction and its place: found by values alone, and the place is looked for where the value was found.
 
-What a thread reads at once is a *turn*.  A tree gives the value of a turn, of 16 bits two lanes at a time, and a running pair has the largest one and the
-first unit of its turn: a comparison a turn, none an element.  Where neighbours in memory are terms of one sum threads agree on the largest value first, and
-those that have it look for it: in registers where all of a thread is one turn, else in the turn that is read again.  Where lanes are different sums a
-thread's turn is of neighbouring terms, so that turns meet in the order of their places, and what writes a result looks through one.
+What a thread reads at once is a *turn*.  A tree gives the value of a turn, of 16 bits two lanes at a time, and only that is compared with the running one.
+Where lanes are different sums the terms of a turn are then compared with its value, which no NaN is among.  Where neighbours in memory are terms of one sum
+the running place is a turn's first unit: threads agree on the largest value first, and those that have it look for it, in registers where all of a thread is
+one turn, else in the turn that is read again.
 
-Terms that are computed are not computed again, for they might be rounded otherwise then: their places are looked for in each turn that has a larger one.
+Terms that are computed are not computed again, for they might be rounded otherwise then: along a sum their places are looked for in each turn that has a
+larger one.
 """
 
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, tree
-from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.elements import as_vector, convert, join, lanes_of, tree
+from inferno.codegen.integers import Integer
 from inferno.codegen.joining import Values
 from inferno.codegen.shuffles import exchange
 from inferno.mlir import arith, ir, owner, scf, vector
@@ -22,6 +23,8 @@ _F, _I = arith.CmpFPredicate, arith.CmpIPredicate
 _BEYOND = {
     "arith.maximumf": _F.UGT, "arith.minimumf": _F.ULT, "arith.maxsi": _I.sgt, "arith.minsi": _I.slt, "arith.maxui": _I.ugt, "arith.minui": _I.ult,
 }
+
+_ABOVE = {"arith.maximumf": _F.OGT, "arith.minimumf": _F.OLT}  # of numbers
 
 
 def element_of(c: ReductionKernel) -> int | None:
@@ -37,17 +40,12 @@ def element_of(c: ReductionKernel) -> int | None:
 
 def by_turns(c: ReductionKernel, s: Reductions) -> bool:
     """Whether running places are those of turns."""
-    return c.extremum is not None and (element_of(c) is not None or is_held(c, s))
+    return c.extremum is not None and c.along and (element_of(c) is not None or is_held(c, s))
 
 
 def is_held(c: ReductionKernel, s: Reductions) -> bool:
     """Whether all that a thread has of a sum is one turn."""
     return c.along and s.chunks == 1 and s.units(c) <= s.along * s.unroll and not s.interleaved
-
-
-def neighbours(c: ReductionKernel, s: Reductions) -> bool:
-    """Whether a thread's turn is of terms that are neighbours."""
-    return by_turns(c, s) and not c.along
 
 
 def above(name: str, new: ir.Value, best: ir.Value) -> list[ir.Value]:
@@ -84,20 +82,6 @@ def lanes_type(value: ir.Value) -> ir.Type:
     return value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
 
 
-def first_of_turn(c: ReductionKernel, s: Reductions, ints: Integers, buffer: ir.Value, values: Values, point: Integer) -> Values:
-    """The value and its own place, where that of its turn is known, of a sum whose neighbours are other sums.  ``buffer`` is the one that the terms are
-    elements of."""
-    (largest, place), at, (terms,) = values, c.sources[element_of(c)], c.terms
-    unit = place if place.type == ints.type else (arith.extui if ints.width == 64 else arith.trunci)(ints.type, place)
-    first = ints.dot(ints.split(point, [c.size(run) for run in c.points]), [at.strides[run[-1]] for run in c.points], at.offset)
-    units = [ints.min(ints.add(unit, u), c.length - 1) for u in range(s.unroll)]
-    read = [load(ints, buffer, ints.add(first, ints.mul(x, at.strides[terms[-1]])), at.element) for x in units]
-    for x, value in reversed(list(zip(units, read))):
-        number = x if place.type == ints.type else (arith.trunci if ints.width == 64 else arith.extui)(place.type, x)
-        place = arith.select(same(convert(value, largest.type), largest), number, place)
-    return [largest, place]
-
-
 class Extrema:
     """What an emitter of ``reductions`` does with them."""
 
@@ -109,30 +93,27 @@ class Extrema:
             return value
         return arith.extui(type_, value) if type_.width > value.type.width else arith.trunci(type_, value)
 
-    def begin_turns(self, first: Integer) -> Values:
-        """Running values of no turn, which are those of the first one: a value that no number is beneath is at its place if all are like that."""
-        c, lanes = self.c, 1 if self.c.along else self.s.vector
-        element = element_of(c)
-        type_ = c.combiners[0].type if element is None else c.sources[element].element
-        first = self.ints.value(self.ints.min(first, self.s.units(c) - 1))
-        values = [c.combiners[0].identity(type_), first if c.along else self.number(first)]
-        return values if c.along else [as_vector(v, self.s.vector) for v in values] if lanes > 1 else values
+    def begin_extrema(self, first: Integer) -> Values:
+        """Running values of nothing, in the type that is compared; those of turns are at the first one, ``first``, which is right if no value is above."""
+        c, element = self.c, element_of(self.c)
+        value = c.combiners[0].identity(c.combiners[0].type if element is None else c.sources[element].element)
+        if by_turns(c, self.s):
+            return [value, self.ints.value(self.ints.min(first, self.s.units(c) - 1))]
+        lanes = 1 if c.along else self.s.vector
+        _, place = self.joining.identities(lanes)
+        return [as_vector(value, lanes) if lanes > 1 else value, place]
 
     def turn(self, values: Values, unit: Integer, running: Values) -> Values:
         """The running values with a turn more, that begins at ``unit``."""
         k = self.c.combiners[0]
-        value = tree(k.combine, values)
-        if self.c.along:
-            self.held = values
-            while is_paired(value) and value.type.shape[0] > 2:
-                half = value.type.shape[0] // 2
-                value = k.combine(*(vector.shuffle(value, value, list(range(i, i + half))) for i in (0, half)))
-            value = tree(k.combine, lanes_of(value))
-            if is_held(self.c, self.s):
-                return [value, self.ints.value(unit)]
-        place = self.ints.value(unit) if self.c.along else self.number(unit)
-        first = [arith.select(p, place, x) for p, x in zip(above(k.name, value, running[0]), lanes_of(running[1]))]
-        return [k.combine(value, running[0]), join(first) if isinstance(running[1].type, ir.VectorType) else first[0]]
+        value, self.held = tree(k.combine, values), values
+        while is_paired(value) and value.type.shape[0] > 2:
+            half = value.type.shape[0] // 2
+            value = k.combine(*(vector.shuffle(value, value, list(range(i, i + half))) for i in (0, half)))
+        value = tree(k.combine, lanes_of(value))
+        if is_held(self.c, self.s):
+            return [value, self.ints.value(unit)]
+        return [k.combine(value, running[0]), arith.select(above(k.name, value, running[0])[0], self.ints.value(unit), running[1])]
 
     def first_place(self, unit: ir.Value, largest: ir.Value, end: Integer | None) -> ir.Value:
         """The first place in the turn at ``unit`` of a value that is there."""
@@ -197,9 +178,43 @@ class Extrema:
         """The running values with what is at ``units``."""
         if by_turns(self.c, self.s):
             return self.turn(values, units[0], running)
-        return (self.best_along if self.c.along else self.best_across)(values, units, running)
+        return (self.best_along if self.c.along else self.turn_across)(values, units, running)
 
-    # Terms that are computed, in several turns.
+    # Where lanes are different sums.
+
+    def turn_across(self, values: Values, units: list[Integer], running: Values) -> Values:
+        value = tree(self.c.combiners[0].combine, values)
+        if isinstance(lanes_type(value), ir.IntegerType):
+            return self.place_across(value, values, units, running)
+        odd = tree(arith.ori, compared(_F.UNO, value, value))
+        choice = scf.IfOp(odd, [v.type for v in running], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.yield_(self.best_across(values, units, running))
+        with ir.InsertionPoint(choice.else_block):
+            scf.yield_(self.place_across(value, values, units, running))
+        return list(choice.results)
+
+    def best_across(self, values: Values, units: list[Integer], running: Values) -> Values:
+        name = self.c.combiners[0].name
+        for unit, value in zip(units, values):
+            better, place = above(name, value, running[0]), self.number(unit)
+            wide = isinstance(value.type, ir.VectorType)
+            better, place = (join(better), as_vector(place, self.s.vector)) if wide else (better[0], place)
+            running = [arith.select(better, value, running[0]), arith.select(better, place, running[1])]
+        return running
+
+    def place_across(self, value: ir.Value, values: Values, units: list[Integer], running: Values) -> Values:
+        """The running values with a turn of numbers more, of which ``value`` is the largest."""
+        k, integers = self.c.combiners[0], isinstance(lanes_type(value), ir.IntegerType)
+        places = [self.number(units[-1])] * len(lanes_of(value))
+        for unit, x in reversed(list(zip(units[:-1], values[:-1]))):
+            here = [arith.cmpi(_I.eq, a, b) for a, b in zip(lanes_of(x), lanes_of(value))] if integers else compared(_F.OEQ, x, value)
+            places = [arith.select(p, self.number(unit), place) for p, place in zip(here, places)]
+        better = above(k.name, value, running[0]) if integers else compared(_ABOVE[k.name], value, running[0])
+        places = [arith.select(p, new, old) for p, new, old in zip(better, places, lanes_of(running[1]))]
+        return [k.combine(value, running[0]), join(places) if isinstance(running[1].type, ir.VectorType) else places[0]]
+
+    # Terms along a sum that are computed, in several turns.
 
     def best_along(self, values: Values, units: list[Integer], running: Values) -> Values:
         k, best = self.c.combiners[0], running[0]
@@ -214,12 +229,3 @@ class Extrema:
         with ir.InsertionPoint(choice.else_block):
             scf.yield_(running)
         return list(choice.results)
-
-    def best_across(self, values: Values, units: list[Integer], running: Values) -> Values:
-        name = self.c.combiners[0].name
-        for unit, value in zip(units, values):
-            better, place = above(name, value, running[0]), self.number(unit)
-            wide = isinstance(value.type, ir.VectorType)
-            better, place = (join(better), as_vector(place, self.s.vector)) if wide else (better[0], place)
-            running = [arith.select(better, value, running[0]), arith.select(better, place, running[1])]
-        return running

@@ -20,7 +20,7 @@ from inferno.codegen.joining import Joining, Values, where
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.reduction_chunks import add_chunks, write_results
-from inferno.codegen.reduction_extrema import Extrema, by_turns, element_of, first_of_turn, lanes_type, neighbours
+from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access, row_major
@@ -68,8 +68,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
             along //= 2
         along = max(along, 32 // across)
         blocks_of_sums = -(-c.count // across)
-        looked_through = [c.sources[element_of(c)].argument] if neighbours(c, s) else []
-        read_only = [*[replace(b, readonly=True) for b in partial], *[buffers[i] for i in looked_through]]
+        read_only = [replace(b, readonly=True) for b in partial]
         results = [b for i, b in enumerate(buffers) if i in {a.argument for a in c.results if a is not None}]
         own = _shared(along, across, 1, types, False)
         with gpu_function(kernel, [*read_only, *results], across * along, own, suffix="_sums") as function:
@@ -79,8 +78,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         given = [pointer(t) for t in made]
         launch(f"{name}_gpu", name, [*map(parameter, arguments), *given], (blocks, 1, 1), (s.threads, 1, 1))
         if made:
-            to = [parameter(arguments[i]) for i in looked_through]
-            to += [parameter(arguments[i]) for i in sorted(a.argument for a in c.results if a is not None)]
+            to = [parameter(arguments[i]) for i in sorted(a.argument for a in c.results if a is not None)]
             launch(f"{name}_gpu", f"{name}_sums", [*[pointer(t) for t in made], *to], (blocks_of_sums, 1, 1), (across * along, 1, 1))
 
 
@@ -163,7 +161,7 @@ class _Emitter(Extrema):
         ints, s = self.ints, self.s
         step = s.along * s.unroll
         rounds = ints.div(length, step)
-        first = self.first(begin, lane)
+        first = ints.add(begin, lane)
         running = self.identities(first)
         if isinstance(rounds, int) and rounds == 1:
             running = self.some(first, None, running)
@@ -174,23 +172,19 @@ class _Emitter(Extrema):
             running = list(loop.results_)
         if not isinstance(length, int) or length % step:
             left = ceil(length % step / s.along) if isinstance(length, int) else s.unroll
-            running = self.some(self.first(ints.add(begin, ints.mul(rounds, step)), lane, left), ints.add(begin, length), running, left)
+            running = self.some(ints.add(first, ints.mul(rounds, step)), ints.add(begin, length), running, left)
         return running
-
-    def first(self, begin: Integer, lane: Integer, count: int = 0) -> Integer:
-        """A thread's first unit from ``begin`` on, where each has ``unroll``, or ``count``."""
-        return self.ints.add(begin, self.ints.mul(lane, (count or self.s.unroll) if neighbours(self.c, self.s) else 1))
 
     def identities(self, first: Integer) -> Values:
         """Running values of nothing, of a thread that begins with ``first``."""
-        return self.begin_turns(first) if by_turns(self.c, self.s) else self.joining.identities(1 if self.c.along else self.s.vector)
+        return self.begin_extrema(first) if self.c.extremum is not None else self.joining.identities(1 if self.c.along else self.s.vector)
 
     def reduce_interleaved(self, chunk: Integer, lane: Integer) -> Values:
         """The same of a chunk's turns, of which the other chunks' lie between."""
         ints, s = self.ints, self.s
         units, step = s.units(self.c), s.along * s.unroll
         rounds, left = divmod(units, step * s.chunks)
-        first = self.first(ints.mul(chunk, step), lane)
+        first = ints.add(ints.mul(chunk, step), lane)
         running = self.identities(first)
         if rounds:
             loop = scf.ForOp(ints.value(0), ints.value(rounds), ints.value(1), running)
@@ -202,9 +196,9 @@ class _Emitter(Extrema):
     def some(self, unit: Integer, end: Integer | None, running: Values, count: int = 0) -> Values:
         """The totals with ``unroll`` units more, or ``count``, of which those from ``end`` on are none."""
         ints, c, s = self.ints, self.c, self.s
-        units, inside, apart = [], [], 1 if neighbours(c, s) else s.along
+        units, inside = [], []
         for u in range(count or s.unroll):
-            at = ints.add(unit, u * apart)
+            at = ints.add(unit, u * s.along)
             inside.append(None if end is None else ints.less(at, end))
             units.append(at if end is None else ints.min(at, ints.sub(end, 1)))
         where = [self.coordinates(at) for at in units]
@@ -361,8 +355,6 @@ class _Emitter(Extrema):
     def put(self, totals: Values, point: Integer, chunk: Integer) -> None:
         """The results of a sum, or what a chunk of it has."""
         c, s, ints = self.c, self.s, self.ints
-        if neighbours(c, s) and s.chunks == 1:
-            totals = first_of_turn(c, s, ints, self.buffers[c.sources[element_of(c)].argument], totals, point)
         if s.chunks > 1:
             where = ints.add(ints.mul(chunk, c.count), point)
             for value, buffer in zip(totals, self.buffers[-len(totals):]):
