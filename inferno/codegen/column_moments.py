@@ -5,9 +5,9 @@ squares follow in float64, in which they meet.  What the difference of the two l
 of 2^-53.
 """
 
-from inferno.codegen.elements import as_vector, convert, splat, tree
+from inferno.codegen.elements import as_vector, convert, join, lanes_of, splat, tree
 from inferno.codegen.widened_pairs import widened
-from inferno.mlir import arith, ir, math
+from inferno.mlir import arith, ir, math, vector
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.moments import Moments
 from inferno.schedule.row_steps import RowStep
@@ -54,7 +54,7 @@ class ColumnMoments:
         def known(values: list[ir.Value]) -> list[ir.Value]:
             return [x if here is None else arith.select(here, x, splat(x.type, 0)) for x, here in zip(values, inside)]
 
-        points = [widened(as_vector(self.argument(m.sums, number, u), s.vector), f32) for u in range(s.unroll)]
+        points = [as_vector(self.argument(m.sums, number, u), s.vector) for u in range(s.unroll)]
         count: ir.Value = arith.constant(f32, float(s.unroll))
         if any(here is not None for here in inside):
             one, none = arith.constant(f32, 1.0), arith.constant(f32, 0.0)
@@ -62,14 +62,22 @@ class ColumnMoments:
             share = arith.divf(one, arith.maximumf(count, one))
         else:
             share = arith.constant(f32, 1 / s.unroll)
-        mean = arith.mulf(tree(arith.addf, known(points)), as_vector(share, s.vector))
-        distances = known([arith.subf(x, mean) for x in points])
-        squares = arith.mulf(distances[0], distances[0])
-        for x in distances[1:]:
-            squares = math.fma(x, x, squares)
-        mean, distance, squares = (convert(x, f64) for x in (mean, tree(arith.addf, distances), squares))
-        total = math.fma(mean, as_vector(convert(count, f64), s.vector), distance)
-        return [total, math.fma(mean, arith.addf(distance, total), squares)]
+        count, lanes = convert(count, f64), 2 if s.vector % 2 == 0 else 1
+
+        def of_lanes(first: int) -> tuple[ir.Value, ir.Value]:
+            values = [widened(vector.shuffle(x, x, list(range(first, first + lanes))), f32) for x in points]
+            mean = arith.mulf(tree(arith.addf, known(values)), as_vector(share, lanes))
+            distances = known([arith.subf(x, mean) for x in values])
+            squares = arith.mulf(distances[0], distances[0])
+            for x in distances[1:]:
+                squares = math.fma(x, x, squares)
+            mean, distance, squares = (convert(x, f64) for x in (mean, tree(arith.addf, distances), squares))
+            total = math.fma(mean, as_vector(count, lanes), distance)
+            return total, math.fma(mean, arith.addf(distance, total), squares)
+
+        # A word's lanes after another's: all at once they are more than registers.
+        found = [of_lanes(first) for first in range(0, s.vector, lanes)]
+        return [join([x for pair in each for x in lanes_of(pair)]) for each in zip(*found)]
 
     def take_distances(self) -> None:
         """The sum of squared distances, of what rows came to."""
