@@ -87,6 +87,7 @@ ONCE = {
     "blocks": {"once": True, "kept": 1, "cluster": 1},
     "clusters": {"once": True, "kept": 1, "cluster": 2},
     "sends": {"once": True, "kept": 1, "cluster": 4, "sends": True},
+    "held": {"once": True, "kept": 0, "cluster": 2, "sends": True, "held": True},
 }
 NORMS = {
     "far from 0": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST) + 1000,)),

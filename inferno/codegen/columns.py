@@ -149,15 +149,11 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         if not self.s.held:
             return self.again(reducing, running, stored)
-        values, chunks = None, range(self.s.unroll)
         self.place_turn(0, 0, 1)
-        for u in chunks:
+        for u in range(self.s.unroll):
             for source in self.reads:
                 self.read(source, u)
-        for u in chunks:
-            values = self.terms(reducing, running, u, values)
-            self.write(stored, u)
-        return [self.total(k, value) for (_, k), value in zip(running, values or [])]
+        return [self.total(k, value) for (_, k), value in zip(running, self.parts_of_turn(reducing, running, stored))]
 
     def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         ints, s = self.ints, self.s
