@@ -5,6 +5,7 @@ squares follow in float64, in which they meet.  What the difference of the two l
 of 2^-53.
 """
 
+from inferno.codegen.column_totals import MEAN
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, splat, tree
 from inferno.codegen.widened_pairs import widened
 from inferno.mlir import arith, ir, math, vector
@@ -79,11 +80,27 @@ class ColumnMoments:
         found = [of_lanes(first) for first in range(0, s.vector, lanes)]
         return [join([x for pair in each for x in lanes_of(pair)]) for each in zip(*found)]
 
+    def results(self, reducing: list[RowStep], totals: dict[int, ir.Value]) -> dict[int, ir.Value]:
+        """With the sums, rows' means and sums of squared distances from them."""
+        found, m = super().results(reducing, totals), self.moments
+        if m is None or self.now != m.sums.phase:
+            return found
+        total, squares = (totals[x.results[0]] for x in (m.sums, m.squares))
+        mean = arith.mulf(total, splat(total.type, 1 / self.points))
+        squares = convert(math.fma(arith.negf(total), mean, squares), ir.F32Type.get())
+        return {**found, m.squares.results[0]: arith.maximumf(squares, splat(squares.type, 0)), MEAN: convert(mean, ir.F32Type.get())}
+
+    def result_types(self, reducing: list[RowStep]) -> dict[int, ir.Type]:
+        found, m, f32 = super().result_types(reducing), self.moments, ir.F32Type.get()
+        return found if m is None or self.now != m.sums.phase else {**found, m.squares.results[0]: f32, MEAN: f32}
+
+    @property
+    def points(self) -> int:
+        """How many a sum is of."""
+        return self.c.width * self.c.together
+
     def take_distances(self) -> None:
-        """The sum of squared distances, of what rows came to."""
-        m, c, (k,) = self.moments, self.c, self.moments.squares.combiners
-        total, squares = (self.met[x.results[0]] for x in (m.sums, m.squares))
-        center = convert(self._rows[m.center], ir.F64Type.get())
-        rest = math.fma(center, splat(center.type, c.width * c.together), arith.mulf(total, splat(center.type, -2)))
-        found = convert(math.fma(center, rest, squares), k.narrow)
-        self._rows[m.squares.results[0]] = arith.maximumf(found, splat(found.type, 0))
+        """The sum of squared distances from what may be another center than the mean, or is rounded otherwise."""
+        squares = self.moments.squares.results[0]
+        apart = arith.subf(self._rows[self.moments.center], self._rows[MEAN])
+        self._rows[squares] = math.fma(arith.mulf(apart, splat(apart.type, self.points)), apart, self._rows[squares])

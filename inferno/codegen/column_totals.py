@@ -15,6 +15,7 @@ from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 
+MEAN = -1  # the number of means, where a row's moments are taken at once
 Get = Callable[[ir.Value, ir.Type], list[ir.Value]]
 
 
@@ -40,6 +41,9 @@ class ColumnTotals:
         of_warps = [self.shared[self.parts[n]] for n, _ in running]
         numbers = side // members
         of_block, whole, *of_rows = ([self.shared[self.lists + self.places[n] + i * count] for n, _ in running] for i in range(2 + (c.together > 1)))
+        results = {n: array for (n, _), array in zip(running, whole)}
+        if s.once:
+            results[MEAN] = self.shared[self.lists + (2 + (c.together > 1)) * count]
         several = self.leave(running, parts, of_warps)
         gpu.barrier()
 
@@ -50,6 +54,12 @@ class ColumnTotals:
                     memref.store(to_memory(tree(k.combine, get(array, k.total))), target, [ints.index(self.thread)])
 
             self.where([ints.less(self.thread, threads)], put)
+
+        def conclude(get: Callable[[int, Combiner], list[ir.Value]]) -> None:
+            """By a thread for each number: what all threads take of it."""
+            found = self.results(reducing, {n: tree(k.combine, get(i, k)) for i, (n, k) in enumerate(running)})
+            for n, value in found.items():
+                memref.store(to_memory(value), results[n], [ints.index(self.thread)])
 
         mine = ints.rem(self.thread, numbers) if self.exchange is not None else self.thread
 
@@ -75,14 +85,11 @@ class ColumnTotals:
 
         def receive() -> None:
             self.exchange.wait(self.now)
-            for (_, k), place, target in zip(running, places, whole):
-                parts = [self.exchange.receive(place, rank, k.total, self.thread) for rank in range(s.cluster)]
-                memref.store(to_memory(tree(k.combine, parts)), target, [ints.index(self.thread)])
+            conclude(lambda i, k: [self.exchange.receive(places[i], rank, k.total, self.thread) for rank in range(s.cluster)])
 
         places = [self.places[n] for n, _ in running]
         if self.exchange is not None and not self.exchange.ready:
             self.exchange.await_others()
-        to = of_block if s.cluster > 1 else whole
         if members > 1:
             bring(side, of_warps, of_rows[0], of_row)
             gpu.barrier()
@@ -90,22 +97,25 @@ class ColumnTotals:
         if self.exchange is not None:
             send(last, get)
             self.where([ints.less(self.thread, numbers)], receive)
-        else:
-            bring(numbers, last, to, get)
-        if s.cluster > 1 and self.exchange is None:
+        elif s.cluster > 1:
+            bring(numbers, last, of_block, get)
             wait_for_cluster()
-            bring(numbers, of_block, whole, of_blocks)
+            self.where([ints.less(self.thread, numbers)], lambda: conclude(lambda i, k: of_blocks(of_block[i], k.total)))
+        else:
+            self.where([ints.less(self.thread, numbers)], lambda: conclude(lambda i, k: get(last[i], k.total)))
         gpu.barrier()
         later = any(self.reductions(phase)[1] and not self.is_taken(phase) for phase in range(self.now + 1, c.phases))
         if s.cluster > 1 and self.exchange is None and not later:
             arrive_in_cluster()
-        totals = {n: self.taken(array, k.total) for (n, k), array in zip(running, whole)}
-        self.met.update(totals)
-        for step in reducing:
-            for n, k, start in zip(step.results, step.combiners, step.starts):
-                if k is not None:
-                    begins = as_vector(convert(arith.constant(k.narrow, start), k.total), s.vector)
-                    self._rows[n] = convert(k.combine(begins, totals[n]), k.narrow)
+        self._rows.update({n: self.taken(results[n], type_) for n, type_ in self.result_types(reducing).items()})
+
+    def results(self, reducing: list[RowStep], totals: dict[int, ir.Value]) -> dict[int, ir.Value]:
+        """What reductions come to with what they begin with."""
+        met = [(n, k, start) for step in reducing for n, k, start in zip(step.results, step.combiners, step.starts) if k is not None]
+        return {n: convert(k.combine(convert(arith.constant(k.narrow, start), k.total), totals[n]), k.narrow) for n, k, start in met}
+
+    def result_types(self, reducing: list[RowStep]) -> dict[int, ir.Type]:
+        return {n: k.narrow for step in reducing for n, k in zip(step.results, step.combiners) if k is not None}
 
     def leave(self, running: list[tuple[int, Combiner]], parts: dict[int, ir.Value], arrays: list[ir.Value]) -> int:
         """Leave what a warp has of each row, or a thread, in shared memory; how many such parts a row has.

@@ -59,7 +59,8 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     lists, parts = _places(c, s)
     side = s.across * (1 if is_whole(s, c) else s.vector)
     shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
-    shared += [(side, stored_type(k.total)) for _ in range(2 + (c.together > 1)) for _, k in reduced]
+    shared += [(side, stored_type(type_)) for types in _result_types(c, [k for _, k in reduced]) for type_ in types]
+    shared += [(side, ir.F32Type.get())] if s.once else []  # means
     if s.sends:
         numbers = s.across * s.vector // c.together
         shared += [(s.cluster * numbers, slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
@@ -70,10 +71,15 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
         emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
-        emitter.parts, emitter.lists, emitter.moments, emitter.met = parts, len(lists), moments(c) if s.once else None, {}
+        emitter.parts, emitter.lists, emitter.moments = parts, len(lists), moments(c) if s.once else None
         emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
+
+
+def _result_types(c: RowKernel, combiners: list[Combiner]) -> list[list[ir.Type]]:
+    totals, narrow = [k.total for k in combiners], [k.narrow for k in combiners]
+    return [totals, narrow, totals] if c.together > 1 else [totals, narrow]
 
 
 def _exchanges(c: RowKernel, s: Columns) -> list[int]:

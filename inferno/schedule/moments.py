@@ -27,7 +27,8 @@ def moments(c: RowKernel) -> Moments | None:
         return None
     sums, squares = reducing
     stored = any(not c.values[d.source].per_row and c.computed(d.source) == squares.phase for d in c.destinations)
-    if stored or any(not s.combiners[0].sums or str(s.combiners[0].total) != "f64" for s in reducing) or ir.FloatAttr(squares.starts[0]).value != 0:
+    kinds = [s.combiners[0] for s in reducing]
+    if stored or any(not k.sums or (str(k.narrow), str(k.total)) != ("f32", "f64") for k in kinds) or ir.FloatAttr(squares.starts[0]).value != 0:
         return None
     point = _source(sums, _yielded(sums))
     square = owner(_yielded(squares))
