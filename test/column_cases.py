@@ -87,6 +87,7 @@ ONCE = {
     "blocks": {"once": True, "kept": 1, "cluster": 1},
     "clusters": {"once": True, "kept": 1, "cluster": 2},
     "sends": {"once": True, "kept": 1, "cluster": 4, "sends": True},
+    "few threads": {"once": True, "kept": 1, "cluster": 8, "sends": True, "across": 4},
     "held": {"once": True, "kept": 0, "cluster": 2, "sends": True, "held": True},
 }
 NORMS = {

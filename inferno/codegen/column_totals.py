@@ -81,7 +81,7 @@ class ColumnTotals:
                 values = [tree(k.combine, get(array, k.total)) for (_, k), array in zip(running, arrays)]
                 self.exchange.send(self.now, places, values)
 
-            self.where([ints.less(self.thread, s.cluster * numbers)], put)
+            self.where([ints.less(self.thread, self.exchange.senders)], put)
 
         def receive() -> None:
             self.exchange.wait(self.now)

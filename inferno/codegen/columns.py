@@ -123,7 +123,9 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         group, self.exchange = ints.div(block, s.cluster), None
         if s.sends:
             own = len(self.shared) - 1 - len(self.places)
-            self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1], count=s.across * s.vector // c.together)
+            self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
+            self.exchange.count = s.across * s.vector // c.together
+            self.exchange.each = max(1, s.cluster * self.exchange.count // s.threads)
             self.exchange.begin(_exchanges(c, s))
         vector, vectors = ints.add(ints.mul(group, s.across), self.column), c.count // s.vector
         self.mine = None

@@ -36,6 +36,7 @@ def test_turned(unmeasured, name, schedule):
     right(*TURNED[name](), schedule)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("schedule", ONCE)
 def test_moments(unmeasured, monkeypatch, name, schedule):
