@@ -75,12 +75,36 @@ SCHEDULES = {
     "chosen": {},
     "read again": {"kept": 0, "cluster": 1},
     "two blocks": {"threads": 64, "cluster": 2, "unroll": 2, "kept": 2},
+    "two that send": {"threads": 64, "cluster": 2, "unroll": 2, "kept": 2, "sends": True},
     "an odd number of points": {"threads": 64, "across": 2, "cluster": 1, "unroll": 5, "kept": 1, "run": 1},
     "runs": {"unroll": 4, "run": 2, "kept": 1},
     "a warp side by side": {"threads": 256, "across": 32, "cluster": 1, "unroll": 3, "kept": 1, "run": 1},
     "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1, "run": 1},
     "held": {"held": True, "kept": 0, "run": 1, "reciprocals": True, "approximate": True},
 }
+# Of blocks that take a row's mean and deviation at once; of rows far from 0, of turns with fewer points than others, of numbers that are no numbers.
+ONCE = {
+    "blocks": {"once": True, "kept": 1, "cluster": 1},
+    "clusters": {"once": True, "kept": 1, "cluster": 2},
+    "sends": {"once": True, "kept": 1, "cluster": 4, "sends": True},
+    "few threads": {"once": True, "kept": 1, "cluster": 8, "sends": True, "across": 4},
+    "held": {"once": True, "kept": 0, "cluster": 2, "sends": True, "held": True},
+}
+NORMS = {
+    "far from 0": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST) + 1000,)),
+    "all alike": lambda: (F.instance_norm, ((1e6 + 0 * randn(3, 8, 6, 6)).contiguous(memory_format=LAST),)),
+    "bf16": lambda: (F.instance_norm, (randn(2, 16, 9, 8).to(bf16).contiguous(memory_format=LAST) + 3,)),
+    "no numbers": lambda: (F.instance_norm, (odd_ones(randn(3, 8, 6, 6)).contiguous(memory_format=LAST),)),
+    "deviation and mean": lambda: (lambda x: torch.var_mean(x, 0), (randn(50, 24),)),
+    "float16": TURNED["threads of no row"],
+    "groups": GROUPED["written one behind the other"],
+    "groups of vectors": lambda: (lambda x: F.group_norm(x, 2).contiguous(), ((randn(3, 16, 9, 8) * 1e-3).contiguous(memory_format=LAST) + 1,)),
+}
+
+
+def odd_ones(x):
+    x[0, 0, 2, 3], x[0, 1, 2, 3], x[0, 2, 0, 0], x[1, 3] = torch.nan, torch.inf, 1e30, torch.inf
+    return x
 
 
 def choose(change: dict):

@@ -21,6 +21,29 @@ def odd_ones(*shape):
     return x
 
 
+def hard(rows, columns, dtype):
+    """Rows of ties; of minus infinity, with NaN twice, with infinity twice, of zeros of both signs, and with the largest and smallest behind all others."""
+    x = torch.randint(-3, 4, (rows, columns)).to(dtype)
+    x[5, -2:] = torch.tensor([9, -9]).to(dtype)
+    if dtype.is_floating_point:
+        x[0], x[1, columns // 2], x[1, columns - 2], x[2, 3], x[2, 4] = -torch.inf, torch.nan, torch.nan, torch.inf, torch.inf
+        x[3], x[4] = -x[3].abs(), x[4].abs()
+        x[3:5, 1::2] *= 0
+    return x
+
+
+# Extrema and their places, of rows, of columns, of all, and of what is computed.
+EXTREMA = {
+    "rows": lambda x: (x.argmax(-1), x.argmin(-1)),
+    "columns": lambda x: (x.t().contiguous().argmax(0), x.t().contiguous().argmin(0)),
+    "values": lambda x: (*x.max(-1), *x.min(-1)),
+    "all": lambda x: (x.argmax(), x[2:].argmin()),
+    "computed": lambda x: ((x * 2 + 1).argmax(-1), (1 - x).argmax(0)),
+}
+# Of few and of many terms, that vectors divide or not.
+EXTREMA_SHAPES = [(7, 40), (8, 1000), (6, 4096), (11, 333), (700, 24)]
+
+
 def variances(x):
     """(model, arguments): statistics of an image [n, c, h, w] with its channels last, and of one row of each channel's."""
     def batch_norm(x, w):

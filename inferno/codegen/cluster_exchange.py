@@ -23,8 +23,8 @@ def slot_type(type_: ir.Type) -> ir.Type:
 
 @dataclass
 class ClusterExchange:
-    """``slots`` are shared arrays by value, of a number for each block; ``barriers`` is one with an mbarrier for each exchange.  With a ``turn`` (i32),
-    which counts how often they were used, there are two of each."""
+    """``slots`` are shared arrays by value, of ``count`` numbers for each block; ``barriers`` is one with an mbarrier for each exchange.  A thread sends to
+    ``each`` blocks.  With a ``turn`` (i32), which counts how often they were used, there are two of each."""
 
     ints: Integers
     cluster: int
@@ -35,6 +35,8 @@ class ClusterExchange:
     words: Words = field(default_factory=Words)
     ready: bool = False
     turn: Integer | None = None
+    count: int = 1
+    each: int = 1
 
     def begin(self, sizes: Sequence[int], sets: int = 1) -> None:
         """At the beginning; ``sizes`` are the bytes that each exchange brings to a block."""
@@ -54,25 +56,37 @@ class ClusterExchange:
         self.ready = True
 
     def send(self, number: int, places: Sequence[int], values: Sequence[ir.Value]) -> None:
-        """Send ``values``, which all threads have, to the slots at ``places`` of every block."""
+        """Send ``values`` to the slots at ``places`` of every block: each of ``count`` threads its own number, and as many others to other blocks."""
         if not self.ready:
             self.await_others()
-        with only_if(self.ints.less(self.thread, self.cluster)):
-            to = self._word(self.thread)
-            barrier = self._remote(self.words.add(self.base, self.words.mul(self._number(number), 8)), to)
-            for place, value in zip(places, values):
-                bits = _to_bits(value)
-                size = bits.type.width // 8
-                own = self.words.add(self._address(self.slots[place]), self.words.mul(self.words.add(self._word(self.rank), self._first()), size))
-                text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b{8 * size} [$0], $1, [$2];"
-                operation(
-                    "llvm.inline_asm", [], [self._remote(own, to), bits, barrier], asm_string=ir.StringAttr.get(text),
-                    constraints=ir.StringAttr.get(f"r,{'l' if size == 8 else 'r'},r,~{{memory}}"), has_side_effects=ir.UnitAttr.get(),
-                )
+        with only_if(self.ints.less(self.thread, self.senders)):
+            first, own = self._word(self.ints.div(self.thread, self.count)), self._word(self.ints.rem(self.thread, self.count))
+            for rank in range(0, self.cluster, self.senders // self.count):
+                to = self.words.add(first, rank)
+                barrier = self._remote(self.words.add(self.base, self.words.mul(self._number(number), 8)), to)
+                for place, value in zip(places, values):
+                    self._send(place, value, own, to, barrier)
 
-    def receive(self, place: int, rank: Integer, type_: ir.Type) -> ir.Value:
-        """What a block sent."""
-        at = self.ints.index(rank) if self.turn is None else Integers().index(self.words.add(self._first(), self._word(rank)))
+    @property
+    def senders(self) -> int:
+        """Threads that send."""
+        return self.cluster * self.count // self.each
+
+    def _send(self, place: int, value: ir.Value, own: Integer, to: ir.Value, barrier: ir.Value) -> None:
+        bits = _to_bits(value)
+        size = bits.type.width // 8
+        slot = self.words.add(self.words.mul(self.words.add(self._word(self.rank), self._first()), self.count), own)
+        slot = self.words.add(self._address(self.slots[place]), self.words.mul(slot, size))
+        text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b{8 * size} [$0], $1, [$2];"
+        operation(
+            "llvm.inline_asm", [], [self._remote(slot, to), bits, barrier], asm_string=ir.StringAttr.get(text),
+            constraints=ir.StringAttr.get(f"r,{'l' if size == 8 else 'r'},r,~{{memory}}"), has_side_effects=ir.UnitAttr.get(),
+        )
+
+    def receive(self, place: int, rank: Integer, type_: ir.Type, number: Integer = 0) -> ir.Value:
+        """What a block sent of one of the numbers."""
+        ints, rank = (self.ints, rank) if self.turn is None else (Integers(), self.words.add(self._first(), self._word(rank)))
+        at = ints.index(ints.add(ints.mul(rank, self.count), number if self.turn is None or isinstance(number, int) else self._word(number)))
         return _from_bits(memref.load(self.slots[place], [at]), type_)
 
     def wait(self, number: int) -> None:

@@ -8,7 +8,10 @@ in distributed shared memory.  Rows that share their reductions are of one block
 import math
 from dataclasses import dataclass
 
+from inferno.codegen import widened_pairs
 from inferno.codegen.cluster import await_cluster
+from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
+from inferno.codegen.column_moments import ColumnMoments
 from inferno.codegen.column_totals import ColumnTotals, is_whole
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
@@ -27,6 +30,7 @@ from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, kept_accesses, parse, row_runs
 from inferno.schedule.combiners import Combiner
+from inferno.schedule.moments import moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
@@ -52,10 +56,14 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
     # What warps or threads have, which reductions of different phases leave in the same place; for each result what the block has, and the whole; and of rows
     # that share a reduction what each has.
-    lists, parts = _places(c)
+    lists, parts = _places(c, s)
     side = s.across * (1 if is_whole(s, c) else s.vector)
     shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
-    shared += [(side, stored_type(k.total)) for _ in range(2 + (c.together > 1)) for _, k in reduced]
+    shared += [(side, stored_type(type_)) for types in _result_types(c, [k for _, k in reduced]) for type_ in types]
+    shared += [(side, ir.F32Type.get())] if s.once else []  # means
+    if s.sends:
+        numbers = s.across * s.vector // c.together
+        shared += [(s.cluster * numbers, slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
     if sum(count * type_.width // 8 for count, type_ in shared) > STATIC:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}: what threads leave each other is too much")
     kept = s.kept_bytes(c)
@@ -63,19 +71,36 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
         emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
-        emitter.parts, emitter.lists = parts, len(lists)
+        emitter.parts, emitter.lists, emitter.moments = parts, len(lists), moments(c) if s.once else None
         emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
 
-def _places(c: RowKernel) -> tuple[list[ir.Type], dict[int, int]]:
+def _result_types(c: RowKernel, combiners: list[Combiner]) -> list[list[ir.Type]]:
+    totals, narrow = [k.total for k in combiners], [k.narrow for k in combiners]
+    return [totals, narrow, totals] if c.together > 1 else [totals, narrow]
+
+
+def _exchanges(c: RowKernel, s: Columns) -> list[int]:
+    """The bytes that blocks of a cluster get of each other for the reductions of each phase."""
+    return [s.cluster * s.across * s.vector // c.together * sum(slot_type(k.total).width // 8 for _, k in _met(c, s, p)) for p in range(c.phases)]
+
+
+def _met(c: RowKernel, s: Columns, phase: int) -> list[tuple[int, Combiner]]:
+    """What threads bring together in a phase."""
+    later = moments(c).squares if s.once else None
+    met = [(v, k) for step in c.steps if step.phase == phase and step is not later for v, k in zip(step.results, step.combiners) if k is not None]
+    return met + ([(later.results[0], later.combiners[0])] if later is not None and phase == later.phase - 1 else [])
+
+
+def _places(c: RowKernel, s: Columns) -> tuple[list[ir.Type], dict[int, int]]:
     """The types of arrays for the reductions of a phase, and which one each reduction has."""
     lists: list[ir.Type] = []
     places: dict[int, int] = {}
     for phase in range(c.phases):
         free = list(range(len(lists)))
-        for v, k in ((v, k) for step in c.steps if step.phase == phase for v, k in zip(step.results, step.combiners) if k is not None):
+        for v, k in _met(c, s, phase):
             places[v] = next((i for i in free if lists[i] == stored_type(k.total)), len(lists))
             if places[v] == len(lists):
                 lists.append(stored_type(k.total))
@@ -84,7 +109,7 @@ def _places(c: RowKernel) -> tuple[list[ir.Type], dict[int, int]]:
 
 
 @dataclass
-class _Columns(ColumnTotals, Emitter):
+class _Columns(ColumnMoments, ColumnTotals, Emitter):
     """``_rows`` are vectors here, a lane a row."""
 
     def emit(self) -> None:
@@ -93,7 +118,16 @@ class _Columns(ColumnTotals, Emitter):
         self.thread = thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         self.rank, self.column = ints.rem(block, s.cluster), ints.rem(thread, s.across)
-        vector, vectors = ints.add(ints.mul(ints.div(block, s.cluster), s.across), self.column), c.count // s.vector
+        self.first = ints.add(ints.mul(self.rank, s.along), ints.div(thread, s.across))  # of the rows' points
+        self.stride = s.along * s.cluster
+        group, self.exchange = ints.div(block, s.cluster), None
+        if s.sends:
+            own = len(self.shared) - 1 - len(self.places)
+            self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
+            self.exchange.count = s.across * s.vector // c.together
+            self.exchange.each = max(1, s.cluster * self.exchange.count // s.threads)
+            self.exchange.begin(_exchanges(c, s))
+        vector, vectors = ints.add(ints.mul(group, s.across), self.column), c.count // s.vector
         self.mine = None
         if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
             self.mine = ints.less(vector, vectors)
@@ -101,13 +135,11 @@ class _Columns(ColumnTotals, Emitter):
         runs = row_runs(c)
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
-        self.first = ints.add(ints.mul(self.rank, s.along), ints.div(thread, s.across))  # of the rows' points
-        self.stride = s.along * s.cluster
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
             self._rows[at] = self.lanes(at, self.row_offset(at))
         for phase in range(c.phases):
             self.phase(phase)
-        if s.cluster > 1:
+        if s.cluster > 1 and not s.sends:
             await_cluster()  # nobody ends while others read what it has
 
     def per_row(self, step: RowStep) -> None:
@@ -120,20 +152,16 @@ class _Columns(ColumnTotals, Emitter):
     def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
         """Of vectors, of one lane as well."""
         arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector)
+        return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector, widened_pairs.CUSTOM)
 
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         if not self.s.held:
             return self.again(reducing, running, stored)
-        values, chunks = None, range(self.s.unroll)
         self.place_turn(0, 0, 1)
-        for u in chunks:
+        for u in range(self.s.unroll):
             for source in self.reads:
                 self.read(source, u)
-        for u in chunks:
-            values = self.terms(reducing, running, u, values)
-            self.write(stored, u)
-        return [self.total(k, value) for (_, k), value in zip(running, values or [])]
+        return [self.total(k, value) for (_, k), value in zip(running, self.parts_of_turn(reducing, running, stored))]
 
     def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         ints, s = self.ints, self.s

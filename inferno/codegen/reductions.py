@@ -2,13 +2,10 @@
 
 Where neighbours in memory are terms of one sum a thread's vectors are parts of that sum; lanes meet in the thread, threads by shuffles and shared
 memory.  Otherwise each lane is a sum of its own, and shared memory brings together what threads along the sums have.  What is loaded at once is
-added in a tree, and joins a running total, in float64 for sums of float32: one addition a tree.
-
-Of a maximum's place too little is computed to count: a tree gives the largest of what was loaded, and only where that is above the running one
-is it looked for.
+added in a tree, and joins a running total, in float64 for sums of float32: one addition a tree.  For a maximum and its place see ``reduction_extrema.py``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -23,6 +20,7 @@ from inferno.codegen.joining import Joining, Values, where
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.reduction_chunks import add_chunks, write_results
+from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access, row_major
@@ -91,7 +89,7 @@ def _shared(along: int, across: int, lanes: int, types: Sequence[ir.Type], shuff
 
 
 @dataclass
-class _Emitter:
+class _Emitter(Extrema):
     """``at`` are the coordinates of a thread's first sum by run, ``point`` its number, ``mine`` whether there is one.  Of a block's sums that lie side by
     side ``begin`` is the number of the first vector, ``base`` of the first sum."""
 
@@ -106,6 +104,7 @@ class _Emitter:
     point: Integer = 0
     begin: Integer = 0
     base: Integer = 0
+    held: Values = field(default_factory=list)
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
@@ -122,8 +121,11 @@ class _Emitter:
         units = s.units(c)
         length = s.share(c) if s.share(c) * s.chunks == units else ints.min(s.share(c), ints.sub(units, begin))
         totals = self.reduce_interleaved(chunk, lane) if s.interleaved else self.reduce(begin, length, lane)
+        if c.extremum is not None:
+            totals[0] = convert(totals[0], c.combiners[0].total)
         if c.along:
-            self.meet_along(totals, thread, lane, column, chunk)
+            end = units if s.interleaved else None if isinstance(length, int) and length % (s.along * s.unroll) == 0 else ints.add(begin, length)
+            self.meet_along(totals, thread, lane, column, chunk, end)
         else:
             self.meet_across(totals, thread, lane, column, chunk)
 
@@ -158,10 +160,9 @@ class _Emitter:
         """Its totals of ``length`` units: scalars along a sum, else vectors of lanes."""
         ints, s = self.ints, self.s
         step = s.along * s.unroll
-        lanes = 1 if self.c.along else s.vector
-        running = self.joining.identities(lanes)
         rounds = ints.div(length, step)
         first = ints.add(begin, lane)
+        running = self.identities(first)
         if isinstance(rounds, int) and rounds == 1:
             running = self.some(first, None, running)
         elif not isinstance(rounds, int) or rounds:
@@ -174,12 +175,17 @@ class _Emitter:
             running = self.some(ints.add(first, ints.mul(rounds, step)), ints.add(begin, length), running, left)
         return running
 
+    def identities(self, first: Integer) -> Values:
+        """Running values of nothing, of a thread that begins with ``first``."""
+        return self.begin_extrema(first) if self.c.extremum is not None else self.joining.identities(1 if self.c.along else self.s.vector)
+
     def reduce_interleaved(self, chunk: Integer, lane: Integer) -> Values:
         """The same of a chunk's turns, of which the other chunks' lie between."""
         ints, s = self.ints, self.s
         units, step = s.units(self.c), s.along * s.unroll
         rounds, left = divmod(units, step * s.chunks)
-        running, first = self.joining.identities(1 if self.c.along else s.vector), ints.add(ints.mul(chunk, step), lane)
+        first = ints.add(ints.mul(chunk, step), lane)
+        running = self.identities(first)
         if rounds:
             loop = scf.ForOp(ints.value(0), ints.value(rounds), ints.value(1), running)
             with ir.InsertionPoint(loop.body):
@@ -201,10 +207,10 @@ class _Emitter:
         for values, w, here in zip(read, where, inside):
             terms = self.terms(values, w)
             if here is not None:
-                terms = [arith.select(here, t, self.same(k.identity(), t)) for k, t in zip(c.combiners, terms)]
+                terms = [arith.select(here, t, self.same(k.identity(lanes_type(t)), t)) for k, t in zip(c.combiners, terms)]
             found.append(terms)
-        if self.joining.extremum is not None:
-            return (self.best_along if c.along else self.best_across)([t[0] for t in found], units, running)
+        if c.extremum is not None:
+            return self.extrema([t[0] for t in found], units, running)
         if c.exponentials is not None:
             return take_exponentials(c.combiners, running, [x for t in found for x in (lanes_of(t[0]) if c.along else t[:1])])
         totals = []
@@ -224,6 +230,8 @@ class _Emitter:
         count = len(c.block.arguments) - len(c.sources)
         arguments = [splat(ir.IntegerType.get_signless(1), 0) if v is None else v for v in values] + [splat(ir.IntegerType.get_signless(1), 0)] * count
         lanes = s.vector if s.vector > 1 else 0
+        if c.extremum is not None and (element := element_of(c)) is not None:
+            return [as_vector(values[element], s.vector) if lanes else values[element]]
         results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract})
         if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
@@ -276,91 +284,33 @@ class _Emitter:
             aligned *= 2
         return load_vector(ints, buffer, offset, at.element, s.vector, aligned)
 
-    # Extrema.
-
-    def above(self, new: ir.Value, best: ir.Value) -> ir.Value:
-        """Whether a value counts before the running one, which came first."""
-        found = self.c.extremum
-        if isinstance(found.type, ir.IntegerType):
-            kind = arith.CmpIPredicate
-            return arith.cmpi({"arith.maxsi": kind.sgt, "arith.minsi": kind.slt, "arith.maxui": kind.ugt, "arith.minui": kind.ult}[found.value], new, best)
-        kind = arith.CmpFPredicate
-        beyond = arith.cmpf(kind.UGT if found.value == "arith.maximumf" else kind.ULT, new, best)
-        return arith.andi(beyond, arith.cmpf(kind.ORD, best, best))
-
-    def number(self, unit: Integer, lane: int = 0) -> ir.Value:
-        """The place of a term in registers."""
-        type_ = ir.IntegerType.get_signless(self.joining.width)
-        value = self.ints.value(self.ints.add(self.ints.mul(unit, self.s.vector), lane) if self.c.along else unit)
-        if value.type == type_:
-            return value
-        return arith.extui(type_, value) if type_.width > value.type.width else arith.trunci(type_, value)
-
-    def best_along(self, values: Values, units: list[Integer], running: Values) -> Values:
-        k, best = self.c.combiners[0], running[0]
-        largest = tree(k.combine, [x for v in values for x in lanes_of(v)])
-        better = self.above(largest, best)
-        choice = scf.IfOp(better, [best.type, running[1].type], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            place = running[1]
-            for unit, value in reversed(list(zip(units, values))):
-                for lane, x in reversed(list(enumerate(lanes_of(value)))):
-                    place = arith.select(self.equal(x, largest), self.number(unit, lane), place)
-            scf.yield_([largest, place])
-        with ir.InsertionPoint(choice.else_block):
-            scf.yield_(running)
-        return list(choice.results)
-
-    def best_of_lanes(self, values: Values, distances: list[int]) -> Values:
-        """The largest of lanes' values, and then the first place of those that have it, which takes 24 instructions, and both together 65."""
-        combine, (own, place) = self.c.combiners[0].combine, values
-        largest = own
-        for distance in distances:
-            largest = combine(largest, exchange(largest, distance))
-        none = arith.constant(place.type, (1 << (ir.IntegerType(place.type).width - 1)) - 1)
-        place = arith.select(self.equal(own, largest), place, none)
-        for distance in distances:
-            place = arith.minsi(place, exchange(place, distance))
-        return [largest, place]
-
-    def equal(self, x: ir.Value, largest: ir.Value) -> ir.Value:
-        """Whether a value is the largest one, which is NaN if any is."""
-        if isinstance(x.type, ir.IntegerType):
-            return arith.cmpi(arith.CmpIPredicate.eq, x, largest)
-        return arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, x, largest), arith.cmpf(arith.CmpFPredicate.UNO, x, x))
-
-    def best_across(self, values: Values, units: list[Integer], running: Values) -> Values:
-        for unit, value in zip(units, values):
-            better = self.above(value, running[0])
-            place = self.number(unit)
-            place = as_vector(place, self.s.vector) if isinstance(value.type, ir.VectorType) else place
-            running = [arith.select(better, value, running[0]), arith.select(better, place, running[1])]
-        return running
-
     # Where threads meet.
 
-    def meet_along(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer) -> None:
+    def meet_along(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer, end: Integer | None) -> None:
         ints, s, joining = self.ints, self.s, self.joining
         distances = [32 >> i for i in range(1, 6) if 32 >> i < s.along]
-        if joining.extremum is not None:
-            values = self.best_of_lanes(values, distances)
+        if self.c.extremum is not None:
+            values = self.meet_extrema(values, distances, thread, column, end)
         else:
             for distance in distances:
                 values = joining.totals(values, [exchange(v, distance) for v in values])
-        if s.along > 32:
-            warps = s.along // 32
-            with where(ints.equal(ints.rem(thread, 32), 0)):
-                for value, array in zip(values, self.shared):
-                    memref.store(to_memory(value), array, [ints.index(ints.div(thread, 32))])
-            gpu.barrier()
-            begin = ints.mul(column, warps)
-            types = [v.type for v in values]
-            values = joining.tree([
-                [from_memory(memref.load(a, [ints.index(begin, i)]), t) for a, t in zip(self.shared, types)] for i in range(warps)
-            ])
+            values = self.between_warps(values, self.shared, joining.tree, thread, column)
         conditions = [ints.equal(lane, 0)] if s.along > 1 else []
         with where(*conditions, *([self.mine] if self.mine is not None else [])):
             self.put(values, self.point, chunk)
+
+    def between_warps(self, values: Values, arrays: list[ir.Value], tree_: Callable[[list[Values]], Values], thread: Integer, column: Integer) -> Values:
+        """What the warps along a sum have together, each of which has ``values``."""
+        ints, s = self.ints, self.s
+        if s.along <= 32:
+            return values
+        warps = s.along // 32
+        with where(ints.equal(ints.rem(thread, 32), 0)):
+            for value, array in zip(values, arrays):
+                memref.store(to_memory(value), array, [ints.index(ints.div(thread, 32))])
+        gpu.barrier()
+        begin, types = ints.mul(column, warps), [v.type for v in values]
+        return tree_([[from_memory(memref.load(a, [ints.index(begin, i)]), t) for a, t in zip(arrays, types)] for i in range(warps)])
 
     def meet_across(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer) -> None:
         """Each thread adds up what those along have of some sums."""

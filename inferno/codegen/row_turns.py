@@ -92,21 +92,25 @@ class RowTurns:
         self._points, kept = {}, self._points
         if self.kept is not None:
             self.kept.turn(number)
-        values = None
         self.place_turn(number, begin, end)
         if self.s.persistent:
             self.before_turn()
         for u in range(self.s.unroll):  # all that is read first
             for source in self.reads:
                 self.read(source, u)
-        for u in range(self.s.unroll):
-            values = self.terms(reducing, running, u, values)
-            self.write(stored, u)
-        parts = [self.total(k, value) for (_, k), value in zip(running, values or [])]
+        parts = [self.total(k, value) for (_, k), value in zip(running, self.parts_of_turn(reducing, running, stored))]
         after = [k.combine(a, b) for (_, k), a, b in zip(running, before, parts)]
         found = [*after, *self.take_online(running, before, after)]
         self._points = kept
         return found
+
+    def parts_of_turn(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list:
+        """What a turn's points have of running values; the points are written."""
+        values = None
+        for u in range(self.s.unroll):
+            values = self.terms(reducing, running, u, values)
+            self.write(stored, u)
+        return values or []
 
     def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         """Where the chunks of a turn are, one of those from ``begin`` to ``end``."""

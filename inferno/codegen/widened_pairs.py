@@ -1,24 +1,29 @@
-"""Pairs of bfloat16 to float32 by words, for bodies that are inlined on pairs: the low one by a shift, the high one by a mask.
+"""Pairs of bfloat16 to float32 by words, for bodies that are inlined on them: the low one by a shift, the high one by a mask.
 
-LLVM takes a pair to its halves first, and shifts each: three instructions, of which the end of a product has six for a column of a batch norm."""
+LLVM takes a pair to its halves first, and shifts each: three instructions, of which the end of a product has six for a column of a batch norm, and a norm
+of columns one and a half for each point and phase."""
 
 from collections.abc import Sequence
 
-from inferno.codegen.elements import join
-from inferno.codegen.nvvm_builder import integer_type, operation
-from inferno.mlir import arith, ir
+from inferno.codegen.elements import convert, join, lanes_of
+from inferno.codegen.nvvm_builder import integer_type
+from inferno.mlir import arith, ir, vector
 
 
 def widen(op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     """``arith.extf`` on ``operands``, of which the only one may be a vector."""
-    value, element = operands[0], op.results[0].type
+    element = op.results[0].type
+    return widened(operands[0], element.element_type if isinstance(element, ir.VectorType) else element)
+
+
+def widened(value: ir.Value, element: ir.Type) -> ir.Value:
+    """A number, or each of a vector, in a wider type."""
     is_vector = isinstance(value.type, ir.VectorType)
-    if not is_vector or value.type.shape != [2] or not isinstance(value.type.element_type, ir.BF16Type) or not isinstance(element, ir.F32Type):
-        type_ = ir.VectorType.get(value.type.shape, element) if is_vector else element
-        return ir.Operation.create(op.name, results=[type_], operands=[value], loc=op.location).results[0]
+    if not is_vector or value.type.shape[0] % 2 or not isinstance(value.type.element_type, ir.BF16Type) or not isinstance(element, ir.F32Type):
+        return convert(value, element)
     i32 = integer_type(32)
-    word = operation("llvm.bitcast", [i32], [value])
-    halves = arith.shli(word, arith.constant(i32, 16)), arith.andi(word, arith.constant(i32, -1 << 16))
+    words = lanes_of(vector.bitcast(ir.VectorType.get([value.type.shape[0] // 2], i32), value))
+    halves = [x for w in words for x in (arith.shli(w, arith.constant(i32, 16)), arith.andi(w, arith.constant(i32, -1 << 16)))]
     return join([arith.bitcast(element, half) for half in halves])
 
 

@@ -16,6 +16,7 @@ from inferno.schedule.accesses import Access, merge
 from inferno.schedule.column_time import Work, time
 from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
+from inferno.schedule.moments import moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.row_work import arithmetic, instructions
@@ -50,7 +51,9 @@ _CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was
 _BLOCK = 70_000
 _MOST = 220_000
 _THREADS, _HELD = 512, 190_000  # of a block whose rows share their reductions, which leave parts in shared memory, too
-_PORTABLE = 8
+# Blocks of a cluster, and of one where a block of fewer would be alone on a multiprocessor: an instance norm of 32x64x128x128 with channels last in float32
+# took an H100 120 us by 8, whose loads wait for each other's reductions, and 110 by 16 (136 where blocks meet at barriers, for the mean and for the deviation).
+_PORTABLE, _LARGEST = 8, 16
 # Points of a row, and of all, from which rows were timed that are written one behind the other: on an H200 an instance norm of 64x256x64x64 with
 # channels last took 117 us in bf16 and 230 in float32, 352 and 261 with transpositions; of 128x512x28x28 86 and 129, 271 and 202.
 _TIMED, _LARGE = 784, 1 << 24
@@ -78,8 +81,9 @@ class Columns:
     """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
     other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
     neighbours in their row, which a thread writes together where rows are written one behind the other.  ``held``: there is one turn, and what is read and
-    computed of its points stays in registers until the rows' reductions are known.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
-    ``codegen/row_exponentials.py``."""
+    computed of its points stays in registers until the rows' reductions are known.  ``sends``: blocks of a cluster send each other what they have, instead
+    of a barrier of the cluster for each phase; ``once``: a row's mean and deviation are taken at once (``codegen/column_moments.py``).  ``reciprocals``:
+    see ``codegen/row_divisions.py``; ``approximate``: see ``codegen/row_exponentials.py``."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
@@ -95,6 +99,8 @@ class Columns:
     held: bool = False
     reciprocals: bool = False
     approximate: bool = False
+    sends: bool = False
+    once: bool = False
 
     @property
     def along(self) -> int:
@@ -122,6 +128,8 @@ class Columns:
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
+        whole = whole and (not self.once or moments(c) is not None)
+        whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
@@ -147,7 +155,15 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
     c = read(kernel, target)
     if c is None or len(c.steps) < 2:
         return None
-    return _holding(pick(c, target), c)
+    return _meeting(_holding(pick(c, target), c), c)
+
+
+def _meeting(s: Columns, c: RowKernel) -> Columns:
+    """The same whose blocks of a cluster send each other what they have, and take a row's mean and deviation at once."""
+    if s.held or s.cluster == 1 or not (turns(c) or c.together > 1):
+        return s
+    once = replace(s, once=moments(c) is not None)
+    return sent if (sent := replace(once, sends=True)).fits(c) else once
 
 
 def _holding(s: Columns, c: RowKernel) -> Columns:
@@ -155,7 +171,8 @@ def _holding(s: Columns, c: RowKernel) -> Columns:
     shared memory."""
     s = replace(s, reciprocals=True, approximate=True)
     bits = s.unroll * s.vector * (max(32, c.held_bits()) + 32)
-    return replace(s, held=True, kept=0) if s.rounds(c) == 1 and bits <= _REGISTERS * 32 and c.together == 1 else s
+    few = s.rounds(c) == 1 and bits <= _REGISTERS * 32 and c.together == 1 and s.cluster <= _PORTABLE
+    return replace(s, held=True, kept=0) if few else s
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -249,14 +266,15 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
         across = SIDE
     point = across * each
     cluster = 1
-    while cluster < min(_PORTABLE, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
+    most = _LARGEST if turns(c) and moments(c) is not None and c.width * point > _MOST // 2 * _PORTABLE else _PORTABLE
+    while cluster < min(most, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
         cluster *= 2
     own = ceil(c.width / cluster)
     threads = 512
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
     alone = turns(c) and own * point > _MOST // 2
-    unroll = max(1, min(_UNROLL * (2 if alone else 1), own // (threads // across)))
+    unroll = max(1, min(_UNROLL * (2 if alone or cluster > _PORTABLE else 1), own // (threads // across)))
     # (On an H100 a softmax of 8192x8192 in bf16 along its first dimension took 235 us in one turn of 8, 183 in two of 4.)
     if run == 1 and c.width <= _SHORT and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
         unroll = each

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from column_cases import CASES, GROUPED, SCHEDULES, TURNED, choose
+from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -16,7 +16,7 @@ from inferno.runtime.workers import jobs
 from inferno.target import find_target
 
 
-HELD = 'approximate = true, cluster = 1 : i64, generator = "columns", held = true, kept = 0 : i64, reciprocals = true'
+HELD = 'approximate = true, cluster = 1 : i64, generator = "columns", held = true, kept = 0 : i64, once = false, reciprocals = true'
 
 
 def right(name, schedule="chosen", cases=CASES):
@@ -77,6 +77,14 @@ def test_groups(unmeasured, name):
     right(name, cases=GROUPED)
 
 
+@pytest.mark.covering
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("schedule", ONCE)
+def test_moments(unmeasured, monkeypatch, name, schedule):
+    monkeypatch.setitem(SCHEDULES, "once", {"across": 2, "threads": 64, "unroll": 4, "run": 1, **ONCE[schedule]})
+    right(name, "once", NORMS)
+
+
 def test_assembles():
     assert_assembles(right("channels last").program.gpu, find_target("sm_90a"))
 
@@ -119,12 +127,12 @@ def test_few_points_have_more_rows_side_by_side(points, across):
 
 @pytest.mark.covering(most=4)
 @pytest.mark.parametrize("shape, channels_first, expected", [
-    ((4, 19, 256, 512), False, f"across = 16 : i64, {HELD}, run = 1 : i64, threads = 64 : i64, unroll = 5"),
-    ((1, 19, 256, 512), False, f"across = 32 : i64, {HELD}, run = 1 : i64, threads = 256 : i64, unroll = 3"),
-    ((2, 19, 16, 16), False, f"across = 8 : i64, {HELD}, run = 1 : i64, threads = 64 : i64, unroll = 3"),
+    ((4, 19, 256, 512), False, f"across = 16 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 5"),
+    ((1, 19, 256, 512), False, f"across = 32 : i64, {HELD}, run = 1 : i64, sends = false, threads = 256 : i64, unroll = 3"),
+    ((2, 19, 16, 16), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 3"),
     ((1, 4, 9, 59), False, "across = 16 : i64, approximate = true, cluster = 1"),  # of an odd number, neither
-    ((2, 80, 32, 32), False, f"across = 8 : i64, {HELD}, run = 1 : i64, threads = 128 : i64, unroll = 5"),
-    ((1, 96, 56, 56), True, f"across = 4 : i64, {HELD}, run = 2 : i64, threads = 64 : i64, unroll = 6"),
+    ((2, 80, 32, 32), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 128 : i64, unroll = 5"),
+    ((1, 96, 56, 56), True, f"across = 4 : i64, {HELD}, run = 2 : i64, sends = false, threads = 64 : i64, unroll = 6"),
 ])
 def test_threads_have_points(shape, channels_first, expected):
     """Of 19 points 16 threads had one each, and then three of them another; two blocks shared rows of which half as many side by side have as many."""

@@ -4,7 +4,7 @@ import inferno
 import pytest
 import torch
 from checks import check, poison_memory
-from column_cases import CASES, GROUPED, SCHEDULES, TURNED, choose, softmax
+from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, TURNED, choose, softmax
 from row_kernel_cases import PASSES
 from universal_program import compile_universal
 
@@ -34,6 +34,14 @@ def test_cases(name, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_turned(unmeasured, name, schedule):
     right(*TURNED[name](), schedule)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("schedule", ONCE)
+def test_moments(unmeasured, monkeypatch, name, schedule):
+    monkeypatch.setitem(SCHEDULES, "once", {"across": 2, "threads": 64, "unroll": 4, "run": 1, **ONCE[schedule]})
+    right(*NORMS[name](), "once")
 
 
 @pytest.mark.parametrize("name", GROUPED)
