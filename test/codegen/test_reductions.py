@@ -91,6 +91,7 @@ def test_machine_is_full_and_vectors_are_16_bytes(dims, shape, dtype):
     assert s.vector * dtype.itemsize == 16
     assert s.tiles(c) * s.chunks * s.threads >= 2 * 132 * 256
     assert (s.chunks - 1) * s.share(c) < s.units(c) <= s.chunks * s.share(c)
+    assert s.interleaved == (dims == (0, 1))  # one sum's blocks read side by side
 
 
 @pytest.mark.parametrize("dims, shape, blocks", [((0,), (75, 90), 2), ((0,), (422, 58), 4), ((1,), (4, 3317), 4), ((1,), (32, 2417), 32)])

@@ -2,12 +2,13 @@
 
     PYTHONPATH=test python test/runtime/distributed_program.py WORLD PORT DEVICE
 
-They are forks of one, which has imported what they need.  Exits with 0 if everything is right.  On GPUs it prints which stream the kernels and
+On the CPU they are forks of one, which has imported what they need.  Exits with 0 if everything is right.  On GPUs it prints which stream the kernels and
 the collectives of a compiled call were on.
 """
 
 import copy
 import os
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -155,6 +156,15 @@ def fork(*arguments) -> int:
         os._exit(status)
 
 
+def begin(rank: int, world: int, port: int, kind: str) -> int:
+    """The id of a process that does this work: on GPUs a new one, for what has been imported may have used CUDA, after which nothing forks."""
+    if kind == "cpu":
+        return fork(rank, world, port, kind)
+    return subprocess.Popen([sys.executable, *sys.argv[:4], str(rank)]).pid
+
+
 if __name__ == "__main__":
-    world, port, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    sys.exit(any([os.waitpid(child, 0)[1] for child in [fork(rank, world, port, kind) for rank in range(world)]]))
+    _world, _port, _kind, *_rank = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
+    if _rank:
+        sys.exit(work(int(_rank[0]), _world, _port, _kind))
+    sys.exit(any([os.waitpid(child, 0)[1] for child in [begin(rank, _world, _port, _kind) for rank in range(_world)]]))

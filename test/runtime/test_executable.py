@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import threading
 import types
 import weakref
 
@@ -12,7 +13,7 @@ from fake_cublaslt import FakeCublasLt
 from inferno.errors import CompileError, LaunchError
 from inferno.library_matmul import LibraryMatmul
 from inferno.runtime.launch import chunks
-from inferno.runtime.launch import executable, steps
+from inferno.runtime.launch import executable, steps, threads
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan
 
 N = 64
@@ -35,12 +36,14 @@ class Cuda:
     """What executable.py finds as ``torch`` and as ``driver``."""
 
     def __init__(self) -> None:
-        self.launched, self.fails_at = [], -1
+        self.launched, self.fails_at, self.contexts = [], -1, {threading.get_ident(): 7}
         by_handle = {handle: (name, compute, count) for name, (handle, compute, count) in KERNELS.items()}
 
         def launch(config, function, parameters, extra):
             if len(self.launched) == self.fails_at:
                 return 719
+            if not self.current_context():
+                return 201
             name, compute, count = by_handle[function]
             pointers = [ctypes.c_int64.from_address(parameters[i]).value for i in range(count)]
             compute(*(torch.frombuffer((ctypes.c_float * N).from_address(p), dtype=torch.float32) for p in pointers))
@@ -68,6 +71,12 @@ class Cuda:
 
     # The driver's part.
 
+    def current_context(self):
+        return self.contexts.get(threading.get_ident(), 0)
+
+    def make_current(self, context):
+        self.contexts.setdefault(threading.get_ident(), context)
+
     def load(self, binary, name):
         return name
 
@@ -87,6 +96,7 @@ def cuda(monkeypatch):
     monkeypatch.setattr(executable, "torch", cuda)
     monkeypatch.setattr(executable, "driver", cuda)
     monkeypatch.setattr(steps, "driver", cuda)
+    monkeypatch.setattr(threads, "driver", cuda)
     return cuda
 
 
@@ -118,6 +128,18 @@ def test_a_plan_is_run(cuda, interpret):
         given = inputs()
         assert same(run.run(given), reference(*given))
     assert cuda.launched == ["add", "twice"] * 6 and run.all_results_are_new and not run.takes
+
+
+def test_a_new_thread_has_the_context(cuda, interpret):
+    """Torch makes none current for a thread whose current device is the first one."""
+    run, given = make(interpret=interpret), inputs()
+    found = []
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: found.append(run.run(given)))
+        thread.start()
+        thread.join()
+    assert len(found) == 2 and all(same(x, reference(*given)) for x in found)
+    assert set(cuda.contexts.values()) == {7}
 
 
 @pytest.mark.parametrize("size", [64, 300, 1 << 30])

@@ -29,6 +29,7 @@ def made(request, monkeypatch):
     addresses = {"cuLaunchKernelEx": fake.launch, "cuTensorMapEncodeTiled": fake.encode, "cuTensorMapEncodeIm2col": fake.pixels}
     monkeypatch.setattr(cuda, "address", addresses.get)
     monkeypatch.setattr(cuda, "describe", str)
+    monkeypatch.setattr(cuda, "current_context", lambda: 7)
     monkeypatch.setattr(sized_executable, "functions_of", lambda plan, modules, index: [1])
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(synchronize=lambda: None))

@@ -5,7 +5,6 @@ A small kernel runs in 2 us, and a loop over the arguments with its tuples and l
 
 import ctypes
 import struct
-import threading
 from collections.abc import Callable
 
 import torch
@@ -15,6 +14,7 @@ from inferno.runtime.call.text import CallText, begin_call, return_outputs, writ
 from inferno.runtime.launch.executable import GpuExecutable
 from inferno.runtime.launch.host import ERROR
 from inferno.runtime.launch.sized_executable import SizedGpuExecutable
+from inferno.runtime.launch.threads import Threads
 from inferno.runtime.prepared import Prepared
 
 
@@ -44,7 +44,7 @@ def add_native_call(text: CallText, executable: GpuExecutable | SizedGpuExecutab
     scope.update({
         "empty_like": torch.empty_like, "stream": torch._C._cuda_getCurrentRawStream, "capturing": torch.cuda.is_current_stream_capturing,
         "current": torch._C._cuda_getDevice, "index": executable.index, "device": executable.device, "fail": executable.fail,
-        "native": executable.native, "local": threading.local(), "addressof": ctypes.addressof,
+        "native": executable.native, "local": Threads(executable.context), "addressof": ctypes.addressof,
     })
     for i, tensor in enumerate(constants):
         scope[f"c{i}"] = tensor.data_ptr()

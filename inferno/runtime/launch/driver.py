@@ -34,6 +34,17 @@ def describe(code: int) -> str:
         return f"CUDA error {code}"
 
 
+def current_context() -> int:
+    """The handle of this thread's context; 0 where none is current."""
+    return int(check(_bindings().cuCtxGetCurrent(), "asking for the current context"))
+
+
+def make_current(context: int) -> None:
+    """Make a context this thread's, if it has none."""
+    if not current_context():
+        check(_bindings().cuCtxSetCurrent(context), "making a context current")
+
+
 def load(binary: bytes, name: str) -> Any:
     """Load a cubin, or PTX text for the driver to assemble, into the current context."""
     driver = _bindings()

@@ -16,6 +16,7 @@ from inferno.runtime.launch.cuda_graphs import graphs
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import interpreter
 from inferno.runtime.launch.steps import failure, functions_of
+from inferno.runtime.launch.threads import Threads
 from inferno.runtime.plan.plan import Plan
 
 
@@ -57,8 +58,10 @@ class GpuExecutable:
         self.all_results_are_new = [o.result for o in plan.outputs] == self.fresh
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
+            self.context = driver.current_context()
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             self._functions = functions = functions_of(plan, self._modules, self.index)
+        self._threads = Threads(self.context)
         entry, pixels = (driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")), driver.address("cuTensorMapEncodeIm2col")
         self._engines: list = []
 
@@ -140,6 +143,7 @@ class GpuExecutable:
     def _state(self, tensors: Sequence[Tensor]) -> tuple[ctypes.Array, int, Tensor | None]:
         """The words that the native code reads, their address, and the workspace that one of them names, to be held until the launches
         are made.  ``tensors``: the arguments, and the results that are there already."""
+        self._threads.enter()
         workspace = torch.empty_like(self.templates[0]) if self.plan.workspace_bytes else None
         state = self._words(
             0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), 0 if workspace is None else workspace.data_ptr(), *[t.data_ptr() for t in tensors],

@@ -13,6 +13,7 @@ from inferno.runtime.launch.executable import templates
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import sized_interpreter
 from inferno.runtime.launch.steps import failure, functions_of
+from inferno.runtime.launch.threads import Threads
 from inferno.runtime.plan.plan import Buffer, Plan, TensorMap, at_sizes
 from inferno.runtime.call.sizes import size_reader
 from inferno.symbolic import LARGEST, as_python, bounds, is_unbounded, product
@@ -44,9 +45,10 @@ class SizedGpuExecutable:
         self._new = [o.result for o in plan.outputs] == self.fresh
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
+            self.context = driver.current_context()
             modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             functions = functions_of(plan, modules, self.index)
-        self._modules, self._functions = modules, functions
+        self._modules, self._functions, self._threads = modules, functions, Threads(self.context)
         entry, pixels = (driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")), driver.address("cuTensorMapEncodeIm2col")
         if interpret:
             at = sized_interpreter(plan, functions, *entry, result_words, early, pixels)
@@ -100,6 +102,7 @@ class SizedGpuExecutable:
         return found
 
     def _run(self, values: tuple[int, ...], arguments: Sequence[Tensor]) -> list[Tensor]:
+        self._threads.enter()
         workspace, *fresh = [torch.empty_like(t) for t in self.templates_at(values)]
         state = self._words(
             0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr(),

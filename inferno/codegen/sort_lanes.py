@@ -1,0 +1,43 @@
+"""Runs of items that lanes of a warp have in registers, merged by exchanges of registers alone: a bitonic merge (Batcher, 1968)."""
+
+from collections.abc import Callable
+
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.shuffles import exchange
+from inferno.codegen.sort_keys import Item, choose, in_order, less
+from inferno.mlir import arith
+
+_WARP = 32
+
+
+def merges_lanes(run: int, items: int) -> bool:
+    """Whether runs of ``run`` items, of which a thread has ``items``, had better be merged so than through shared memory: the lanes of two are in one warp,
+    and exchange an item less often than it is stored, looked for and loaded there."""
+    lanes = 2 * run // items
+    exchanges, accesses = items * (lanes.bit_length() - 1), 2 * items + 1 + 2 * run.bit_length()
+    return lanes <= _WARP and exchanges <= accesses
+
+
+def merge_lanes(ints: Integers, thread: Integer, items: list[Item], run: int) -> list[Item]:
+    """Merge neighbouring runs of ``run`` items, whose i-th item of a thread is the run's i-th from its first one on."""
+    count = len(items)
+    lanes = 2 * run // count
+    # The first half of what is merged keeps the smaller of two items as far from the middle; then each half does so with its own halves.
+    items = _kept(ints, thread, items, lanes - 1, lanes // 2, lambda i: count - 1 - i)
+    distance = lanes // 4
+    while distance:
+        items = _kept(ints, thread, items, distance, distance, lambda i: i)
+        distance //= 2
+    distance = count // 2
+    while distance:
+        for i in (i for i in range(count) if not i & distance):
+            items[i], items[i + distance] = in_order(items[i], items[i + distance])
+        distance //= 2
+    return items
+
+
+def _kept(ints: Integers, thread: Integer, items: list[Item], away: int, bit: int, other_of: Callable[[int], int]) -> list[Item]:
+    """Of each item and the one that the lane ``away`` has as its ``other_of``-th: the smaller one where the lane's number has no such ``bit``."""
+    theirs = [tuple(exchange(x, away) for x in items[other_of(i)]) for i in range(len(items))]
+    upper = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(ints.value(thread), ints.value(bit)), ints.value(0))
+    return [choose(arith.xori(less(their, mine), upper), their, mine) for mine, their in zip(items, theirs)]
