@@ -50,9 +50,13 @@ _CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was
 # two blocks then: an instance norm of 128x512x28x28 with channels last in float32 took an H200 165 us by two of 8 vectors side by side, 124 by one of 4.
 _BLOCK = 70_000
 _MOST = 220_000
+# Neighbouring points of a thread where moments are taken at once: group norms in bf16 took an H100 75.7 us for 32x64x128x128 and 106.4 for 64x256x64x64, by
+# runs of 8, whose registers leave room for one block, 79.4 and 133.6 (88.1 and 123.7 where not at once).
+_ONCE_RUN = 4
 _THREADS, _HELD = 512, 190_000  # of a block whose rows share their reductions, which leave parts in shared memory, too
 # Blocks of a cluster, and of one where a block of fewer would be alone on a multiprocessor: an instance norm of 32x64x128x128 with channels last in float32
-# took an H100 120 us by 8, whose loads wait for each other's reductions, and 110 by 16 (136 where blocks meet at barriers, for the mean and for the deviation).
+# took an H100 121 us by 8, whose loads wait for each other's reductions, and 109 by 16 (136 where blocks meet at barriers, for the mean and for the deviation),
+# a group norm 124 and 109 (133).
 _PORTABLE, _LARGEST = 8, 16
 # Points of a row, and of all, from which rows were timed that are written one behind the other: on an H200 an instance norm of 64x256x64x64 with
 # channels last took 117 us in bf16 and 230 in float32, 352 and 261 with transpositions; of 128x512x28x28 86 and 129, 271 and 202.
@@ -159,7 +163,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
 
 
 def _meeting(s: Columns, c: RowKernel) -> Columns:
-    """The same whose blocks of a cluster send each other what they have, and take a row's mean and deviation at once."""
+    """The same whose blocks of a cluster send each other what they have, and take a row's mean and deviation at once: instance norms with channels last of
+    32x64x128x128 and 64x256x64x64 in bf16 took an H100 60.9 and 108.6 us, 69.7 and 120.5 with barriers and two sums, of 64x256x64x64 in float32 212.6 and
+    219.2.  Of single blocks, which were not faster so, nothing changes."""
     if s.held or s.cluster == 1 or not (turns(c) or c.together > 1):
         return s
     once = replace(s, once=moments(c) is not None)
@@ -318,7 +324,12 @@ def _pick_groups(c: RowKernel, target: Target) -> Columns:
     """The same of rows that share their reductions."""
     vector, run = lanes(c), run_of(c)
     across, cluster = pick_side(c, vector, target)
-    own, unroll = ceil(c.width / cluster), max(_UNROLL, run)
+    once, unroll = turns(c) and moments(c) is not None, max(_UNROLL, run)
+    if once and cluster > 1 and run > _ONCE_RUN:
+        run = unroll = gcd(run, _ONCE_RUN)
+    if once and cluster == _PORTABLE and c.width * across * _kept_point(c, vector) > _MOST // 2 * cluster:
+        cluster, unroll = _LARGEST, 2 * _UNROLL
+    own = ceil(c.width / cluster)
     if 32 % across == 0:
         along = _THREADS // across
         while across * along > _FEWEST and along * unroll > own:
