@@ -90,6 +90,8 @@ SCHEDULES = [
     ((900, 48), 0, bf16, Scans(64, 4, 8, 4, 16, stages=1, resident=6)),
     ((700, 6), 0, torch.int64, Scans(64, 4, 2, 3, 2, stages=1)),
     ((300, 5), 0, bf16, Scans(64, 8, 1, 2, 4, stages=1)),
+    ((5000, 16), 0, torch.float32, Scans(512, 2, 4, 8, 8)),
+    ((1200, 64), 0, bf16, Scans(256, 16, 4, 16, stages=1)),
 ]
 
 
@@ -191,10 +193,18 @@ def test_few_rows_are_many_blocks(shape, length, dim, group):
 ])
 def test_what_columns_ask_for(shape, dtype, expected):
     """Of many columns blocks walk, of fewer they look back, of a few in narrow groups."""
-    captured = inferno.compile(cumsum(0), (torch.empty(shape, dtype=dtype),), target="sm_90a").ir("scheduled")
+    assert chosen(cumsum(0), shape, dtype) == expected
+
+
+def test_small_numbers_and_where_they_are_wait():
+    assert chosen(lambda x: x.cummax(0), (65536, 1024), bf16) == Scans(256, 16, 2, 16, 8, stages=1)
+
+
+def chosen(model, shape, dtype):
+    scheduled = inferno.compile(model, (torch.empty(shape, dtype=dtype),), target="sm_90a").ir("scheduled")
     with idle_context(), ir.Location.unknown():
-        module = ir.Module.parse(captured)
-        assert from_attribute(kernels(module)[0].attributes[ATTRIBUTE]) == expected
+        made = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(scheduled))]
+        return next(s for s in made if isinstance(s, Scans))
 
 
 def test_schedules_that_do_not_fit():
