@@ -41,10 +41,6 @@ FUSED = {
         lambda x, y: torch.relu(x - y).cumsum(1) * x, lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2, 4, stages=1),
     ),
     "maxima that wait, and where they are": (lambda x: x.cummax(0), lambda: (randn(300, 8).to(bf16),), Scans(64, 2, 4, 2, 2, stages=1)),
-    "a cluster that walks": (lambda x, y: (x - y).cumsum(1) * x, lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2, stages=1, cluster=4)),
-    "a recurrence of a cluster": (
-        lambda a, b: recurrence(a, b, 1) * 2, lambda: (torch.rand(2, 200, 16), randn(2, 200, 16)), Scans(64, 4, 2, 2, stages=1, cluster=2),
-    ),
     "maxima, and where they are": (lambda x: x.cummax(-1), lambda: (randn(5, 300),), None),
     "a recurrence of what is computed": (discretised, lambda: (torch.rand(2, 60, 8), randn(8, 16), randn(2, 60, 16), randn(2, 60, 8)), None),
     "a recurrence that looks back": (

@@ -5,7 +5,6 @@ from functools import reduce
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
-from inferno.codegen.scan_clusters import ClusterWalk
 from inferno.codegen.scan_tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
 
@@ -45,7 +44,7 @@ class Across(Tiles):
 
     @property
     def ragged(self) -> bool:
-        return self.c.length % (self.s.tile(self.c) * self.s.cluster) != 0
+        return self.c.length % self.s.tile(self.c) != 0
 
     def locate(self, tile: Integer, item: int) -> None:
         row = self.row(tile, item)
@@ -61,19 +60,6 @@ class Across(Tiles):
         def find() -> list[ir.Value]:
             self.back.find(self.thread, chain, tile, lambda column: memref.load(self.arrays[2], [self.ints.index(column)]))
             return self.own(self.back.carries)
-
-        return find
-
-    def together(self) -> ClusterWalk:
-        """What blocks that walk the same rows know of each other."""
-        self.blocks = ClusterWalk(self.combiner, self.columns, self.s.cluster, self.ints, self.thread, self.rank, *self.arrays[3:6])
-        return self.blocks
-
-    def beside(self, step: Integer) -> Callable[[], list[ir.Value]]:
-        """As ``look``, of what the blocks of a cluster have at a step."""
-        def find() -> list[ir.Value]:
-            self.blocks.find(step, lambda column: memref.load(self.arrays[2], [self.ints.index(column)]))
-            return self.own(self.blocks.carries)
 
         return find
 

@@ -44,50 +44,34 @@ class Tiles:
                 self.start(tile, 0)
             self.tile(self.fetch(tile, 0) if self.s.stages else self.load(tile), tile, self.look(chain, tile))
             return
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-        self.rank = ints.rem(block, self.s.cluster)
-        self.place(ints.div(block, self.s.cluster))
+        self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
         if tiles == 1:
             self.tile(self.load(0), 0, None)
-        elif self.s.cluster > 1:
-            together = self.together()
-            together.begin()
-            self.walk(self.s.steps(self.c), [])
-            together.end()
-        else:
-            self.walk(tiles, self.identities())
-
-    def walk(self, steps: int, carry: list[ir.Value]) -> None:
-        """All of a block's tiles."""
-        if self.s.stages:
-            self.walk_stages(steps, carry)
             return
-        ints, count = self.ints, len(carry)
-        loop = scf.ForOp(ints.value(0), ints.value(steps), ints.value(1), [*carry, *self.load(self.at(0))])
+        if self.s.stages:
+            self.walk(tiles)
+            return
+        first, carry = self.load(0), self.identities()
+        loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), [*carry, *first])
         with ir.InsertionPoint(loop.body):
-            step, carried = loop.induction_variable, list(loop.inner_iter_args)
-            following = self.load(self.at(ints.min(ints.add(step, 1), steps - 1)))  # under way while this one is scanned
-            carry = self.tile(carried[count:], self.at(step), carried[:count] or self.beside(step))
-            scf.yield_([*(carry if count else []), *following])
+            number, carried = loop.induction_variable, list(loop.inner_iter_args)
+            following = self.load(ints.min(ints.add(number, 1), tiles - 1))  # under way while this one is scanned
+            carry = self.tile(carried[len(carry):], number, carried[:len(carry)])
+            scf.yield_([*carry, *following])
 
-    def walk_stages(self, steps: int, carry: list[ir.Value]) -> None:
-        """Where the next tiles wait in shared memory."""
+    def walk(self, tiles: int) -> None:
+        """All of a block's tiles, of which the next ones wait in shared memory."""
         ints, s = self.ints, self.s
         for stage in range(s.stages):
-            self.start(self.at(min(stage, steps - 1)), stage)
-        loop = scf.ForOp(ints.value(0), ints.value(steps), ints.value(1), carry)
+            self.start(min(stage, tiles - 1), stage)
+        loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), self.identities())
         with ir.InsertionPoint(loop.body):
-            step = loop.induction_variable
-            stage = ints.rem(step, s.stages)
-            loaded = self.fetch(self.at(step), stage)
-            self.start(self.at(ints.min(ints.add(step, s.stages), steps - 1)), stage)
-            found = self.tile(loaded, self.at(step), list(loop.inner_iter_args) or self.beside(step))
-            scf.yield_(found if carry else [])
+            number = loop.induction_variable
+            stage = ints.rem(number, s.stages)
+            loaded = self.fetch(number, stage)
+            self.start(ints.min(ints.add(number, s.stages), tiles - 1), stage)
+            scf.yield_(self.tile(loaded, number, list(loop.inner_iter_args)))
         await_copies(0)
-
-    def at(self, step: Integer) -> Integer:
-        """This block's tile at a step."""
-        return self.ints.add(self.ints.mul(step, self.s.cluster), self.rank)
 
     def start(self, tile: Integer, stage: Integer) -> None:
         for item in range(self.s.items):

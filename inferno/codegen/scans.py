@@ -31,17 +31,15 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner) if s.group else None
-    reach = s.chains(c) * s.steps(c) * s.cluster * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
+    reach = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
     width = 32 if max(reach, *(b.count for b in buffers), words.count if words else 0) < 2**31 else 64
     total = stored_type(c.combiner.total)
     shared = [(n, total) for n in s.arrays(c)]
     if words:
         buffers = [*buffers, Buffer(word_type(), words.count, False)]
         shared += [(s.columns(c), total), (1, ir.IntegerType.get_signless(32))]
-    if s.cluster > 1:
-        shared += [(2 * s.columns(c), total), (s.columns(c), total), (s.columns(c), total)]
     waiting = s.waiting_bytes(c)
-    with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=waiting > 0) as function:
+    with gpu_function(kernel, buffers, s.threads, shared, s.resident, dynamic=waiting > 0) as function:
         ints = Integers(width)
         back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[-2:]) if words else None
         emitter.emit(ints, function.buffers, function.shared, function.dynamic, back)
@@ -52,4 +50,4 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         parameters = [parameter(a) for a in arguments]
         if words:
             parameters.append(launch_cleared(f"{name}_gpu", f"{name}_clear", words.count))
-        launch(f"{name}_gpu", name, parameters, (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), waiting)
+        launch(f"{name}_gpu", name, parameters, (s.blocks(c), 1, 1), (s.threads, 1, 1), shared=waiting)

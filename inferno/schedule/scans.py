@@ -29,8 +29,18 @@ _PAIRS = 64, 16, 16
 # Bytes of neighbours that the threads across a row read at once: whole lines of the cache, two where there are many rows, half of one where there are few.
 _LINE = 128
 # Items, and tiles of a group, where few columns of 16-bit numbers are whole lines: of 65536x1024 in bf16 along the first dimension an H100 took 187 us by 512
-# threads that read two lines at once, with 8 items and groups of 16, and 130 so.
-_FEW_HALVES = 16, 16
+# threads that read two lines at once, with 8 items and groups of 16, and 130 so; 115 where tiles wait in shared memory, in groups of 8.  That took 109 us for
+# 8192x8192 instead of 120, and 113 instead of 118 with maps in front and behind; but 127 instead of 118 for 65536x1000, whose lines are not whole.
+# Most tiles of a group where lines are halved: of 1Mx64 in bf16 135 us, 161 of whole lines in groups of 16.
+_FEW_HALVES = 16, 16, 32
+# Groups of columns below which they are narrower, down to a sector of memory: the groups of tiles of each wait for each other, so that more are shorter
+# chains.  1Mx64 in float32 took 339 us by 64 columns and 247 by 8, 4Mx16 382 by 16 and 278 by 8.
+_CHAINS, _SECTOR = 8, 32
+_MANY = 16  # blocks of a multiprocessor from which on it is how many bytes are under way that counts, and not how soon the first ones come
+# Bytes that a thread has of a tile where blocks, one a multiprocessor, walk all columns with a tile ahead in shared memory; for which part of them
+# there is to be a block, and tiles of a walk.  16384x4096 took an H100 199 us in float32 and 104 in bf16; by two blocks each, of half the columns or tiles,
+# 230 and 120.
+_ALONE = 128, 0.9, 16
 _BLOCKS = 2  # a multiprocessor, below which there are too few for blocks that walk whole rows
 _ASKED_BYTES = 16  # that a thread asks for at once
 _ASKED = 8  # tiles that a lane asks for at once, in registers
@@ -45,7 +55,6 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
     of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
-    ``cluster``: across memory so many blocks walk the same rows, each every so many tiles of them.
     ``packed``: along memory 16-bit numbers are added up again once it is known what is in front of them, and stay as they were read until then.
     """
 
@@ -59,7 +68,6 @@ class Scans:
     stages: int = 0
     resident: int = 0
     packed: bool = False
-    cluster: int = 1
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -73,16 +81,12 @@ class Scans:
         """Of a row."""
         return ceil(c.length / self.tile(c))
 
-    def steps(self, c: ScanKernel) -> int:
-        """Tiles of a row that a block of a cluster walks."""
-        return ceil(self.tiles(c) / self.cluster)
-
     def chains(self, c: ScanKernel) -> int:
         """Groups of rows that have tiles of their own."""
         return ceil(c.outer / (self.threads // self.lanes)) if c.along else c.outer * ceil(c.inner / (self.lanes * self.vector))
 
     def blocks(self, c: ScanKernel) -> int:
-        return self.chains(c) * (self.tiles(c) if self.group else self.cluster)
+        return self.chains(c) * (self.tiles(c) if self.group else 1)
 
     def arrays(self, c: ScanKernel) -> list[int]:
         """Running values in shared memory.  Along memory what the warps come to, twice: while some still read one tile's, others write the next
@@ -103,7 +107,7 @@ class Scans:
         if not self.stages:
             return ()
         reads = c.all_reads if self.group else c.reads
-        if self.group or self.cluster > 1:  # and what is the same along rows waits for nobody
+        if self.group:  # and what is the same along rows waits for nobody
             reads = tuple(at for at in reads if all(at.strides[c.begin:c.end]))
         return tuple(at for at in reads if fits(at))
 
@@ -121,13 +125,11 @@ class Scans:
             return False
         if self.packed and not (c.along and c.bytes == 2 and isinstance(c.source, Access)):
             return False
-        if self.cluster not in (1, 2, 4, 8) or (self.cluster > 1 and (c.along or self.group or self.tiles(c) == 1 or self.columns(c) > self.threads)):
-            return False
-        if self.resident * self.threads > _THREADS or (self.resident and not self.group and self.cluster == 1):
+        if self.resident * self.threads > _THREADS or (self.resident and not self.group):
             return False
         if self.stages and (self.tiles(c) == 1 if not self.group else c.along or self.stages > 1):
             return False
-        shared = sum(self.arrays(c), (4 if self.cluster > 1 else 1) * self.columns(c)) * _bytes(c.combiner.total) + 16
+        shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
         return shared <= _SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
 
 
@@ -234,6 +236,11 @@ def _across(c: ScanKernel, target: Target) -> Scans:
     def of(threads: int, lanes: int) -> Scans:
         return Scans(max(_WARP, min(threads, lanes * _power(ceil(c.length / items)))), lanes, vector, items)
 
+    single = isinstance(c.source, Access) and c.combiner.type.width == 32  # nothing is computed in front, and running values take a register each
+    for bytes_ in (_LINE, _LINE // 2) if c.bytes == 2 else (_LINE,):
+        s = Scans(256, lanes_of(bytes_), vector, _ALONE[0] // (vector * c.bytes), stages=1)
+        if single and c.bytes <= 4 and _ALONE[1] * target.multiprocessors <= s.blocks(c) <= target.multiprocessors and s.tiles(c) >= _ALONE[2] and s.fits(c):
+            return s
     for bytes_, blocks in ((2 * _LINE, 8 * target.multiprocessors), (_LINE, enough), (_LINE // 2, enough)):
         s = of(_WALKS, lanes_of(bytes_))
         if s.blocks(c) >= blocks:
@@ -243,10 +250,40 @@ def _across(c: ScanKernel, target: Target) -> Scans:
     if s.tiles(c) <= _FEW:
         return s
     few = c.outer * c.inner * c.bytes < _WARP * _LINE
-    if few and c.bytes == 2 and lanes_of(_LINE) * vector * c.bytes == _LINE:
-        return Scans(256, lanes_of(_LINE), vector, *_FEW_HALVES)
-    s = Scans(512 if few else 256, lanes_of(2 * _LINE if few else _LINE), vector, 8)
-    return replace(s, group=_group(s, c))
+    if c.bytes == 2 and lanes_of(_LINE) * vector * c.bytes == _LINE:
+        s = Scans(256, lanes_of(_LINE), vector, _FEW_HALVES[0])
+        if s.chains(c) < _CHAINS:
+            s = replace(s, lanes=s.lanes // 2)
+            return replace(s, group=min(_FEW_HALVES[2], _group(s, c)))
+        waiting = _waiting(replace(s, resident=5), c, target)
+        if waiting is not None or few:
+            return waiting or replace(s, group=_FEW_HALVES[1])
+    if c.bytes == 8 and narrow == 2:
+        # Largest numbers of bf16, and where they are: of 65536x1024 334 us with 16 items that wait, 404 with 8 in registers.
+        waiting = _waiting(Scans(256, lanes_of(_LINE // 2), vector, _FEW_HALVES[0]), c, target)
+        if waiting is not None:
+            return waiting
+    if few:
+        s = Scans(512, lanes_of(2 * _LINE), vector, 8)
+        while c.bytes == 4 and s.chains(c) < _CHAINS and s.lanes * vector * narrow > _SECTOR:
+            s = replace(s, lanes=s.lanes // 2)
+        return replace(s, group=_group(s, c))
+    s = Scans(256, lanes_of(_LINE), vector, 8)
+    s = replace(s, group=_group(s, c))
+    if single and not c.steps and c.bytes == 4 and s.blocks(c) >= _MANY * target.multiprocessors:
+        # Of 65536x1024 in float32 an H100 took 217 us in groups of 4 by three blocks, which have all registers they want; 209 and 213 so.
+        return replace(s, resident=4, group=min(128, 2 * s.group))
+    return s
+
+
+def _waiting(s: Scans, c: ScanKernel, target: Target) -> Scans | None:
+    """The same where tiles wait in shared memory, if they are many and it is one tensor's, of whole lines, that what is in front of the scan is cheap to
+    compute twice."""
+    s = replace(s, group=min(_power(s.tiles(c)), max(8, _group(s, c))), stages=1)
+    whole = tuple(at for at in c.all_reads if all(at.strides[c.begin:c.end]))
+    costly = any(o.operation.name.startswith("math.") for step in c.before for o in step.generic.regions[0].blocks[0].operations)
+    many = s.blocks(c) >= _MANY * target.multiprocessors and c.inner % s.columns(c) == 0
+    return s if many and len(whole) == 1 and s.staged(c) == whole and not costly and s.fits(c) else None
 
 
 def _group(s: Scans, c: ScanKernel) -> int:

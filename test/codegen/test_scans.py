@@ -12,6 +12,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule import scans
 from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.scans import Scans
 from inferno.target import find_target
 
@@ -86,12 +87,11 @@ SCHEDULES = [
     ((900, 64), 0, bf16, Scans(256, 16, 4, 16, 16)),
     ((2, 3000), 1, torch.float32, Scans(64, 64, 4, 2, 0, 2)),
     ((2, 200, 64), 1, torch.float32, Scans(64, 8, 4, 2, 4, stages=1)),
-    ((2, 200, 64), 1, torch.float32, Scans(64, 8, 4, 2, cluster=4)),
-    ((900, 48), 0, bf16, Scans(64, 4, 8, 4, stages=1, cluster=8)),
-    ((700, 6), 0, torch.int64, Scans(64, 4, 2, 3, stages=2, cluster=2)),
     ((900, 48), 0, bf16, Scans(64, 4, 8, 4, 16, stages=1, resident=6)),
     ((700, 6), 0, torch.int64, Scans(64, 4, 2, 3, 2, stages=1)),
     ((300, 5), 0, bf16, Scans(64, 8, 1, 2, 4, stages=1)),
+    ((5000, 16), 0, torch.float32, Scans(512, 2, 4, 8, 8)),
+    ((1200, 64), 0, bf16, Scans(256, 16, 4, 16, stages=1)),
 ]
 
 
@@ -182,6 +182,29 @@ def test_few_rows_are_many_blocks(shape, length, dim, group):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(scan(shape, length, dim))
         assert (scans.pick(scans.read(kernels(module)[0], TARGET), TARGET).group > 0) == group
+
+
+@pytest.mark.parametrize("shape, dtype, expected", [
+    ((65536, 1024), torch.float32, Scans(256, 8, 4, 8, 8, resident=4)),
+    ((65536, 1024), bf16, Scans(256, 16, 4, 16, 8, stages=1, resident=5)),
+    ((65536, 1000), bf16, Scans(256, 16, 4, 16, 16)),  # whose lines are not whole
+    ((16384, 4096), torch.float32, Scans(256, 8, 4, 8, stages=1)), ((16384, 4096), bf16, Scans(256, 8, 4, 16, stages=1)),
+    ((1 << 20, 64), torch.float32, Scans(512, 2, 4, 8, 8)), ((1 << 20, 64), bf16, Scans(256, 8, 4, 16, 32)),
+])
+def test_what_columns_ask_for(shape, dtype, expected):
+    """Of many columns blocks walk, of fewer they look back, of a few in narrow groups."""
+    assert chosen(cumsum(0), shape, dtype) == expected
+
+
+def test_small_numbers_and_where_they_are_wait():
+    assert chosen(lambda x: x.cummax(0), (65536, 1024), bf16) == Scans(256, 16, 2, 16, 8, stages=1)
+
+
+def chosen(model, shape, dtype):
+    scheduled = inferno.compile(model, (torch.empty(shape, dtype=dtype),), target="sm_90a").ir("scheduled")
+    with idle_context(), ir.Location.unknown():
+        made = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(scheduled))]
+        return next(s for s in made if isinstance(s, Scans))
 
 
 def test_schedules_that_do_not_fit():

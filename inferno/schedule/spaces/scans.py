@@ -23,7 +23,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Scans]]:
     groups = (own.group // 4, own.group // 2, own.group, own.group * 2) if own.group else (0,)
     counts, ahead = sorted({1, 2, 4, 8, own.items}), (0,) if own.group else (0, 1, 2)
     for threads, each, items, group, stages in itertools.product((128, 256, 512, 1024), lanes, counts, groups, ahead):
-        s = Scans(threads, each or threads, own.vector, items, group, stages, own.resident * own.threads // threads, cluster=own.cluster)
+        s = Scans(threads, each or threads, own.vector, items, group, stages, own.resident * own.threads // threads)
         if (bool(group) == bool(own.group)) and 0 < s.lanes <= s.threads and s.fits(c):
             pairs = ((threads, own.threads), (s.lanes, own.lanes), (items, own.items), (group or 1, own.group or 1))
             yield least * (1 + _STEP * (sum(abs(log2(a / b)) for a, b in pairs) + abs(stages - own.stages))), s
