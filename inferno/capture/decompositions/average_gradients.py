@@ -27,25 +27,25 @@ def _shares(
         return NotImplemented
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     image, windows = x.shape[lead:], grad.shape[lead:]
-    shares = grad.to(wide)
-    for d in range(rank) if not divisor else ():
-        shares = shares / _row(_lengths(windows[d], image[d], kernel[d], stride[d], padding[d], include_pad, x.device).to(wide), d, rank)
-    shares = shares / divisor if divisor else shares
+    whole = include_pad and all((w - 1) * s + k <= n + 2 * p for w, s, k, n, p in zip(windows, stride, kernel, image, padding))
+    one = divisor or (math.prod(kernel) if whole else None)
     along = [[met(image[d], padding[d], stride[d], kernel[d], windows[d], t, x.device)[1:] for t in range(number[d])] for d in range(rank)]
     total = None
     for places in itertools.product(*along):
         inside = True
         for d, (_, there) in enumerate(places):
             inside = inside & _row(there, d, rank)
-        picked = aten.index.Tensor(shares, [*[None] * lead, *(_row(window, d, rank) for d, (window, _) in enumerate(places))])
-        term = torch.where(inside, picked, 0.0)
+        term = aten.index.Tensor(grad, [*[None] * lead, *(_row(window, d, rank) for d, (window, _) in enumerate(places))]).to(wide)
+        for d, (window, _) in enumerate(places) if not one else ():
+            term = term / _row(_lengths(window, image[d], kernel[d], stride[d], padding[d], include_pad).to(wide), d, rank)
+        term = torch.where(inside, term, 0.0)
         total = term if total is None else total + term
-    return total.to(x.dtype)
+    return (total / one if one else total).to(x.dtype)
 
 
-def _lengths(count: int, size: int, length: int, step: int, pad: int, include_pad: bool, device: torch.device) -> Tensor:
-    """How many places each window of a dimension has: those behind the padding, which only windows of a ceiling reach, never count."""
-    first = torch.arange(count, device=device) * step - pad
+def _lengths(window: Tensor, size: int, length: int, step: int, pad: int, include_pad: bool) -> Tensor:
+    """How many places each of these windows of a dimension has: those behind the padding, which only windows of a ceiling reach, never count."""
+    first = window * step - pad
     if include_pad:
         return (first + length).clamp(max=size + pad) - first
     return (first + length).clamp(max=size) - first.clamp(min=0)
