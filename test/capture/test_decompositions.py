@@ -447,7 +447,8 @@ def test_floats_become_narrow_integers(dtype):
 
 def test_integers_by_numbers_on_their_left():
     i = torch.tensor([3, 0, 2, 5, 7])
-    same(aten.pow.Scalar, 2, i)
+    same(aten.pow.Scalar, 2, torch.tensor([0, 1, 5, 31, 62, 63, 64, -1]))
+    same(aten.pow.Scalar, 2, i.to(torch.int8))
     same(aten.pow.Scalar, -3, i)
     same(aten.bitwise_left_shift.Scalar_Tensor, 1, i)
     same(aten.bitwise_right_shift.Scalar_Tensor, 1000, i)

@@ -147,3 +147,19 @@ def test_gradients_of_windows_are_sums():
 
 def test_fold_with_gaps_is_left_alone():
     assert own()[aten.col2im.default](torch.randn(1, 4, 4), [4, 4], [2, 2], [2, 2], [0, 0], [1, 1]) is NotImplemented
+
+
+@pytest.mark.parametrize("size, window", [
+    ((2, 4, 12, 12), ([2, 2], [], [0, 0], False, True, None)), ((2, 3, 11, 13), ([3, 3], [2, 2], [1, 1], True, False, None)),
+    ((2, 3, 11, 13), ([3, 2], [1, 2], [1, 1], True, True, None)), ((3, 10, 9), ([2, 3], [2, 3], [0, 0], False, True, 5)),
+])
+def test_gradients_of_averages(size, window):
+    x = normal(*size)
+    grad = normal(*aten.avg_pool2d.default(x, *window).shape)
+    check(aten.avg_pool2d_backward.default, grad, x, *window)
+
+
+def test_gradients_of_averages_in_windows_of_one_length():
+    check(aten._adaptive_avg_pool2d_backward.default, normal(2, 3, 4, 2), normal(2, 3, 12, 12))
+    assert own()[aten._adaptive_avg_pool2d_backward.default](normal(2, 3, 5, 5), normal(2, 3, 12, 12)) is NotImplemented
+    check(aten.avg_pool3d_backward.default, normal(2, 3, 3, 4, 5), normal(2, 3, 6, 4, 5), [2, 1, 1], [2, 1, 1], [0, 0, 0], False, True, None)

@@ -11,19 +11,20 @@ from typing import Any
 import torch
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents, extrema,
-    fast_paths, folding, gamma, grouped, indexing, integers, lists, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision,
-    promotion, ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, triangular, views,
+    arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents,
+    extrema, fast_paths, folding, gamma, grouped, indexing, integers, lists, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision,
+    promotion, ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, triangular,
+    views,
 )
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
-        promotion, scalars, precision, arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
-        exponents, extrema, fast_paths, folding, gamma, indexing, integers, lists, losses, masks, normalisation, ordering, padding, pooling, max_pooling,
-        ranges, recurrent_cells, reductions, registered, resampling, scattering, segments, selections, slices, transposed,
-        triangular, views,
+        promotion, scalars, precision, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative,
+        division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, indexing, integers, lists, losses, masks, normalisation,
+        ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions, registered, resampling, scattering, segments, selections,
+        slices, transposed, triangular, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}

@@ -18,6 +18,11 @@ def new_empty_strided(x: Tensor, size: Any, stride: Any, *, dtype: Any = None, l
     return aten.empty.memory_format(size, dtype=dtype or x.dtype, device=device or x.device)
 
 
+def efficient_zeros(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
+    """What derivatives taken forward begin with: zeros that nobody writes to."""
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Row by row: the diagonal's place in a row, if the row has one, takes that row's value."""
     dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
@@ -101,4 +106,5 @@ TABLE = {
     aten.narrow_copy.default: _copied(aten.narrow.default),
     aten.unbind_copy.int: _copied(aten.unbind.int),
     aten.diagonal_scatter.default: diagonal_scatter,
+    aten._efficientzerotensor.default: efficient_zeros,
 }

@@ -58,6 +58,11 @@ def power(x: Tensor, exponent: Tensor) -> Tensor:
 def power_of_number(base: float, exponent: Tensor) -> Tensor:
     if not isinstance(base, int) or exponent.dtype not in _WHOLE:
         return NotImplemented
+    if base == 2:  # one bit, where there is one: 63 squarings take seconds to compile
+        bits = torch.iinfo(exponent.dtype).bits
+        inside = (exponent >= 0) & (exponent < bits)
+        one = torch.ones_like(exponent)
+        return torch.where(inside, torch.bitwise_left_shift(one, torch.where(inside, exponent, 0)), 0)
     return power(torch.full((), base, dtype=exponent.dtype, device=exponent.device), exponent)
 
 

@@ -107,8 +107,44 @@ def interpolate(
     given = list(given) if isinstance(given, (list, tuple)) else [given] * dims
     if size is None and recompute_scale_factor:
         size, given = given, [math.floor(n * s) for n, s in zip(input.shape[2:], given)]
+    scales = [None] * dims if size is not None else [float(s) for s in given]
+    counts = given if size is not None else [math.floor(n * s) for n, s in zip(input.shape[2:], given)]
+    known = all(isinstance(n, int) for n in (*input.shape, *counts))  # of torch's gradients no sizes that vary are known
+    if not input.requires_grad or not known or list(counts) == list(input.shape[2:]) or torch.are_deterministic_algorithms_enabled():
+        return _resized(input, mode, counts, bool(align_corners), scales)
+    return _Resized.apply(input, mode, counts, bool(align_corners), scales)
+
+
+def _resized(x: Tensor, mode: str, counts: list[int], align_corners: bool, scales: list[float | None]) -> Tensor:
     function = bicubic if mode == "bicubic" else linearly
-    return function(input, given, bool(align_corners)) if size is not None else function(input, None, bool(align_corners), given)
+    return function(x, counts, align_corners) if scales[0] is None else function(x, None, align_corners, scales)
+
+
+class _Resized(torch.autograd.Function):
+    """Whose gradient is torch's operation: that of what is picked would be put by several scatters of the whole result, and torch's takes one pass."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, mode: str, counts: list[int], align_corners: bool, scales: list[float | None]) -> Tensor:
+        found = _resized(x, mode, counts, align_corners, scales)
+        return torch.nn.functional.interpolate(x, counts, mode=mode, align_corners=align_corners) if found is NotImplemented else found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        x, mode, counts, align_corners, scales = inputs
+        ctx.how = (_GRADIENTS[mode], list(counts), list(x.shape), align_corners, scales)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple:
+        operator_, counts, shape, align_corners, scales = ctx.how
+        return operator_(gradient, counts, shape, align_corners, *scales), None, None, None, None
+
+
+_GRADIENTS = {
+    "linear": aten.upsample_linear1d_backward.default, "bilinear": aten.upsample_bilinear2d_backward.default,
+    "trilinear": aten.upsample_trilinear3d_backward.default, "bicubic": aten.upsample_bicubic2d_backward.default,
+}
 
 
 def _places(
