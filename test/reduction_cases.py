@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from inferno.schedule import reductions
@@ -120,3 +121,12 @@ def choose(change: dict):
         return replace(s, chunks=-(-s.units(c) // s.share(c)))
 
     return chosen
+
+
+def each_extremum(test):
+    """``test(name, schedule, dtype, shape)`` of all of them."""
+    for names, values in (
+        ("shape", EXTREMA_SHAPES), ("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.int16]), ("schedule", SCHEDULES), ("name", EXTREMA),
+    ):
+        test = pytest.mark.parametrize(names, values)(test)
+    return pytest.mark.covering(test)

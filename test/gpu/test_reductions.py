@@ -4,7 +4,7 @@ import pytest
 import torch
 from checks import assert_right, check, poison_memory
 from gather_cases import CASES as GATHERS
-from reduction_cases import CASES, EXTREMA, EXTREMA_SHAPES, MAPPED, SCHEDULES, choose, hard, variances
+from reduction_cases import CASES, EXTREMA, MAPPED, SCHEDULES, choose, each_extremum, hard, variances
 from torch.export import Dim
 from universal_program import compile_universal
 
@@ -32,18 +32,14 @@ def test_cases(name, schedule):
     right(model, args, schedule)
 
 
-@pytest.mark.covering
-@pytest.mark.parametrize("shape", EXTREMA_SHAPES)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.int16])
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", EXTREMA)
+@each_extremum
 def test_extrema(name, schedule, dtype, shape):
     torch.manual_seed(0)
     x = hard(*shape, dtype).cuda()
     compiled = compile_universal(EXTREMA[name], (x,), x.device, "sm_90a", choose(SCHEDULES[schedule]))
     poison_memory()
     for a, b in zip(compiled(x), EXTREMA[name](x.cpu())):
-        assert torch.equal(a.cpu().nan_to_num(), b.nan_to_num())
+        torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", MAPPED)
