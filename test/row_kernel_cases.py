@@ -65,8 +65,8 @@ CASES = {
     "products": lambda: (lambda x: x * (1 + x / 16).prod(-1, keepdim=True), (randn(6, 40),), 1),
     "a gradient": lambda: (lambda g, y: torch.ops.aten._softmax_backward_data(g, torch.softmax(y, -1), -1, y.dtype), (randn(6, 50), randn(6, 50)), 1),
     "cross_entropy": lambda: (F.cross_entropy, (randn(40, 70).to(bf16), torch.randint(0, 70, (40,)).index_fill(0, torch.tensor([3]), -100)), 2),
+    "transposed rows": lambda: (lambda x, y: torch.softmax(x, -1) + y.t().sum(-1, keepdim=True), (randn(16, 16), randn(16, 16)), 1),
     # What does not go over the same rows stays apart.
-    "transposed rows": lambda: (lambda x, y: torch.softmax(x, -1) + y.t().sum(-1, keepdim=True), (randn(16, 16), randn(16, 16)), 2),
     "along the first": lambda: (lambda x: torch.softmax(x, 0), (randn(16, 16),), 4),
 }
 # Rows that begin anywhere in a vector.

@@ -50,7 +50,7 @@ def test_parts_are_read_in_place(name, dtype):
     torch.manual_seed(0)
     model, args = PARTS[name], (randn(5, 64).to(dtype),)
     simulated = SimulatedModel(
-        model, args, choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a},fold-slices{target=sm_90a}")
+        model, args, choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a},fold-slices{target=sm_90a},fuse-scans{target=sm_90a}")
     assert len(simulated.program.plan.steps) == (2 if name == "of a softmax" else 1)
     found = check(simulated, model, args)
     assert found.right, str(found)
