@@ -1,6 +1,7 @@
 """Copies from global to shared memory that a thread starts and goes on: no register waits for them, and it may wait for groups of them in their order."""
 
-from inferno.mlir import ir, llvm
+from inferno.codegen.nvvm_builder import assembly
+from inferno.mlir import ir
 
 BYTES = (4, 8, 16)
 """What one copy can have."""
@@ -15,14 +16,14 @@ def start_copy(target: ir.Value, place: ir.Value, source: ir.Value, offset: ir.V
         f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global [d], [a], {size}; }}"
     )
     more = [given] if given is not None else []
-    llvm.InlineAsmOp(None, [target, place, source, offset, *more], text, f"r,r,l,l,{'r,' * len(more)}~{{memory}}", has_side_effects=True)
+    assembly(text, [target, place, source, offset, *more])
 
 
 def commit_copies() -> None:
     """The copies since the last time are a group, also if they are none."""
-    llvm.InlineAsmOp(None, [], "cp.async.commit_group;", "~{memory}", has_side_effects=True)
+    assembly("cp.async.commit_group;", [])
 
 
 def await_copies(pending: int) -> None:
     """Until all of this thread's groups but the last ``pending`` have come."""
-    llvm.InlineAsmOp(None, [], f"cp.async.wait_group {pending};", "~{memory}", has_side_effects=True)
+    assembly(f"cp.async.wait_group {pending};", [])

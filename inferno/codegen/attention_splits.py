@@ -12,7 +12,7 @@ from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_shares import InMemory, Shares, Sums
 from inferno.codegen.elements import join
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, only_if, shared_pointer, store, widen_pointer
+from inferno.codegen.nvvm_builder import assembly, Words, integer_type, load_shared, only_if, shared_pointer, store, widen_pointer
 from inferno.mlir import arith, ir, llvm
 
 MARK = 0xB7A3D95C61E84F  # of no meaning
@@ -27,7 +27,7 @@ def begin_count(counter: ir.Value) -> None:
     """By one thread: see that a counter has the mark."""
     i64 = integer_type(64)
     constants = [arith.constant(i64, MARK), arith.constant(i64, (MARK << 8) - (1 << 64))]
-    llvm.InlineAsmOp(None, [counter, *constants], _BEGIN, "l,l,l,~{memory}", has_side_effects=True)
+    assembly(_BEGIN, [counter, *constants])
 
 
 def arrives_last(words: Words, counter: ir.Value, others: int, member: Integer, flag: Integer, barrier: Callable[[], None]) -> ir.Value:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from inferno.codegen.cluster import arrive_in_cluster, await_cluster
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.mbarriers import Barriers
-from inferno.codegen.nvvm_builder import CLUSTER, Words, integer_type, only_if, operation, pointer_type, shared_pointer
+from inferno.codegen.nvvm_builder import assembly, CLUSTER, Words, integer_type, only_if, operation, pointer_type, shared_pointer
 from inferno.mlir import arith, ir, memref, nvvm
 
 
@@ -78,10 +78,7 @@ class ClusterExchange:
         slot = self.words.add(self.words.mul(self.words.add(self._word(self.rank), self._first()), self.count), own)
         slot = self.words.add(self._address(self.slots[place]), self.words.mul(slot, size))
         text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b{8 * size} [$0], $1, [$2];"
-        operation(
-            "llvm.inline_asm", [], [self._remote(slot, to), bits, barrier], asm_string=ir.StringAttr.get(text),
-            constraints=ir.StringAttr.get(f"r,{'l' if size == 8 else 'r'},r,~{{memory}}"), has_side_effects=ir.UnitAttr.get(),
-        )
+        assembly(text, [self._remote(slot, to), bits, barrier])
 
     def receive(self, place: int, rank: Integer, type_: ir.Type, number: Integer = 0) -> ir.Value:
         """What a block sent of one of the numbers."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from inferno.codegen.filled_words import add_filling, launch_filled
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.nvvm_builder import only_if
+from inferno.codegen.nvvm_builder import assembly, only_if
 from inferno.mlir import arith, ir, llvm, memref
 
 
@@ -44,8 +44,7 @@ class FlaggedWords:
         with only_if(condition):
             for half, bits in enumerate(_split(value)):
                 text = "{ .reg .b64 a, v; mad.wide.u32 a, $1, 8, $0; mov.b64 v, {$2, 1}; st.relaxed.gpu.global.b64 [a], v; }"
-                at_half = self._narrow(self.ints.add(at, half * step))
-                llvm.InlineAsmOp(None, [self.base, at_half, bits], text, "l,r,r,~{memory}", has_side_effects=True)
+                assembly(text, [self.base, self._narrow(self.ints.add(at, half * step)), bits])
 
     def wait(self, place: Integer, distances: Sequence[int], each: int, wanted: Integer, once: bool = False) -> list[ir.Value]:
         """The lower halves (i32) of the words so far behind ``place``, as soon as the first ``wanted`` groups of ``each`` are there; the others may be

@@ -13,6 +13,13 @@ Integer = int | Size | ir.Value
 _KNOWN = (int, Size)
 
 
+def resize(value: ir.Value, width: int) -> ir.Value:
+    """A whole number that is not negative in so many bits."""
+    if value.type.width == width:
+        return value
+    return (arith.extui if value.type.width < width else arith.trunci)(ir.IntegerType.get_signless(width), value)
+
+
 @dataclass(frozen=True)
 class Integers:
     """Builds at the current insertion point; ``width`` is 32 wherever all offsets fit, 64 otherwise.  ``symbols`` are the values of

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from inferno.codegen.elements import join
 from inferno.codegen.filled_words import add_filling, launch_filled
 from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.nvvm_builder import assembly
 from inferno.mlir import arith, ir, llvm, memref
 
 _MARK, _OTHER = -1, 0x7FFFFFFF  # as bits
@@ -38,7 +39,7 @@ class MarkedWords:
         marked = arith.cmpi(arith.CmpIPredicate.eq, bits, arith.constant(i32, _MARK))
         bits = arith.select(marked, arith.constant(i32, _OTHER), bits)
         text = "{ .reg .b64 a; mad.wide.u32 a, $1, 4, $0; st.relaxed.gpu.global.b32 [a], $2; }"
-        llvm.InlineAsmOp(None, [self.base, self._narrow(at), bits], text, "l,r,r,~{memory}", has_side_effects=True)
+        assembly(text, [self.base, self._narrow(at), bits])
 
     def wait(self, places: Sequence[Integer], lanes: int) -> list[ir.Value]:
         """The numbers at ``places``, of which so many ``lanes`` lie together and are aligned so, as soon as all are there: a vector for each place."""

@@ -244,6 +244,6 @@ def device_kernel(
 
 
 def assembly(text: str, operands: Sequence[ir.Value]) -> None:
-    """An instruction that gives nothing back and is about memory, of pointers and 32-bit numbers."""
-    registers = ["r" if str(x.type) == "i32" else "l" for x in operands]
+    """An instruction that gives nothing back and is about memory, of pointers and of numbers of 32 and 64 bits."""
+    registers = ["r" if str(x.type) in ("i32", f"!llvm.ptr<{SHARED}>") else "l" for x in operands]
     llvm.InlineAsmOp(None, list(operands), text, ",".join([*registers, "~{memory}"]), has_side_effects=True)

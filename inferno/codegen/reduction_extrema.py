@@ -12,7 +12,7 @@ larger one.
 from collections.abc import Callable, Sequence
 
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, tree
-from inferno.codegen.integers import Integer
+from inferno.codegen.integers import Integer, resize
 from inferno.codegen.joining import Values
 from inferno.codegen.shuffles import exchange
 from inferno.mlir import arith, ir, owner, scf, vector
@@ -24,7 +24,7 @@ _BEYOND = {
     "arith.maximumf": _F.UGT, "arith.minimumf": _F.ULT, "arith.maxsi": _I.sgt, "arith.minsi": _I.slt, "arith.maxui": _I.ugt, "arith.minui": _I.ult,
 }
 
-_ABOVE = {"arith.maximumf": _F.OGT, "arith.minimumf": _F.OLT}  # of numbers
+_ABOVE = {**_BEYOND, "arith.maximumf": _F.OGT, "arith.minimumf": _F.OLT}  # of numbers, none of which is NaN
 
 
 def element_of(c: ReductionKernel) -> int | None:
@@ -50,23 +50,26 @@ def is_held(c: ReductionKernel, s: Reductions) -> bool:
 
 def above(name: str, new: ir.Value, best: ir.Value) -> list[ir.Value]:
     """Whether each lane of a value counts before the running one, which came first, by the combiner ``name``."""
-    if isinstance(lanes_type(new), ir.IntegerType):
-        return [arith.cmpi(_BEYOND[name], x, y) for x, y in zip(lanes_of(new), lanes_of(best))]
-    beyond, known = compared(_BEYOND[name], new, best), compared(_F.ORD, best, best)
-    return [arith.andi(x, y) for x, y in zip(beyond, known)]
+    beyond = compared(_BEYOND[name], new, best)
+    return beyond if isinstance(lanes_type(new), ir.IntegerType) else [arith.andi(x, y) for x, y in zip(beyond, compared(_F.ORD, best, best))]
 
 
 def same(x: ir.Value, largest: ir.Value) -> ir.Value:
     """Whether a number is the largest one, which is NaN if any is."""
-    if isinstance(x.type, ir.IntegerType):
-        return arith.cmpi(_I.eq, x, largest)
-    return arith.ori(arith.cmpf(_F.OEQ, x, largest), arith.cmpf(_F.UNO, x, x))
+    (equal,) = equals(x, largest)
+    return equal if isinstance(x.type, ir.IntegerType) else arith.ori(equal, arith.cmpf(_F.UNO, x, x))
 
 
-def compared(predicate: arith.CmpFPredicate, a: ir.Value, b: ir.Value) -> list[ir.Value]:
-    """Lanes of floats, two at a time where these are a word."""
+def equals(a: ir.Value, b: ir.Value) -> list[ir.Value]:
+    """Of lanes, whether they are the same number."""
+    return compared(_I.eq if isinstance(lanes_type(a), ir.IntegerType) else _F.OEQ, a, b)
+
+
+def compared(predicate: arith.CmpFPredicate | arith.CmpIPredicate, a: ir.Value, b: ir.Value) -> list[ir.Value]:
+    """Lanes, of floats two at a time where these are a word."""
     if not is_paired(a):
-        return [arith.cmpf(predicate, x, y) for x, y in zip(lanes_of(a), lanes_of(b))]
+        compare = arith.cmpi if isinstance(lanes_type(a), ir.IntegerType) else arith.cmpf
+        return [compare(predicate, x, y) for x, y in zip(lanes_of(a), lanes_of(b))]
     return [x for p, q in zip(pairs(a), pairs(b)) for x in lanes_of(arith.cmpf(predicate, p, q))]
 
 
@@ -87,11 +90,7 @@ class Extrema:
 
     def number(self, unit: Integer, lane: int = 0) -> ir.Value:
         """The place of a term in registers."""
-        type_ = ir.IntegerType.get_signless(self.joining.width)
-        value = self.ints.value(self.ints.add(self.ints.mul(unit, self.s.vector), lane) if self.c.along else unit)
-        if value.type == type_:
-            return value
-        return arith.extui(type_, value) if type_.width > value.type.width else arith.trunci(type_, value)
+        return resize(self.ints.value(self.ints.add(self.ints.mul(unit, self.s.vector), lane) if self.c.along else unit), self.joining.width)
 
     def begin_extrema(self, first: Integer) -> Values:
         """Running values of nothing, in the type that is compared; those of turns are at the first one, ``first``, which is right if no value is above."""
@@ -120,6 +119,7 @@ class Extrema:
         ints, s = self.ints, self.s
         values = self.held if is_held(self.c, s) else self.turn_again(unit, end)
         own = convert(largest, lanes_type(values[0]))
+        every = as_vector(own, s.vector) if isinstance(values[0].type, ir.VectorType) else own
 
         def search(found: Callable[[ir.Value], list[ir.Value]]) -> ir.Value:
             number = arith.constant(unit.type, 0)
@@ -129,17 +129,15 @@ class Extrema:
             return number
 
         if isinstance(own.type, ir.IntegerType):
-            number = search(lambda x: [arith.cmpi(_I.eq, lane, own) for lane in lanes_of(x)])
+            number = search(lambda x: equals(x, every))
         else:
             choice = scf.IfOp(arith.cmpf(_F.UNO, largest, largest), [unit.type], has_else=True)
             with ir.InsertionPoint(choice.then_block):
                 scf.yield_([search(lambda x: compared(_F.UNO, x, x))])
             with ir.InsertionPoint(choice.else_block):
-                scf.yield_([search(lambda x: compared(_F.OEQ, x, as_vector(own, s.vector) if isinstance(x.type, ir.VectorType) else own))])
+                scf.yield_([search(lambda x: equals(x, every))])
             number = choice.results[0]
-        whole = ints.add(ints.mul(unit, s.vector), number)
-        type_ = ir.IntegerType.get_signless(self.joining.width)
-        return whole if whole.type == type_ else (arith.extui if type_.width > ints.width else arith.trunci)(type_, whole)
+        return resize(ints.add(ints.mul(unit, s.vector), number), self.joining.width)
 
     def turn_again(self, unit: ir.Value, end: Integer | None) -> Values:
         """A turn's values, read again."""
@@ -205,13 +203,11 @@ class Extrema:
 
     def place_across(self, value: ir.Value, values: Values, units: list[Integer], running: Values) -> Values:
         """The running values with a turn of numbers more, of which ``value`` is the largest."""
-        k, integers = self.c.combiners[0], isinstance(lanes_type(value), ir.IntegerType)
+        k = self.c.combiners[0]
         places = [self.number(units[-1])] * len(lanes_of(value))
         for unit, x in reversed(list(zip(units[:-1], values[:-1]))):
-            here = [arith.cmpi(_I.eq, a, b) for a, b in zip(lanes_of(x), lanes_of(value))] if integers else compared(_F.OEQ, x, value)
-            places = [arith.select(p, self.number(unit), place) for p, place in zip(here, places)]
-        better = above(k.name, value, running[0]) if integers else compared(_ABOVE[k.name], value, running[0])
-        places = [arith.select(p, new, old) for p, new, old in zip(better, places, lanes_of(running[1]))]
+            places = [arith.select(p, self.number(unit), place) for p, place in zip(equals(x, value), places)]
+        places = [arith.select(p, new, old) for p, new, old in zip(compared(_ABOVE[k.name], value, running[0]), places, lanes_of(running[1]))]
         return [k.combine(value, running[0]), join(places) if isinstance(running[1].type, ir.VectorType) else places[0]]
 
     # Terms along a sum that are computed, in several turns.

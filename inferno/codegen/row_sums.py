@@ -14,7 +14,7 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flat_elements import Reader
 from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, parameters_of
-from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.integers import Integer, Integers, resize
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, llvm, memref, scf
@@ -124,7 +124,7 @@ class _Adder(Emitter):
         for start, place, (value,) in zip(starts, places, results):
             # In the place's own width: one far outside could be one inside in another.
             inside = arith.cmpi(arith.CmpIPredicate.ult, place, arith.constant(place.type, self.rows.rows))
-            row = place if place.type == ints.type else (arith.trunci if ints.width < place.type.width else arith.extui)(ints.type, place)
+            row = resize(place, ints.width)
             self.add(value, ints.add(ints.mul(row, self.rows.columns), ints.rem(start, self.rows.columns)), inside)
 
     def add(self, value: ir.Value, at: Integer, inside: ir.Value) -> None:

@@ -10,7 +10,7 @@ from math import gcd
 from inferno.codegen.elements import as_vector, load_vector, splat, store_vector
 from inferno.codegen.flat_elements import Reader
 from inferno.codegen.gpu_function import gpu_function, parameters_of
-from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.integers import Integer, Integers, resize
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.shuffles import exchange, from_lane
 from inferno.errors import CompileError
@@ -151,9 +151,9 @@ class _Emitter:
         first, found, reader = ints.value(ints.add(self.first, column)), [], Reader(ints, self.buffers, self.schedule.vector)
         for target, value in zip(reader.read(self.c.targets, at), reader.read(self.c.updates, at)):
             # In the place's own width: one far outside could be one inside in another.
-            target = arith.subi(target, _as(first, target.type))
+            target = arith.subi(target, resize(first, target.type.width))
             inside = arith.cmpi(arith.CmpIPredicate.ult, target, arith.constant(target.type, rows.places * rows.inner))
-            slot = ints.add(ints.mul(ints.div(_as(target, ints.type), rows.inner), width), column)
+            slot = ints.add(ints.mul(ints.div(resize(target, ints.width), rows.inner), width), column)
             found.append((value, slot, inside if is_row is None else arith.andi(is_row, inside)))
         return found
 
@@ -230,10 +230,3 @@ class _Emitter:
 
 def _like(value: ir.Value, element: ir.Type) -> ir.Type:
     return ir.VectorType.get([value.type.shape[0]], element) if isinstance(value.type, ir.VectorType) else element
-
-
-def _as(value: ir.Value, type_: ir.Type) -> ir.Value:
-    """A whole number that is not negative in another width."""
-    if value.type == type_:
-        return value
-    return (arith.trunci if value.type.width > type_.width else arith.extui)(type_, value)

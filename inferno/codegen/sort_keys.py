@@ -7,7 +7,7 @@ is stable: one integer of 32 or 64 bits where both fit, else one of 64 bits and 
 
 from dataclasses import dataclass
 
-from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.integers import Integer, Integers, resize
 from inferno.mlir import arith, ir
 
 Item = tuple[ir.Value, ...]
@@ -101,9 +101,9 @@ class Keys:
     def item(self, key: ir.Value, place: Integer, ints: Integers) -> Item:
         place = ints.value(place)
         if self.widths == (64, 32):
-            return key, _resize(place, 32)
+            return key, resize(place, 32)
         type_ = self.types[0]
-        return (arith.ori(arith.shli(_resize(key, type_.width), _constant(type_, self.shift)), _resize(place, type_.width)),)
+        return (arith.ori(arith.shli(resize(key, type_.width), _constant(type_, self.shift)), resize(place, type_.width)),)
 
     def last(self, place: Integer, ints: Integers) -> Item:
         """An item behind all elements, at a place of its own."""
@@ -112,10 +112,10 @@ class Keys:
     def split(self, item: Item, ints: Integers) -> tuple[ir.Value, ir.Value]:
         """Key and place."""
         if len(item) == 2:
-            return item[0], _resize(item[1], ints.width)
+            return item[0], resize(item[1], ints.width)
         (whole,) = item
         place = arith.andi(whole, _constant(whole.type, (1 << self.shift) - 1))
-        return _resize(arith.shrui(whole, _constant(whole.type, self.shift)), max(32, self.bits)), _resize(place, ints.width)
+        return resize(arith.shrui(whole, _constant(whole.type, self.shift)), max(32, self.bits)), resize(place, ints.width)
 
 
 def less(a: Item, b: Item) -> ir.Value:
@@ -163,9 +163,3 @@ def _int(width: int) -> ir.Type:
 def _constant(type_: ir.Type, value: int) -> ir.Value:
     """A constant by its bits."""
     return arith.constant(type_, value - (1 << type_.width) if value >= 1 << (type_.width - 1) else value)
-
-
-def _resize(value: ir.Value, width: int) -> ir.Value:
-    if value.type.width == width:
-        return value
-    return arith.extui(_int(width), value) if value.type.width < width else arith.trunci(_int(width), value)

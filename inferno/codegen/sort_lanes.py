@@ -1,7 +1,5 @@
 """Runs of items that lanes of a warp have in registers, merged by exchanges of registers alone: a bitonic merge (Batcher, 1968)."""
 
-from collections.abc import Callable
-
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.sort_keys import Item, choose, in_order, less
@@ -24,10 +22,10 @@ def merge_lanes(ints: Integers, thread: Integer, items: list[Item], run: int) ->
     count = len(items)
     lanes = 2 * run // count
     # The first half of what is merged keeps the smaller of two items as far from the middle; then each half does so with its own halves.
-    items = _kept(ints, thread, items, lanes - 1, lanes // 2, lambda i: count - 1 - i)
+    items = _kept(ints, thread, items, items[::-1], lanes - 1, lanes // 2)
     distance = lanes // 4
     while distance:
-        items = _kept(ints, thread, items, distance, distance, lambda i: i)
+        items = _kept(ints, thread, items, items, distance, distance)
         distance //= 2
     distance = count // 2
     while distance:
@@ -37,8 +35,8 @@ def merge_lanes(ints: Integers, thread: Integer, items: list[Item], run: int) ->
     return items
 
 
-def _kept(ints: Integers, thread: Integer, items: list[Item], away: int, bit: int, other_of: Callable[[int], int]) -> list[Item]:
-    """Of each item and the one that the lane ``away`` has as its ``other_of``-th: the smaller one where the lane's number has no such ``bit``."""
-    theirs = [tuple(exchange(x, away) for x in items[other_of(i)]) for i in range(len(items))]
+def _kept(ints: Integers, thread: Integer, items: list[Item], given: list[Item], away: int, bit: int) -> list[Item]:
+    """Of each item and what the lane ``away`` has ``given`` for it: the smaller one where the lane's number has no such ``bit``."""
+    theirs = [tuple(exchange(x, away) for x in item) for item in given]
     upper = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(ints.value(thread), ints.value(bit)), ints.value(0))
     return [choose(arith.xori(less(their, mine), upper), their, mine) for mine, their in zip(items, theirs)]

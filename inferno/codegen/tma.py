@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
-from inferno.mlir import arith, ir, llvm, nvvm
+from inferno.codegen.nvvm_builder import assembly, CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
+from inferno.mlir import arith, ir, nvvm
 
 
 def prefetch(map_: ir.Value) -> None:
@@ -47,7 +47,7 @@ def _load(
 def load_piece(words: Words, source: ir.Value, target: Integer, size: int, barrier: ir.Value) -> None:
     """Start the copy of so many bytes, a multiple of 16 to and from addresses that are such, from global to shared memory; ``barrier`` gets them."""
     text = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"
-    llvm.InlineAsmOp(None, [words.value(target), source, words.value(size), barrier], text, "r,l,r,r,~{memory}", has_side_effects=True)
+    assembly(text, [words.value(target), source, words.value(size), barrier])
 
 
 def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], source: Integer) -> None:
@@ -65,7 +65,7 @@ def store_piece(words: Words, target: ir.Value, source: Integer, size: Integer) 
 def add_piece(words: Words, target: ir.Value, source: Integer, size: Integer) -> None:
     """Start to add so many bytes of float32, a multiple of 16 from addresses that are such, from shared to global memory, as a group of its own."""
     text = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [$0], [$1], $2;"
-    llvm.InlineAsmOp(None, [target, words.value(source), words.value(size)], text, "l,r,r,~{memory}", has_side_effects=True)
+    assembly(text, [target, words.value(source), words.value(size)])
     nvvm.CpAsyncBulkCommitGroupOp()
 
 
