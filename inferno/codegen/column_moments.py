@@ -10,7 +10,7 @@ from inferno.codegen.elements import as_vector, convert, join, lanes_of, splat, 
 from inferno.codegen.widened_pairs import widened
 from inferno.mlir import arith, ir, math, vector
 from inferno.schedule.combiners import Combiner
-from inferno.schedule.moments import Moments
+from inferno.schedule.moments import Moments, met
 from inferno.schedule.row_steps import RowStep
 
 
@@ -20,9 +20,7 @@ class ColumnMoments:
     moments: Moments | None
 
     def reductions(self, phase: int) -> tuple[list[RowStep], list[tuple[int, Combiner]]]:
-        reducing, running = super().reductions(phase)
-        m = self.moments
-        return reducing, [*running, (m.squares.results[0], m.squares.combiners[0])] if m is not None and phase == m.sums.phase else running
+        return super().reductions(phase)[0], met(self.c, phase, self.moments)
 
     def is_taken(self, phase: int) -> bool:
         """Whether what a phase reduces is known of an earlier one."""

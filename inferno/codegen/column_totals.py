@@ -39,7 +39,7 @@ class ColumnTotals:
         lanes = 1 if is_whole(s, c) else s.vector  # that a thread has parts of
         side, members = s.across * lanes, c.together * lanes // s.vector
         of_warps = [self.shared[self.parts[n]] for n, _ in running]
-        numbers = side // members
+        numbers = s.numbers(c)
         of_block, whole, *of_rows = ([self.shared[self.lists + self.places[n] + i * count] for n, _ in running] for i in range(2 + (c.together > 1)))
         results = {n: array for (n, _), array in zip(running, whole)}
         if s.once:
@@ -104,8 +104,7 @@ class ColumnTotals:
         else:
             self.where([ints.less(self.thread, numbers)], lambda: conclude(lambda i, k: get(last[i], k.total)))
         gpu.barrier()
-        later = any(self.reductions(phase)[1] and not self.is_taken(phase) for phase in range(self.now + 1, c.phases))
-        if s.cluster > 1 and self.exchange is None and not later:
+        if s.cluster > 1 and self.exchange is None and not any(self.reductions(phase)[1] for phase in range(self.now + 1, c.phases)):
             arrive_in_cluster()
         self._rows.update({n: self.taken(results[n], type_) for n, type_ in self.result_types(reducing).items()})
 

@@ -30,7 +30,7 @@ from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, kept_accesses, parse, row_runs
 from inferno.schedule.combiners import Combiner
-from inferno.schedule.moments import moments
+from inferno.schedule.moments import Moments, met, moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
@@ -56,14 +56,14 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
     # What warps or threads have, which reductions of different phases leave in the same place; for each result what the block has, and the whole; and of rows
     # that share a reduction what each has.
-    lists, parts = _places(c, s)
+    found = moments(c) if s.once else None
+    lists, parts = _places(c, found)
     side = s.across * (1 if is_whole(s, c) else s.vector)
     shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
     shared += [(side, stored_type(type_)) for types in _result_types(c, [k for _, k in reduced]) for type_ in types]
     shared += [(side, ir.F32Type.get())] if s.once else []  # means
     if s.sends:
-        numbers = s.across * s.vector // c.together
-        shared += [(s.cluster * numbers, slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
+        shared += [(s.cluster * s.numbers(c), slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
     if sum(count * type_.width // 8 for count, type_ in shared) > STATIC:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}: what threads leave each other is too much")
     kept = s.kept_bytes(c)
@@ -71,7 +71,7 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
         emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
-        emitter.parts, emitter.lists, emitter.moments = parts, len(lists), moments(c) if s.once else None
+        emitter.parts, emitter.lists, emitter.moments = parts, len(lists), found
         emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
@@ -82,25 +82,13 @@ def _result_types(c: RowKernel, combiners: list[Combiner]) -> list[list[ir.Type]
     return [totals, narrow, totals] if c.together > 1 else [totals, narrow]
 
 
-def _exchanges(c: RowKernel, s: Columns) -> list[int]:
-    """The bytes that blocks of a cluster get of each other for the reductions of each phase."""
-    return [s.cluster * s.across * s.vector // c.together * sum(slot_type(k.total).width // 8 for _, k in _met(c, s, p)) for p in range(c.phases)]
-
-
-def _met(c: RowKernel, s: Columns, phase: int) -> list[tuple[int, Combiner]]:
-    """What threads bring together in a phase."""
-    later = moments(c).squares if s.once else None
-    met = [(v, k) for step in c.steps if step.phase == phase and step is not later for v, k in zip(step.results, step.combiners) if k is not None]
-    return met + ([(later.results[0], later.combiners[0])] if later is not None and phase == later.phase - 1 else [])
-
-
-def _places(c: RowKernel, s: Columns) -> tuple[list[ir.Type], dict[int, int]]:
+def _places(c: RowKernel, found: Moments | None) -> tuple[list[ir.Type], dict[int, int]]:
     """The types of arrays for the reductions of a phase, and which one each reduction has."""
     lists: list[ir.Type] = []
     places: dict[int, int] = {}
     for phase in range(c.phases):
         free = list(range(len(lists)))
-        for v, k in _met(c, s, phase):
+        for v, k in met(c, phase, found):
             places[v] = next((i for i in free if lists[i] == stored_type(k.total)), len(lists))
             if places[v] == len(lists):
                 lists.append(stored_type(k.total))
@@ -123,10 +111,11 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         group, self.exchange = ints.div(block, s.cluster), None
         if s.sends:
             own = len(self.shared) - 1 - len(self.places)
-            self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
-            self.exchange.count = s.across * s.vector // c.together
-            self.exchange.each = max(1, s.cluster * self.exchange.count // s.threads)
-            self.exchange.begin(_exchanges(c, s))
+            count = s.numbers(c)
+            self.exchange = ClusterExchange(
+                ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1], count=count, each=max(1, s.cluster * count // s.threads),
+            )
+            self.exchange.begin([s.cluster * count * sum(slot_type(k.total).width // 8 for _, k in self.reductions(p)[1]) for p in range(c.phases)])
         vector, vectors = ints.add(ints.mul(group, s.across), self.column), c.count // s.vector
         self.mine = None
         if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing

@@ -129,6 +129,10 @@ class Columns:
         """Whether threads of a warp bring together what they have; otherwise all leave it in shared memory."""
         return 32 % self.across == 0
 
+    def numbers(self, c: RowKernel) -> int:
+        """Rows, or groups of rows, of a block that have a reduction each."""
+        return self.across * self.vector // c.together
+
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import ir, owner
 from inferno.schedule.accesses import Access
+from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 
@@ -41,6 +42,13 @@ def moments(c: RowKernel) -> Moments | None:
     element = point.element if isinstance(point, Access) else c.values[point].element
     known = of == point and isinstance(center, int) and c.values[center].per_row and str(c.values[center].element) == "f32"
     return Moments(sums, squares, point, center) if known and str(element) in _POINTS else None
+
+
+def met(c: RowKernel, phase: int, found: Moments | None) -> list[tuple[int, Combiner]]:
+    """What threads bring together in a phase, by results; of rows whose moments are taken at once the squares beside the sums."""
+    steps = [s for s in c.steps if s.phase == phase and (found is None or s is not found.squares)]
+    steps += [found.squares] if found is not None and phase == found.sums.phase else []
+    return [(n, k) for step in steps for n, k in zip(step.results, step.combiners) if k is not None]
 
 
 def _yielded(step: RowStep) -> ir.Value:
