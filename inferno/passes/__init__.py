@@ -84,6 +84,7 @@ _PASSES = {
     "fuse-sum-maps": "inferno.schedule.fuse_sum_maps:fuse_sum_maps",
     "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
+    "merge-maps": "inferno.schedule.merge_maps:merge_maps",
     "hoist-vectors": "inferno.schedule.hoist_vectors:hoist_vectors",
     "merge-softmaxes": "inferno.schedule.merge_softmaxes:merge_softmaxes",
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",

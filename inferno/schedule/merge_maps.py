@@ -1,0 +1,209 @@
+"""On a GPU, make elementwise kernels that go over the same points one kernel with several results.
+
+``fuse-elementwise`` puts what makes a value into its reader, where that is the only one or may compute it again.  A value that is given back or read by
+others, too, has to be in memory, but who reads it need not read it from there: the kernel that makes it makes what is made of it as well, as the cell and the
+output of an LSTM, an optimizer's moments and its step.  And maps that read the same tensor read it once: a sine and a cosine, the parts of a gate.
+
+Nothing is rounded otherwise than before: what is read elsewhere is as wide for all its readers as it is in memory.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from inferno.errors import PassError
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import Operands, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, kinds, loop_sizes, maps, outputs, substitute
+from inferno.passes.locations import merge
+from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
+from inferno.schedule.assign import choose
+from inferno.schedule.cost import count_bytes, tensor_bytes
+from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.explain_boundaries import note
+from inferno.schedule.merge_calls import (
+    defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
+)
+from inferno.schedule.recompute_maps import generics_of
+from inferno.target import Target, find_target
+
+_MOST_RESULTS, _MOST_INPUTS = 8, 16  # tensors of a kernel: each takes registers for its address
+_LARGEST = 300  # operations of a body
+# Operations of ``@main`` between two kernels: what reads the first one's results waits for the second, and what they hold stays in memory as long.
+_FAR = 48
+_SHARE = 8  # times: what two kernels move, beside what maps of the same tensor read of it both
+_SMALL = 8 << 20  # bytes: a launch takes longer than what kernels that move less could lose
+
+
+@dataclass
+class _Program:
+    """``asked``: the kernels by their patterns, None where two are not one; equal layers are asked about once."""
+
+    module: ir.Module
+    kernels: dict[str, func.FuncOp]
+    target: Target
+    places: dict[ir.Operation, int]
+    maps: dict[str, ir.Operation | None] = field(default_factory=dict)
+    asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
+
+    def map_of(self, call: ir.Operation | None) -> ir.Operation | None:
+        """The elementwise operation that a call's kernel is."""
+        if call is None or call.name != "func.call" or call not in self.places:
+            return None
+        name = callee(call)
+        if name not in self.maps:
+            self.maps[name] = _map_of(self.kernels.get(name))
+        return self.maps[name]
+
+
+def merge_maps(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge_all(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        program, changed = _Program(module, kernels, machine, places_in(main)), False
+        pending = [o for o in program.places if o.name == "func.call"]
+        while pending:
+            call = pending.pop(0)
+            if program.map_of(call) is None:
+                continue
+            new = next((n for other in _others(program, call) if (n := _join(program, other, call)) is not None), None)
+            if new is not None:
+                changed, program.places = True, places_in(main)
+                pending = [new, *(c for c in pending if c in program.places)]
+        return changed
+
+    merge_in(module, merge_all)
+
+
+def _map_of(kernel: func.FuncOp | None) -> ir.Operation | None:
+    """The only operation of a kernel, if it is an elementwise one whose results all lie in one order."""
+    generics = generics_of(kernel) if may_change(kernel) else []
+    if len(generics) != 1 or not is_elementwise(generics[0]) or not (inputs(generics[0]) or walk(generics[0], "tensor.extract")):
+        return None
+    own = maps(generics[0])[len(inputs(generics[0])):]
+    return generics[0] if own[0].is_permutation and all(m == own[0] for m in own) else None
+
+
+def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
+    """Maps in front of a call that could be one with it: what makes what it reads, then what reads the same, the nearest first."""
+    makers = [owner(root_of(v)) for v in inputs_of(call)]
+    beside = {u for v in inputs_of(call) for u in readers(root_of(v)) if u.name == "func.call"}
+    found = dict.fromkeys(m for m in makers if m is not None)
+    found.update(dict.fromkeys(sorted((u for u in beside if u in program.places), key=program.places.__getitem__, reverse=True)))
+    here = program.places[call]
+    return [o for o in found if o != call and program.map_of(o) is not None and 0 < here - program.places[o] <= _FAR]
+
+
+def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
+    """Make two calls one, if that pays; the new call."""
+    if len(first.results) + len(second.results) > _MOST_RESULTS or any(waits(c, {first, second}, program.places) for c in (first, second)):
+        return None
+    edges = edges_of([first, second], views=True)
+    made, asked = set(first.results), pattern(edges)
+    reads = any(root_of(v) in made for v in inputs_of(second))
+    if asked not in program.asked:
+        program.asked[asked] = _merged(program, edges, reads)
+    kernel = program.asked[asked]
+    if kernel is None:
+        return None
+    defer(edges)
+    return replace_calls(edges, kernel)
+
+
+def _merged(program: _Program, edges, reads: bool) -> func.FuncOp | None:
+    """The kernel that calls become; None if they do not."""
+    kernels = [program.kernels[callee(c)] for c in edges.calls]
+    before = sum(map(count_bytes, kernels))
+    kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
+    saved = before - sum(tensor_bytes(t) for t in (*kernel.type.inputs,))
+    pays = _SHARE * saved >= before or (reads and before <= _SMALL)
+    if len(edges.captured) <= _MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, program.target):
+        program.kernels[kernel.name.value] = kernel
+        return kernel
+    if reads and not pays:
+        note(edges.calls[1], edges.calls[0], "they read next to nothing that is the same")
+    kernel.operation.erase()
+    return None
+
+
+def _alike(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bool:
+    """Whether the generator of maps takes a kernel as it takes what it stands for, and by vectors that are no shorter."""
+    try:
+        new, *old = [choose(k, target) for k in (kernel, *before)]
+    except PassError:
+        return False
+    if not all(isinstance(s, Elementwise) for s in (new, *old)):
+        return False
+    points = [s.vector * s.unroll * s.across for s in (new, *old)]
+    return new.tile == max(s.tile for s in old) and (new.tile > 0 or count_bytes(kernel) <= _SMALL or points[0] >= min(points[1:]))
+
+
+def _join_operations(kernel: func.FuncOp) -> bool:
+    """Make a kernel's two maps one operation, in place; whether that can be."""
+    first, second = generics_of(kernel)
+    for number, value in enumerate(inputs(second)):  # a part of a tensor that each has of its own is read once
+        second.operands[number] = next((v for v in inputs(first) if same(v, value)), value)
+    loops = _loops(first, second)
+    if loops is None or sum(len(g.regions[0].blocks[0].operations) for g in (first, second)) > _LARGEST:
+        return False
+    made, count = list(first.results), len(kinds(second))
+    operands, own = Operands(), [substitute(m, loops, count) for m in maps(first)]
+    outs = [*maps(second)[len(inputs(second)):], *own[len(inputs(first)):]]
+    read = [m for v, m in zip(inputs(second), maps(second)) if v in made]
+    if any(m != outs[0] for m in (*outs, *read)) or any(root_of(v) in made and v not in made for v in inputs(second)) or not indices_are_simple(first, loops):
+        return False
+    if any(root_of(v) in made for op in walk(second, "tensor.extract") for v in list(op.operands)[:1]):
+        return False
+    mark_rounding(first)  # others read it, too
+    returned = list(operations_in(kernel)[-1].operands)
+    added = [operands.number(v, m) for v, m in zip(inputs(first), own)]
+    kept = [-1 - made.index(v) if v in made else operands.number(v, m) for v, m in zip(inputs(second), maps(second))]
+    results = {**dict(zip(first.results, outputs(first))), **dict(zip(second.results, outputs(second)))}
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        ones = clone_body(first.regions[0].blocks[0], [*(arguments[i] for i in added), *[None] * len(made)], loops)
+        values = [ones[-1 - i] if i < 0 else arguments[i] for i in kept]
+        others = clone_body(second.regions[0].blocks[0], [*values, *[None] * len(second.results)])
+        known = {**dict(zip(first.results, ones)), **dict(zip(second.results, others))}
+        return [known[r] for r in returned]
+
+    with ir.InsertionPoint(second), second.location:
+        new = build(operands.values, [results[r] for r in returned], [*operands.maps, *[outs[0]] * len(returned)], kinds(second), fill,
+                    merge(second.location, first.location))
+    for old, result in zip(returned, new.results):
+        old.replace_all_uses_with(result)
+    for op in (second, first):
+        op.erase()
+    drop_round_trips(new)
+    for op in reversed(operations_in(kernel)):
+        if len(op.results) and not any(True for r in op.results for _ in r.uses):
+            op.erase()
+    return True
+
+
+def _loops(first: ir.Operation, second: ir.Operation) -> list[ir.AffineExpr] | None:
+    """For each loop of the first operation that of the second with the same points; None where there is none."""
+    for value, read in zip(inputs(second), maps(second)):
+        if not read.is_permutation:
+            continue
+        places = [m for v, m in zip(first.results, maps(first)[len(inputs(first)):]) if v == value]
+        places += [m for v, m in zip(inputs(first), maps(first)) if v == value and m.is_permutation]
+        for place in places:
+            loops = [list(read.results)[i] for i in inverse(dims(place))]
+            sizes = loop_sizes(second)
+            if loop_sizes(first) == [sizes[ir.AffineDimExpr(e).position] for e in loops]:
+                return loops
+    return None
+
+
+def same(a: ir.Value, b: ir.Value) -> bool:
+    """Whether two values are one, or the same part or shape of one."""
+    if a == b:
+        return True
+    one, other = owner(a), owner(b)
+    if one is None or other is None or one.name != other.name or one.name not in ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape"):
+        return False
+    says = [{n: o.attributes[n] for n in o.attributes} for o in (one, other)]
+    return says[0] == says[1] and a.type == b.type and len(one.operands) == len(other.operands) and all(map(same, one.operands, other.operands))

@@ -1,0 +1,79 @@
+// RUN: inferno-opt %s --pass-pipeline='inferno-fuse,merge-maps{target=sm_90a}' --split-input-file | FileCheck %s
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+
+/// A sum that is given back, and what is made of it: the kernel has two results, and nothing reads the sum from memory.
+// CHECK-LABEL: func.func @main
+// CHECK: call @[[KERNEL:.*]](%arg0, %arg1,
+// CHECK-NOT: call
+// CHECK-LABEL: func.func private @[[KERNEL]]
+// CHECK: linalg.generic
+// CHECK: %[[SUM:.*]] = arith.addf
+// CHECK: %[[T:.*]] = math.tanh %[[SUM]]
+// CHECK: linalg.yield %[[SUM]], %[[T]]
+func.func @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %e = tensor.empty() : tensor<512x512xf32>
+  %s = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<512x512xf32>, tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %w = arith.addf %a, %b : f32
+    linalg.yield %w : f32
+  } -> tensor<512x512xf32>
+  %t = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%s : tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %w = math.tanh %a : f32
+    linalg.yield %w : f32
+  } -> tensor<512x512xf32>
+  return %t, %s : tensor<512x512xf32>, tensor<512x512xf32>
+}
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+
+/// What is read in two orders stays in memory: the kernel could make the one or the other.
+// CHECK-LABEL: func.func @main
+// CHECK: call @
+// CHECK: call @
+func.func @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %e = tensor.empty() : tensor<512x512xf32>
+  %s = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %w = math.exp %a : f32
+    linalg.yield %w : f32
+  } -> tensor<512x512xf32>
+  %t = linalg.generic {indexing_maps = [#points, #turned, #points], iterator_types = ["parallel", "parallel"]} ins(%s, %s : tensor<512x512xf32>, tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %w = arith.addf %a, %b : f32
+    linalg.yield %w : f32
+  } -> tensor<512x512xf32>
+  return %t, %s : tensor<512x512xf32>, tensor<512x512xf32>
+}
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+
+/// A sine and a cosine read their angles once.
+// CHECK-LABEL: func.func @main
+// CHECK: call @[[KERNEL:.*]](%arg0,
+// CHECK-NOT: call
+// CHECK-LABEL: func.func private @[[KERNEL]]
+// CHECK: %[[S:.*]] = math.sin %[[ANGLE:.*]] :
+// CHECK: %[[C:.*]] = math.cos %[[ANGLE]] :
+// CHECK: linalg.yield %[[S]], %[[C]]
+func.func @main(%x: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %e = tensor.empty() : tensor<512x512xf32>
+  %s = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %w = math.sin %a : f32
+    linalg.yield %w : f32
+  } -> tensor<512x512xf32>
+  %t = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %w = math.cos %a : f32
+    linalg.yield %w : f32
+  } -> tensor<512x512xf32>
+  return %s, %t : tensor<512x512xf32>, tensor<512x512xf32>
+}
