@@ -79,7 +79,7 @@ class _Program:
             left = kernel is None or (c is not None and (wants_library(self.module) or c.M != 1 != c.N))
             self.kinds[name] = None if left else _kind(kernel, whole=c is not None)
         found = self.kinds[name]
-        return None if found == "map" and (_changes_places(call, self.kernels[name]) or self._narrows_scan(call)) else found
+        return None if found == "map" and (changes_places(call, self.kernels[name]) or self._narrows_scan(call)) else found
 
     def _narrows_scan(self, call: ir.Operation) -> bool:
         """Whether a map makes narrower numbers of what a scan across memory gives, as the states of a recurrence are of its pairs: ``fuse-scans``
@@ -215,7 +215,7 @@ def _multiplies(kernel: func.FuncOp) -> bool:
     return c is not None and (c.M != 1 or c.N != 1)
 
 
-def _changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
+def changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
     """Whether an argument of the program is changed in places and returned, as a cache by a token, whoever else reads it then: that can be done where
     it lies."""
     for number in updated(call, kernel):

@@ -2,14 +2,14 @@
 could take the place of an argument of ``@main`` when nothing needs the argument's old value any more.
 
 An elementwise kernel reads an input's element where it writes the result's, and nowhere else, so both can be one element in memory.  That is said
-only of kernels of one operation for each result: what computes the result's element has then read all that it needs before it writes.
+only of kernels of one operation, or of one for each result: what computes the result's element has then read all that it needs before it writes.
 
 A cache that a token is written to is read by attention as it was, with the token in its place: fusion has made two readers of it.  The one that
 writes the new cache goes behind the other.
 """
 
-from inferno.mlir import func, ir, owner, users
-from inferno.passes.generics import is_elementwise, maps
+from inferno.mlir import func, ir, owner, users, walk
+from inferno.passes.generics import body, is_elementwise, maps, yielded
 from inferno.passes.programs import VIEWS, callee, readers, root_of
 from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
@@ -49,22 +49,37 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
         return begin
     block, count = kernel.regions[0].blocks[0], len(kernel.type.results)
     operations = [o.operation for o in block.operations if o.operation.name not in ("arith.constant", "func.return")]
-    if not count or len(operations) != count or any(len(o.results) != 1 or not is_elementwise(o) for o in operations):
+    if not count or sum(len(o.results) for o in operations) != count or not all(map(is_elementwise, operations)):
         return []
-    if count > 1 and (not _is_bundle(kernel) or any(r in o.operands for o in operations for p in operations for r in p.results)):
+    if len(operations) > 1 and (not _is_bundle(kernel) or any(r in o.operands for o in operations for p in operations for r in p.results)):
         return []  # which may read again what it computes the next result of
     arguments, returned = list(block.arguments), list(block.operations[len(block.operations) - 1].operands)
     op, destination = owner(returned[result]), arguments[len(arguments) - count + result]
     if op is None:
         return []
-    operands, accesses = list(op.operands), maps(op)
-    if operands[-1] != destination or not destination.type.has_static_shape:
+    operands, accesses, place = list(op.operands), maps(op), list(op.results).index(returned[result])
+    own = len(operands) - len(op.results) + place
+    if operands[own] != destination or not destination.type.has_static_shape:
         return []
+    needed = _needed(op, place)
     return [
         i for i, argument in enumerate(arguments[:-count])
         if argument.type == destination.type and all(user == op for user in users(argument))
-        and all(m == accesses[-1] for v, m in zip(operands, accesses) if v == argument)
+        and all(m == accesses[own] for v, m in zip(operands, accesses) if v == argument)
+        and (len(op.results) == 1 or any(v == argument for v in needed))
     ]
+
+
+def _needed(generic: ir.Operation, result: int) -> list[ir.Value]:
+    """The operands whose elements a result's element is computed of: they were read before it is written, where others may be read later."""
+    block = body(generic)
+    pending, seen = [yielded(generic)[result]], set()
+    while pending:
+        value = pending.pop()
+        if value not in seen and (made := owner(value)) is not None:
+            pending += [*made.operands, *(v for inner in walk(made) for v in inner.operands)]
+        seen.add(value)
+    return [v for v, argument in zip(generic.operands, block.arguments) if argument in seen]
 
 
 def _begins_as(kernel: func.FuncOp) -> list[int] | None:

@@ -12,16 +12,21 @@ from dataclasses import dataclass, field
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.generics import Operands, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, kinds, loop_sizes, maps, outputs, substitute
+from inferno.passes.generics import (
+    Operands, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, kinds, loop_sizes, maps, outputs, substitute,
+)
 from inferno.passes.locations import merge
 from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.shapes import UnknownSize
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
-from inferno.schedule.cost import count_bytes, tensor_bytes
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.cost import count_bytes
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.explain_boundaries import note
+from inferno.schedule.fuse_reductions import changes_places
 from inferno.schedule.merge_calls import (
-    defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
+    by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
 )
 from inferno.schedule.recompute_maps import generics_of
 from inferno.target import Target, find_target
@@ -42,17 +47,21 @@ class _Program:
     kernels: dict[str, func.FuncOp]
     target: Target
     places: dict[ir.Operation, int]
-    maps: dict[str, ir.Operation | None] = field(default_factory=dict)
+    maps: dict[str, bool] = field(default_factory=dict)
     asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
-    def map_of(self, call: ir.Operation | None) -> ir.Operation | None:
-        """The elementwise operation that a call's kernel is."""
-        if call is None or call.name != "func.call" or call not in self.places:
-            return None
-        name = callee(call)
+    def is_map(self, call: ir.Operation) -> bool:
+        """Whether a call may be one with another: of an elementwise operation that changes no argument in places, as a cache, and gives a scatter no places,
+        which ``fold-places`` lets it compute."""
+        name = callee(call) if call.name == "func.call" else ""
         if name not in self.maps:
-            self.maps[name] = _map_of(self.kernels.get(name))
-        return self.maps[name]
+            self.maps[name] = _is_map(self.kernels.get(name))
+        if not self.maps[name] or changes_places(call, self.kernels[name]):
+            return False
+        return not any(u.name == "func.call" and self.scatters(callee(u)) for r in call.results for u in readers(r))
+
+    def scatters(self, name: str) -> bool:
+        return name in self.kernels and bool(walk(self.kernels[name], "tm_tensor.scatter"))
 
 
 def merge_maps(module: ir.Module, target: str) -> None:
@@ -66,7 +75,7 @@ def merge_maps(module: ir.Module, target: str) -> None:
         pending = [o for o in program.places if o.name == "func.call"]
         while pending:
             call = pending.pop(0)
-            if program.map_of(call) is None:
+            if not program.is_map(call):
                 continue
             new = next((n for other in _others(program, call) if (n := _join(program, other, call)) is not None), None)
             if new is not None:
@@ -77,13 +86,13 @@ def merge_maps(module: ir.Module, target: str) -> None:
     merge_in(module, merge_all)
 
 
-def _map_of(kernel: func.FuncOp | None) -> ir.Operation | None:
-    """The only operation of a kernel, if it is an elementwise one whose results all lie in one order."""
-    generics = generics_of(kernel) if may_change(kernel) else []
+def _is_map(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel is one elementwise operation, whose results all lie in one order."""
+    generics = generics_of(kernel) if kernel is not None and ATTRIBUTE not in kernel.attributes else []
     if len(generics) != 1 or not is_elementwise(generics[0]) or not (inputs(generics[0]) or walk(generics[0], "tensor.extract")):
-        return None
+        return False
     own = maps(generics[0])[len(inputs(generics[0])):]
-    return generics[0] if own[0].is_permutation and all(m == own[0] for m in own) else None
+    return own[0].is_permutation and all(m == own[0] for m in own)
 
 
 def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
@@ -93,7 +102,7 @@ def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
     found = dict.fromkeys(m for m in makers if m is not None)
     found.update(dict.fromkeys(sorted((u for u in beside if u in program.places), key=program.places.__getitem__, reverse=True)))
     here = program.places[call]
-    return [o for o in found if o != call and program.map_of(o) is not None and 0 < here - program.places[o] <= _FAR]
+    return [o for o in found if o in program.places and 0 < here - program.places[o] <= _FAR and program.is_map(o)]
 
 
 def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
@@ -101,6 +110,11 @@ def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Op
     if len(first.results) + len(second.results) > _MOST_RESULTS or any(waits(c, {first, second}, program.places) for c in (first, second)):
         return None
     edges = edges_of([first, second], views=True)
+    if any(isinstance(v.type, ir.IndexType) for v in edges.captured):
+        try:
+            edges = by_symbols(edges)
+        except UnknownSize:
+            return None
     made, asked = set(first.results), pattern(edges)
     reads = any(root_of(v) in made for v in inputs_of(second))
     if asked not in program.asked:
@@ -117,8 +131,7 @@ def _merged(program: _Program, edges, reads: bool) -> func.FuncOp | None:
     kernels = [program.kernels[callee(c)] for c in edges.calls]
     before = sum(map(count_bytes, kernels))
     kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
-    saved = before - sum(tensor_bytes(t) for t in (*kernel.type.inputs,))
-    pays = _SHARE * saved >= before or (reads and before <= _SMALL)
+    pays = _SHARE * (before - count_bytes(kernel)) >= before or (reads and before <= _SMALL)
     if len(edges.captured) <= _MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, program.target):
         program.kernels[kernel.name.value] = kernel
         return kernel
@@ -136,8 +149,8 @@ def _alike(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bo
         return False
     if not all(isinstance(s, Elementwise) for s in (new, *old)):
         return False
-    points = [s.vector * s.unroll * s.across for s in (new, *old)]
-    return new.tile == max(s.tile for s in old) and (new.tile > 0 or count_bytes(kernel) <= _SMALL or points[0] >= min(points[1:]))
+    wide = new.tile > 0 or count_bytes(kernel) <= _SMALL or new.vector >= min(s.vector for s in old)
+    return wide and new.tile == max(s.tile for s in old)
 
 
 def _join_operations(kernel: func.FuncOp) -> bool:
