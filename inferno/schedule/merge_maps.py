@@ -81,9 +81,17 @@ def merge_maps(module: ir.Module, target: str) -> None:
             if new is not None:
                 changed, program.places = True, places_in(main)
                 pending = [new, *(c for c in pending if c in program.places)]
+        _tell(program)  # last: what is said of an operation changes its hash
         return changed
 
     merge_in(module, merge_all)
+
+
+def _tell(program: _Program) -> None:
+    """Note of maps that read what others make why they are not one."""
+    left = [(call, made) for call in program.places if program.is_map(call) for made in _others(program, call) if any(r in inputs_of(call) for r in made.results)]
+    for call, made in left:
+        note(call, made, "one kernel for both would save little of what they move, or its results would lie in different orders")
 
 
 def _is_map(kernel: func.FuncOp | None) -> bool:
@@ -135,8 +143,6 @@ def _merged(program: _Program, edges, reads: bool) -> func.FuncOp | None:
     if len(edges.captured) <= _MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, program.target):
         program.kernels[kernel.name.value] = kernel
         return kernel
-    if reads and not pays:
-        note(edges.calls[1], edges.calls[0], "they read next to nothing that is the same")
     kernel.operation.erase()
     return None
 
