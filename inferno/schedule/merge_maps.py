@@ -89,8 +89,8 @@ def merge_maps(module: ir.Module, target: str) -> None:
 
 def _tell(program: _Program) -> None:
     """Note of maps that read what others make why they are not one."""
-    left = [(call, made) for call in program.places if program.is_map(call) for made in _others(program, call) if any(r in inputs_of(call) for r in made.results)]
-    for call, made in left:
+    left = [(call, made) for call in program.places if program.is_map(call) for made in _others(program, call)]
+    for call, made in (pair for pair in left if any(r in inputs_of(pair[0]) for r in pair[1].results)):
         note(call, made, "one kernel for both would save little of what they move, or its results would lie in different orders")
 
 
