@@ -36,6 +36,7 @@ _PASSES = {
     "choose-layouts": "inferno.passes.choose_layouts:choose_layouts",
     "stack-rows": "inferno.passes.stack_rows:stack_rows",
     "pad-channels": "inferno.passes.pad_channels:pad_channels",
+    "expand-maps": "inferno.passes.expand_maps:expand_maps",
     "expand-groups": "inferno.passes.expand_groups:expand_groups",
     "expand-loops": "inferno.passes.expand_loops:expand_loops",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",

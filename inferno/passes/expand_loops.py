@@ -60,7 +60,7 @@ def _can_split(op: ir.Operation) -> bool:
 def _replace(op: ir.Operation, parts: Parts) -> None:
     """Put ``op`` on split loops in its place, and after it the elementwise operations that read it."""
     with ir.InsertionPoint(op), op.location:
-        made = _split(op, parts)
+        made = split(op, parts)
         flat = [tensor.CollapseShapeOp(old.type, new, reassociation_attribute(groups)).result for old, (new, groups) in zip(op.results, made)]
     for old, new in zip(op.results, flat):
         old.replace_all_uses_with(new)
@@ -88,8 +88,9 @@ def _follow(user: ir.Operation, value: ir.Value, sizes: Sequence[Int], groups: l
     }
 
 
-def _split(op: ir.Operation, parts: Parts) -> list[tuple[ir.Value, list[list[int]]]]:
-    """The operation's results on more loops, and which of their dimensions were one before."""
+def split(op: ir.Operation, parts: Parts) -> list[tuple[ir.Value, list[list[int]]]]:
+    """The operation's results on more loops, and which of their dimensions were one before; its maps read whole loops and constants, and its body the number
+    of no loop that is split in parts of unknown sizes."""
     loops: list[list[int]] = []
     for d in range(len(kinds(op))):
         first = loops[-1][-1] + 1 if loops else 0
@@ -107,12 +108,20 @@ def _split(op: ir.Operation, parts: Parts) -> list[tuple[ir.Value, list[list[int
         operands.append(value if len(exprs) == len(groups) else _expanded(value, sizes, groups, op))
         indexing.append(ir.AffineMap.get(count, 0, exprs))
         regrouped.append(groups)
-    number = len(inputs(op))
+    number, counted = len(inputs(op)), [_counted(group, parts.get(d, [1])) for d, group in enumerate(loops)] if walk(op, "linalg.index") else None
     made = build(
         operands[:number], operands[number:], indexing, [kinds(op)[d] for d, group in enumerate(loops) for _ in group],
-        lambda arguments: clone_body(body(op), arguments), op.location,
+        lambda arguments: clone_body(body(op), arguments, counted), op.location,
     )
     return list(zip(made.results, regrouped[number:]))
+
+
+def _counted(loops: list[int], sizes: Sequence[Int]) -> ir.AffineExpr:
+    """The number of an iteration of a loop that is split."""
+    found = ir.AffineDimExpr.get(loops[0])
+    for d, size in zip(loops[1:], sizes[1:]):
+        found = found * size + ir.AffineDimExpr.get(d)
+    return found
 
 
 def _expanded(value: ir.Value, sizes: Sequence[Int], groups: list[list[int]], op: ir.Operation) -> ir.Value:
@@ -140,4 +149,4 @@ def _expanded(value: ir.Value, sizes: Sequence[Int], groups: list[list[int]], op
 def _split_as(op: ir.Operation, sizes: Sequence[Int], groups: list[list[int]]) -> ir.Value:
     """The one result with dimensions of these sizes, of which ``groups`` were one before."""
     written = dims(maps(op)[-1])
-    return _split(op, {written[d]: [sizes[i] for i in g] for d, g in enumerate(groups) if len(g) > 1})[0][0]
+    return split(op, {written[d]: [sizes[i] for i in g] for d, g in enumerate(groups) if len(g) > 1})[0][0]

@@ -30,7 +30,6 @@ def expand_windows(module: ir.Module) -> None:
     Only modules that ask for it (``inferno.expand_pieces``) are changed."""
     if EXPAND not in module.operation.attributes:
         return
-    del module.operation.attributes[EXPAND]
     for op in walk(module.operation, "linalg.generic"):
         if function_of(op) == op.parent and (sizes := _window(op)) is not None:
             _rewrite(op, sizes)

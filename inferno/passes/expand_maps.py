@@ -1,0 +1,149 @@
+"""A reshape between two elementwise operations goes behind the second one, whose loops are then those of the first: both become one.
+
+What unpacks a weight of four bits, scales it by groups and gives it back as a matrix, what cuts an image into patches and normalises them, what shuffles
+pixels and adds an image, flattens or splits dimensions on its way, which no indexing map says.  ``propagate-reshapes`` collapses loops, where all that is read
+allows it; here they are split, of the maker of what is split, and of the reader of what is flattened.
+
+Only where the reshape is the one reader and maps are all that reads it, none of them the end of a contraction, which has loops of its own.
+"""
+
+from math import prod
+
+from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.passes.contraction import ended_contraction, is_sum_of_products
+from inferno.passes.expand_loops import split
+from inferno.passes.expand_pieces import EXPAND
+from inferno.passes.generics import inputs, is_copy, is_elementwise, is_widening, maps, only_user, use_count
+from inferno.passes.name_symbols import expand
+from inferno.passes.programs import readers
+from inferno.passes.shapes import reassociation, reassociation_attribute
+
+_MOST_LOOPS = 8
+
+
+def expand_maps(module: ir.Module) -> None:
+    """Split loops of elementwise operations of known sizes.  Only modules for a GPU (``inferno.expand_pieces``) are changed: loops of a CPU are
+    vectorized along the innermost one, which would be short."""
+    if EXPAND not in module.operation.attributes:
+        return
+    del module.operation.attributes[EXPAND]  # no later pass asks
+    changed = True
+    while changed:
+        views = walk(module.operation, "tensor.expand_shape", "tensor.collapse_shape")
+        changed = any(_exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+
+
+def _exchange(view: ir.Operation) -> bool:
+    """Let what is flattened and then split be split and then flattened."""
+    flat = owner(view.operands[0])
+    if view.name != "tensor.expand_shape" or flat is None or flat.name != "tensor.collapse_shape" or not _meets(flat, view):
+        return False
+    source = flat.operands[0].type.shape
+    sizes, within, groups = [], [], []  # of what is between, in which dimensions of the source are split, and those of the result are flattened
+    for group, parts in zip(reassociation(flat), reassociation(view)):
+        common = refined([source[d] for d in group], [view.results[0].type.shape[d] for d in parts])
+        if common is None:
+            return False
+        for found, of in ((common[1], within), (common[2], groups)):
+            of += [[len(sizes) + i for i in g] for g in found]
+        sizes += common[0]
+    if len(sizes) > _MOST_LOOPS:
+        return False
+    with ir.InsertionPoint(view), view.location:
+        between = expand(flat.operands[0], sizes, within, view) if any(len(g) > 1 for g in within) else flat.operands[0]
+        made = tensor.CollapseShapeOp(view.results[0].type, between, reassociation_attribute(groups)).result
+    view.results[0].replace_all_uses_with(made)
+    view.erase()
+    flat.erase()
+    return True
+
+
+def refined(source: list[int], result: list[int]) -> tuple[list[int], list[list[int]], list[list[int]]] | None:
+    """The coarsest sizes of which both shapes are products of neighbours, and of which each of theirs is; None where there are none."""
+    sizes: list[int] = []
+    within, groups = [[]], [[]]
+    i = j = 0
+    left, right = source[0], result[0]
+    while True:
+        small, large = min(left, right), max(left, right)
+        if small == 0 or large % small:
+            return None
+        within[-1].append(len(sizes))
+        groups[-1].append(len(sizes))
+        sizes.append(small)
+        left, right = left // small, right // small
+        if left == 1 and i + 1 < len(source) and (right > 1 or source[i + 1] == 1 or j + 1 < len(result)):
+            i, left = i + 1, source[i + 1]
+            within.append([])
+        if right == 1 and j + 1 < len(result) and (left > 1 or result[j + 1] == 1):
+            j, right = j + 1, result[j + 1]
+            groups.append([])
+        if left == right == 1:
+            whole = i + 1 == len(source) and j + 1 == len(result) and within[-1] and groups[-1]
+            return (sizes, within, groups) if whole else None
+
+
+def _meets(first: ir.Operation, last: ir.Operation) -> bool:
+    """Whether what reshapes of a map's result lead to is read by maps alone, which could be one with it."""
+    maker = owner(first.operands[0])
+    if not _is_map(maker) or use_count(first.operands[0]) != 1 or (first != last and use_count(first.results[0]) != 1):
+        return False
+    found = list(users(last.results[0]))
+    return bool(found) and all(_is_map(u) and not _feeds_product(maker, u) for u in found)
+
+
+def _is_map(op: ir.Operation | None) -> bool:
+    """Whether it is an elementwise operation of known sizes whose loops may be split, and not the end of a contraction or convolution."""
+    if not is_elementwise(op) or len(op.results) != 1 or is_widening(op):
+        return False
+    plain = (ir.AffineDimExpr, ir.AffineConstantExpr)
+    known = all(not isinstance(v.type, ir.RankedTensorType) or v.type.has_static_shape for v in op.operands)
+    return known and all(isinstance(e, plain) for m in maps(op) for e in m.results) and ended_contraction(op, reshaped=True) is None
+
+
+def _feeds_product(maker: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether a contraction reads what is made of a mere copy: it reads the copy's operand in its place (``fold-transposes``)."""
+    return is_copy(maker) and any(map(is_sum_of_products, readers(reader.results[0])))
+
+
+def _split_maker(view: ir.Operation) -> bool:
+    """Let what makes a tensor that is split have the loops that this has then."""
+    maker = owner(view.operands[0])
+    if view.name != "tensor.expand_shape" or maker is None:
+        return False
+    user = only_user(view.results[0])
+    if not _meets(view, user if user is not None and user.name == "tensor.collapse_shape" else view):
+        return False
+    written = [ir.AffineDimExpr(e).position for e in maps(maker)[-1].results]
+    sizes = view.results[0].type.shape
+    parts = {written[d]: [sizes[i] for i in g] for d, g in enumerate(reassociation(view)) if len(g) > 1}
+    if len(sizes) > _MOST_LOOPS:
+        return False
+    with ir.InsertionPoint(maker), maker.location:
+        made = split(maker, parts)[0][0]
+    view.results[0].replace_all_uses_with(made)
+    view.erase()
+    maker.erase()
+    return True
+
+
+def _split_reader(view: ir.Operation) -> bool:
+    """Let what reads a flattened tensor have the loops that this had before, and flatten its result."""
+    if view.name != "tensor.collapse_shape" or not _meets(view, view):
+        return False
+    source, groups = view.operands[0].type.shape, reassociation(view)
+    reader = next(iter(users(view.results[0])))
+    read = [m for v, m in zip(inputs(reader), maps(reader)) if v == view.results[0]]
+    if len(set(map(str, read))) != 1 or any(isinstance(e, ir.AffineConstantExpr) and len(g) > 1 for e, g in zip(read[0].results, groups)):
+        return False
+    parts = {ir.AffineDimExpr(e).position: [source[d] for d in g] for e, g in zip(read[0].results, groups) if len(g) > 1}
+    if len(maps(reader)[-1].results) + sum(len(p) - 1 for p in parts.values()) > _MOST_LOOPS or any(prod(p) == 0 for p in parts.values()):
+        return False
+    with ir.InsertionPoint(reader), reader.location:
+        new, flat = split(reader, parts)[0]
+        made = tensor.CollapseShapeOp(reader.results[0].type, new, reassociation_attribute(flat)).result
+    reader.results[0].replace_all_uses_with(made)
+    reader.erase()
+    if not use_count(view.results[0]):
+        view.erase()
+    return True
