@@ -94,7 +94,7 @@ def _meets(first: ir.Operation, last: ir.Operation) -> bool:
 
 def _is_map(op: ir.Operation | None) -> bool:
     """Whether it is an elementwise operation of known sizes whose loops may be split, and not the end of a contraction or convolution."""
-    if not is_elementwise(op) or len(op.results) != 1 or is_widening(op):
+    if not is_elementwise(op) or len(op.results) != 1 or (is_widening(op) and any(map(is_sum_of_products, users(op.results[0])))):
         return False
     plain = (ir.AffineDimExpr, ir.AffineConstantExpr)
     known = all(not isinstance(v.type, ir.RankedTensorType) or v.type.has_static_shape for v in op.operands)

@@ -4,6 +4,8 @@ A producer goes into its reader when the reader is its only one, or when computi
 its body is a few cheap operations and it reads no more bytes than it writes (a cast, a scale, a broadcast).
 """
 
+from collections.abc import Sequence
+
 from inferno.mlir import ir, owner, rewrite, users, walk
 from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_convolution, is_factor, is_sum_of_products, parse_fused,
@@ -208,11 +210,12 @@ def _turns(consumer: ir.Operation, number: int) -> bool:
     return is_elementwise(consumer) and read.is_permutation and read != written
 
 
-def is_made_of_less(producer: ir.Operation, reader: ir.Operation, columns: bool = False, picked: bool = False) -> bool:
+def is_made_of_less(producer: ir.Operation, reader: ir.Operation | Sequence[ir.Operation], columns: bool = False, picked: bool = False) -> bool:
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
     exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order; with ``picked`` of what is picked of arguments, too.  All that
-    reads it but ``reader`` are such totals, beside which it need not be in memory."""
-    if any(user != reader and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
+    reads it but ``reader``, or several, are such totals, beside which it need not be in memory."""
+    own = [reader] if isinstance(reader, ir.Operation) else reader
+    if any(user not in own and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
     made = bytes_of(producer.results[0])
     found = _sources(producer, made, columns, picked)

@@ -45,6 +45,8 @@ def fuse_gathers(module: ir.Module) -> None:
                 producer.erase()
             elif _is_made_again(producer):
                 _pick_anew(producer)
+                if not any(True for _ in producer.results[0].uses):
+                    producer.erase()
             else:
                 reverse_producer(producer)
     with ir.Location.unknown(module.context):
@@ -226,17 +228,18 @@ def _is_padding(producer: ir.Operation) -> bool:
 
 def _is_made_again(producer: ir.Operation) -> bool:
     """Whether elements of which neighbours are picked are made for that once more, though others read them, too: of arguments of no more bytes, and what rows
-    have in common, as exponentials that a sum reads.  What has the sum would write them otherwise, wider than what they are made of."""
+    have in common, as exponentials that a sum reads.  What has the sum would write them otherwise, wider than what they are made of.  So are the halves of a
+    row that is normalised and then rotated, of which each point picks two."""
     result = producer.results[0]
     picks = [u for u in users(result) if u.name == "tensor.extract"]
-    if len(picks) != 1 or ended_contraction(producer) is not None or not _in_order(picks[0]) or not _reads_in_order(producer):
+    if not 1 <= len(picks) <= _FEW or ended_contraction(producer) is not None or not all(map(_in_order, picks)) or not _reads_in_order(producer):
         return False
     place = _generic_around(picks[0])
-    if REDUCTION in kinds(place) or any(s is None for s in loop_sizes(place)):
+    if any(_generic_around(p) != place for p in picks) or REDUCTION in kinds(place) or any(s is None for s in loop_sizes(place)):
         return False
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
     number, own = product(hint(s) for s in loop_sizes(place)), product(hint(s) for s in shape(result))
-    return simple and number <= 2 * own and is_made_of_less(producer, picks[0], columns=True)
+    return simple and number <= 2 * own and is_made_of_less(producer, [*picks, place], columns=True)
 
 
 def _in_order(pick: ir.Operation) -> bool:

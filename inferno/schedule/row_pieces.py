@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
-from inferno.passes.generics import body, build, inputs, kinds, maps, outputs
+from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.accesses import argument_index, loop_sizes, row_major
+from inferno.schedule.strewn_extracts import linear
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,41 @@ def join_pieces(kernel: func.FuncOp) -> dict[ir.Value, list[Piece]]:
     """Rewrite such operations, and say what their new operands are."""
     found: dict[ir.Value, list[Piece]] = {}
     for generic in walk(kernel.operation, "linalg.generic"):
+        generic = _read_values(kernel, generic)
         choices = [o.operation for o in body(generic).operations if o.operation.name == "scf.if"]
         branches = [_branches(kernel, generic, c) for c in choices]
         if choices and None not in branches and all(_wholes(each) for each in branches):
             found.update(_rewrite(generic, choices, branches))
     return found
+
+
+def _read_values(kernel: func.FuncOp, generic: ir.Operation) -> ir.Operation:
+    """The same with what pieces read of totals of rows, which are none of the kernel's arguments, as operands."""
+    sizes = loop_sizes(generic)
+    reads = [op for op in walk(generic, "tensor.extract") if argument_index(kernel, op.operands[0]) is None]
+    loops = {op: [loop_of(v) for v in list(op.operands)[1:]] for op in reads}
+    if not reads or sizes is None or any(
+        None in found or len(set(found)) != len(found) or [sizes[d] for d in found] != list(op.operands[0].type.shape) for op, found in loops.items()
+    ):
+        return generic
+    number, count, block = len(inputs(generic)), len(reads), body(generic)
+    added = [ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops[op]]) for op in reads]
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        for op, argument in zip(reads, arguments[number:]):
+            op.results[0].replace_all_uses_with(argument)
+        return clone_body(block, [*arguments[:number], *arguments[number + count:]])
+
+    with ir.InsertionPoint(generic), generic.location:
+        new = build([*inputs(generic), *(op.operands[0] for op in reads)], outputs(generic), [*maps(generic)[:number], *added, *maps(generic)[number:]],
+                    kinds(generic), fill, generic.location)
+    for old, result in zip(generic.results, new.results):
+        old.replace_all_uses_with(result)
+    generic.erase()
+    for op in walk(new, "tensor.extract"):
+        if not any(True for _ in op.results[0].uses):
+            op.erase()
+    return new
 
 
 def _wholes(branches: Sequence[_Branch]) -> list[tuple[ir.Type, int]]:
@@ -145,15 +176,11 @@ def _piece(kernel: func.FuncOp, op: ir.Operation, rank: int, begin: int) -> Piec
         return None
     strides, offset = [0] * rank, 0
     for value, stride in zip(list(op.operands)[1:], row_major(op.operands[0].type.shape)):
-        if (number := _number(value)) is not None:
-            offset += number * stride
-            continue
-        loop, less = next(((d, less) for d in range(rank) if (less := _place(value, d)) is not None), (None, 0))
-        if loop is None or (less and loop != rank - 1):
+        if (place := linear(value, rank)) is None:
             return None
-        strides[loop] += stride
-        offset -= less * stride
-    return Piece(begin, op.operands[0], tuple(strides), offset) if strides[-1] in (0, 1) else None
+        strides = [s + c * stride for s, c in zip(strides, place[0])]
+        offset += place[1] * stride
+    return Piece(begin, op.operands[0], tuple(strides), offset) if strides[-1] in (0, 1) and min(strides) >= 0 else None
 
 
 def _place(value: ir.Value, loop: int) -> int | None:
