@@ -17,7 +17,7 @@ from inferno.passes.generics import (
 )
 from inferno.passes.locations import merge
 from inferno.passes.programs import callee, readers, root_of
-from inferno.passes.shapes import UnknownSize
+from inferno.passes.shapes import UnknownSize, shape
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE
@@ -29,6 +29,7 @@ from inferno.schedule.merge_calls import (
     by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
 )
 from inferno.schedule.recompute_maps import generics_of
+from inferno.symbolic import product
 from inferno.target import Target, find_target
 
 _MOST_RESULTS, _MOST_INPUTS = 8, 16  # tensors of a kernel: each takes registers for its address
@@ -88,9 +89,11 @@ def merge_maps(module: ir.Module, target: str) -> None:
 
 
 def _tell(program: _Program) -> None:
-    """Note of maps that read what others make why they are not one."""
+    """Note of maps that read what others of as many points make why they are not one."""
     left = [(call, made) for call in program.places if program.is_map(call) for made in _others(program, call)]
-    for call, made in (pair for pair in left if any(r in inputs_of(pair[0]) for r in pair[1].results)):
+    for call, made in left:
+        if not any(r in inputs_of(call) for r in made.results) or product(shape(call.results[0])) != product(shape(made.results[0])):
+            continue
         note(call, made, "one kernel for both would save little of what they move, or its results would lie in different orders")
 
 
