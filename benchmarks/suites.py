@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import attention, convolutions, elementwise, matmuls, models, moves, networks, random_programs, reductions, rows, scans, small
+from benchmarks import attention, convolutions, elementwise, matmuls, models, moves, networks, random_programs, reductions, rows, scans, small, views
 from benchmarks.case import Case
 from benchmarks.matmuls import MatmulRelu
 
@@ -84,7 +84,7 @@ SUITES: dict[str, list[Case] | Callable[[int], list[Case]]] = {
     "matmul-relu": [
         Case(f"relu(x @ w) {m}x{k}x{n} {_name(d)}", _matmul(m, k, n, d)) for d in DTYPES for m, k, n in MATMULS
     ],
-    **matmuls.SUITES, **elementwise.SUITES, **rows.SUITES, **reductions.SUITES, **scans.SUITES, **moves.SUITES, **small.SUITES,
+    **matmuls.SUITES, **elementwise.SUITES, **rows.SUITES, **reductions.SUITES, **scans.SUITES, **moves.SUITES, **views.SUITES, **small.SUITES,
     **random_programs.SUITES, **attention.SUITES, **convolutions.SUITES, **models.SUITES, **networks.SUITES,
 }
 
