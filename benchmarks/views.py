@@ -8,6 +8,7 @@ from benchmarks.memory_bound import case, size_of, whole_numbers
 
 F = torch.nn.functional
 _ROWS, _COLUMNS = 4096, 16384
+_MANY = (8192, 8192)
 
 
 def int4_halves(q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
@@ -72,6 +73,31 @@ def merged_patches(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.layer_norm(corners, corners.shape[-1:], weight, bias)
 
 
+def overlaps(a: Tensor, b: Tensor) -> Tensor:
+    """The intersection over union of each box with each."""
+    low, high = torch.maximum(a[:, None, :2], b[None, :, :2]), torch.minimum(a[:, None, 2:], b[None, :, 2:])
+    sides = (high - low).clamp(min=0)
+    both = sides[..., 0] * sides[..., 1]
+    first, second = (a[:, 2] - a[:, 0]) * (a[:, 3] - a[:, 1]), (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1])
+    return both / (first[:, None] + second[None] - both + 64)
+
+
+def decoded_boxes(deltas: Tensor, anchors: Tensor) -> Tensor:
+    centre, size = anchors[:, :2] + deltas[:, :2] * anchors[:, 2:], anchors[:, 2:] * deltas[:, 2:].exp()
+    return torch.cat((centre - size / 2, centre + size / 2), -1)
+
+
+def masked_loss(x: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    return ((x - y).abs() * (mask > 0)[:, None]).sum() / (mask > 0).sum()
+
+
+def gate_gradients(gradient: Tensor, x: Tensor) -> Tensor:
+    """Of a packed SwiGLU."""
+    gate, up = x.chunk(2, -1)
+    share = gate.sigmoid()
+    return torch.cat((gradient * up * share * (1 + gate * (1 - share)), gradient * gate * share), -1)
+
+
 def _cases() -> list[Case]:
     group, bits, n = "views", {"type_": torch.uint8}, _ROWS * _COLUMNS
     few = (_ROWS, _COLUMNS // 128, 1)
@@ -91,9 +117,15 @@ def _cases() -> list[Case]:
             case(group, "gated heads", gated_heads, t, (8, 16, 2048, 128), (8, 2048, 2048), core=False),
             case(group, "windows + x", reversed_windows, t, (32 * 64, 8, 8, 192), (32, 64, 64, 192), core=False),
             case(group, "rotated norm", rotated_norm, t, (4, 32, 4096, 128), (4096, 128), (4096, 128)),
+            case(group, "gradients of a packed swiglu", gate_gradients, t, (8192, 4096), (8192, 8192), core=False),
+            case(group, "masked loss", masked_loss, t, _MANY, _MANY, (8192,), rate="read", core=False),
             case(group, "norm of merged patches", merged_patches, t, (64, 56, 56, 128), (512,), (512,), core=False),
         ]
-    return cases
+    boxes = (1 << 22, 4)
+    return cases + [
+        case(group, "overlaps of boxes", overlaps, "f32", (8192, 4), (8192, 4), core=False),
+        case(group, "decoded boxes", decoded_boxes, "f32", boxes, boxes, core=False),
+    ]
 
 
 SUITES: dict[str, list[Case]] = {"views": _cases()}

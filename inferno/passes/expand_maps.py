@@ -29,8 +29,16 @@ def expand_maps(module: ir.Module) -> None:
     del module.operation.attributes[EXPAND]  # no later pass asks
     changed = True
     while changed:
+        _erase_unread(module)
         views = walk(module.operation, "tensor.expand_shape", "tensor.collapse_shape")
         changed = any(_exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+
+
+def _erase_unread(module: ir.Module) -> None:
+    """What was split leaves behind what it was before, which would count as a reader."""
+    for op in reversed(walk(module.operation, "linalg.generic", "tensor.expand_shape", "tensor.collapse_shape")):
+        if not any(True for r in op.results for _ in r.uses):
+            op.erase()
 
 
 def _exchange(view: ir.Operation) -> bool:

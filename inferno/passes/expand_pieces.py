@@ -9,14 +9,18 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
-from inferno.passes.contraction import ended_convolution, has_windows, pads_convolutions
+from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
-from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user
+from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
 from inferno.passes.picks import product_of
 from inferno.passes.programs import is_written
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
 from inferno.symbolic import Int
 
+# Pieces that compute something costly each for itself, and operations between it and them: the sigmoid of a gate whose gradients lie side by side was written
+# in float32 and read twice.
+_SHARED, _DEPTH = 4, 6
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice")
 EXPAND = "inferno.expand_pieces"
 """On a module for a GPU."""
 # Pieces of one concatenation: more of them are copied, each by its own launch.  (DLRM stacks 27.)
@@ -340,5 +344,17 @@ def _is_computable(op: ir.Operation) -> bool:
 
 
 def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether pieces compute it: who else would read it from memory is another piece, or none."""
     user = only_user(op.results[0])
-    return (user is not None and user == reader) or is_cheap(op)
+    return (user is not None and user == reader) or is_cheap(op) or _is_shared(op)
+
+
+def _is_shared(op: ir.Operation) -> bool:
+    return use_count(op.results[0]) <= _SHARED and ended_contraction(op) is None and _is_for_pieces(op.results[0], _DEPTH)
+
+
+def _is_for_pieces(value: ir.Value, depth: int) -> bool:
+    """Whether all that is made of a value are pieces of concatenations, of which each point is one: two gradients of a gate side by side share a sigmoid."""
+    return depth > 0 and all(
+        u.name == "tensor.concat" or ((u.name in _VIEWS or _is_computable(u)) and _is_for_pieces(u.results[0], depth - 1)) for u in users(value)
+    )

@@ -128,7 +128,10 @@ def _multiplies_two(consumer: ir.Operation) -> bool:
 
 def _reads_once(consumer: ir.Operation) -> bool:
     """Whether it sums products of neighbours, ``(x * y).sum(0)``: of each element there is one product, so it is a reduction like any other, for which terms
-    are computed once.  (Of 49359x483 in bf16 what made a factor of each term wrote and read 48 MB.)"""
+    are computed once.  (Of 49359x483 in bf16 what made a factor of each term wrote and read 48 MB.)  So does a total of all points of one of its factors,
+    whatever the other is, as a loss with a weight for each row."""
+    if set(kinds(consumer)) == {REDUCTION} and any(m.is_permutation for m in maps(consumer)[: len(inputs(consumer))]):
+        return True
     if is_convolution(consumer) or (found := parse_fused(consumer)) is None or found.value is not None or found.lhs == found.rhs:
         return False
     whole = [a for a, m in zip(body(consumer).arguments, maps(consumer)[: len(inputs(consumer))]) if m.is_permutation]

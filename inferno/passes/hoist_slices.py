@@ -3,13 +3,14 @@
 The parts are taken of what it reads, which costs nothing where they are read in place, and what reads them can take it in.
 """
 
+from collections.abc import Sequence
 from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.expand_pieces import kept_dimensions
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
-from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
+from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps, substitute
 from inferno.passes.movements import reshape
 from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.programs import root_of
@@ -97,8 +98,8 @@ def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[_Par
     parts = []
     for cut, taken in cuts:
         with ir.InsertionPoint(cut), cut.location:
-            parts.append(_compute(producer, taken))
-            cut.results[0].replace_all_uses_with(_dropped(parts[-1].results[0], cut))
+            parts.append(_compute(producer, taken, cut.results[0].type.shape))
+            cut.results[0].replace_all_uses_with(parts[-1].results[0])
         cut.erase()
     if not any(True for _ in users(producer.results[0])):
         producer.erase()
@@ -163,44 +164,41 @@ def _taken(op: ir.Operation, drops: bool = False) -> list[_Part] | None:
     return list(zip(*(list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))))
 
 
-def _dropped(value: ir.Value, cut: ir.Operation) -> ir.Value:
-    """The part without those dimensions of one element that the slice leaves out."""
-    stays = kept_dimensions(value.type.shape, cut.results[0].type.shape)
-    if all(stays):
-        return value
-    groups: list[list[int]] = []
-    for d in range(len(stays)):  # what is left out goes with the next one, and at the end with the last one
-        if groups and (not any(stays[e] for e in groups[-1]) or not any(stays[d:])):
-            groups[-1].append(d)
-        else:
-            groups.append([d])
-    return tensor.collapse_shape(cut.results[0].type, value, reassociation_attribute(groups if any(stays) else []))
-
-
-def _compute(producer: ir.Operation, parts: list[_Part]) -> ir.Operation:
-    """What computes the part of the result, at the insertion point."""
+def _compute(producer: ir.Operation, parts: list[_Part], shape: Sequence[int]) -> ir.Operation:
+    """What computes the part of the result, of this ``shape``, at the insertion point: without the loops of one iteration of which that has no dimension, for
+    whoever reads it has none either."""
     result, order = producer.results[0].type, dims(maps(producer)[-1])
-    values = [_slice(v, m, parts) for v, m in zip(inputs(producer), maps(producer))]
-    empty = tensor.EmptyOp([parts[d][1] for d in order], result.element_type).result
+    stays = kept_dimensions([parts[d][1] for d in order], shape)
+    kept = sorted(d for d, stay in zip(order, stays) if stay)
+    names = [ir.AffineDimExpr.get(kept.index(d)) if d in kept else ir.AffineConstantExpr.get(0) for d in range(len(parts))]
+
+    def without(map_: ir.AffineMap) -> ir.AffineMap:
+        read = [e for e in map_.results if not isinstance(e, ir.AffineDimExpr) or ir.AffineDimExpr(e).position in kept]
+        return substitute(ir.AffineMap.get(len(parts), 0, read), names, len(kept))
+
+    values = [_slice(v, m, parts, kept) for v, m in zip(inputs(producer), maps(producer))]
+    empty = tensor.EmptyOp(list(shape), result.element_type).result
     # Through a map, which knows what kind of expression each is.
-    loops = ir.AffineMap.get(len(parts), 0, [ir.AffineDimExpr.get(d) * step + begin for d, (begin, _, step) in enumerate(parts)]).results
+    loops = ir.AffineMap.get(len(kept), 0, [name * step + begin for name, (begin, _, step) in zip(names, parts)]).results
     return build(
-        values, [empty], maps(producer), kinds(producer),
+        values, [empty], list(map(without, maps(producer))), [kinds(producer)[d] for d in kept],
         lambda arguments: clone_body(body(producer), arguments, loops), producer.location,
     )
 
 
-def _slice(value: ir.Value, map_: ir.AffineMap, parts: list[_Part]) -> ir.Value:
-    """What is read of an operand."""
+def _slice(value: ir.Value, map_: ir.AffineMap, parts: list[_Part], kept: list[int]) -> ir.Value:
+    """What is read of an operand, without the dimensions of loops that are not ``kept``."""
     if _type(value) is None:
         return value
     sizes = value.type.shape
     taken = [parts[ir.AffineDimExpr(e).position] if isinstance(e, ir.AffineDimExpr) else (0, n, 1) for e, n in zip(map_.results, sizes)]
-    if all(part == (0, n, 1) for part, n in zip(taken, sizes)):
+    stays = [not isinstance(e, ir.AffineDimExpr) or ir.AffineDimExpr(e).position in kept for e in map_.results]
+    if all(stays) and all(part == (0, n, 1) for part, n in zip(taken, sizes)):
         return value
-    return _extract(value, taken)
+    return _extract(value, taken, stays)
 
 
-def _extract(value: ir.Value, parts: list[_Part]) -> ir.Value:
-    type_ = ir.RankedTensorType.get([n for _, n, _ in parts], value.type.element_type)
+def _extract(value: ir.Value, parts: list[_Part], stays: Sequence[bool] | None = None) -> ir.Value:
+    """A part of a tensor, without the dimensions of one element that do not stay."""
+    type_ = ir.RankedTensorType.get([n for d, (_, n, _) in enumerate(parts) if stays is None or stays[d]], value.type.element_type)
     return tensor.extract_slice(type_, value, [], [], [], *([part[i] for part in parts] for i in range(3)))

@@ -121,7 +121,7 @@ func.func @counts() -> tensor<6xindex> {
 // One column, without its dimension: of the rows' numbers nothing is repeated.
 // CHECK-LABEL: func.func @column
 // CHECK-NOT: tensor<8x16xi64>
-// CHECK: tensor.collapse_shape %{{.*}} {{\[}}[0, 1]] : tensor<8x1xi64> into tensor<8xi64>
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel"]} ins(%arg0 : tensor<8xi64>)
 func.func @column(%x: tensor<8xi64>) -> tensor<8xi64> {
   %e = tensor.empty() : tensor<8x16xi64>
   %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
@@ -137,8 +137,8 @@ func.func @column(%x: tensor<8xi64>) -> tensor<8xi64> {
 
 // A row in the middle, and an element of nothing but ones.
 // CHECK-LABEL: func.func @inside
-// CHECK: tensor.collapse_shape %{{.*}} {{\[}}[0], [1, 2]] : tensor<4x1x8xf32> into tensor<4x8xf32>
-// CHECK: tensor.collapse_shape %{{.*}} [] : tensor<1x1x1xf32> into tensor<f32>
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]} ins(%{{.*}} : tensor<4x8xf32>)
+// CHECK: linalg.generic {{.*}}iterator_types = []} ins(%{{.*}} : tensor<f32>)
 func.func @inside(%x: tensor<4x6x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
   %e = tensor.empty() : tensor<4x6x8xf32>
   %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
