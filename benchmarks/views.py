@@ -122,7 +122,8 @@ def _cases() -> list[Case]:
             case(group, "norm of merged patches", merged_patches, t, (64, 56, 56, 128), (512,), (512,), core=False),
         ]
     boxes = (1 << 22, 4)
-    return cases + [
+    return [
+        *cases,
         case(group, "overlaps of boxes", overlaps, "f32", (8192, 4), (8192, 4), core=False),
         case(group, "decoded boxes", decoded_boxes, "f32", boxes, boxes, core=False),
     ]
