@@ -91,6 +91,13 @@ _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
 
+# Times: rows that clusters would have time for beside the rows that there are.  Of 15 rows by 14 clusters the last one takes as long as all others: two norms
+# of 15x25908 in float32 took an H100 32.6 us.
+_UNEVEN = 1.5
+# Of what memory takes, the arithmetic of rows that are read from pieces: between what is known to pay and not to, see ``_reads_pieces``.
+_BESIDE_PIECES = 2 / 3
+
+
 @dataclass(frozen=True)
 class Rows:
     """``across`` threads of a block of ``threads`` have a row, and each reads ``vector`` neighbours at once; with ``cluster`` > 1 a row is that many
@@ -233,9 +240,10 @@ def _gathering_threads(c: RowKernel) -> int:
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
     """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  On an
-    H200 softmax of 18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16 99 and 76."""
+    H200 softmax of 18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16, where arithmetic is estimated to
+    take 0.93 of what memory does, 99 and 76.  (A norm of 4x32x4096x128 that is rotated has 0.52, and takes an H100 142 by two kernels.)"""
     whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES or max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _PIECES
-    return whole and not c.varies and 2 * arithmetic(c, False, lanes(c), target) <= _moving(_by_length(c, target), c, target)
+    return whole and not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
 
 
 def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:
@@ -384,6 +392,8 @@ def _brought(c: RowKernel, target: Target, vector: int) -> Rows | None:
         at_once = clusters_at_once(cluster, target.multiprocessors)
         if c.count < 2 * at_once or (cluster < _LARGEST and weights):
             continue
+        if ceil(c.count / (at_once * resident)) * at_once * resident > _UNEVEN * c.count:
+            return None
         threads = 256 if resident > 1 else 512 if online else 1024
         unroll = max(2, 16 // vector) if threads < 1024 else 2
         s = Rows(threads, threads, vector, cluster, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, sends=True, online=online)
