@@ -89,6 +89,7 @@ _PASSES = {
     "merge-softmaxes": "inferno.schedule.merge_softmaxes:merge_softmaxes",
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",
     "fuse-convolutions": "inferno.schedule.fuse_convolutions:fuse_convolutions",
+    "shift-scans": "inferno.schedule.shift_scans:shift_scans",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",
     "fuse-sorts": "inferno.schedule.fuse_sorts:fuse_sorts",
     "fold-places": "inferno.schedule.fuse_scatters:fold_places",
