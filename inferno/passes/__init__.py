@@ -87,6 +87,7 @@ _PASSES = {
     "merge-maps": "inferno.schedule.merge_maps:merge_maps",
     "hoist-vectors": "inferno.schedule.hoist_vectors:hoist_vectors",
     "merge-softmaxes": "inferno.schedule.merge_softmaxes:merge_softmaxes",
+    "merge-sums": "inferno.schedule.merge_sums:merge_sums",
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",
     "fuse-convolutions": "inferno.schedule.fuse_convolutions:fuse_convolutions",
     "shift-scans": "inferno.schedule.shift_scans:shift_scans",
