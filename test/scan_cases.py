@@ -25,6 +25,15 @@ def discretised(dt, a, b, x):
     return recurrence(step, dt[..., None] * b[:, :, None] * x[..., None], 1).to(bf16)
 
 
+def mean(op, dim):
+    """A running value by its place, of what is scaled by place, row and column."""
+    def model(x, row, column):
+        place = torch.arange(1, x.shape[dim] + 1, device=x.device)
+        place = place if dim else place[:, None]
+        return op(x * place * row + column[:, None], dim) / place
+    return model
+
+
 # The model, its inputs, and a schedule; each is one kernel.
 FUSED = {
     "maps in front and behind": (lambda x: torch.relu(x * 2).cumsum(-1) + 1, lambda: (randn(5, 300),), None),
@@ -47,4 +56,9 @@ FUSED = {
         lambda a, b: recurrence(a, b, 1) * 2, lambda: (torch.rand(2, 200, 16), randn(2, 200, 16)), Scans(64, 4, 2, 2, 4),
     ),
     "minima, and where they are": (lambda x: x.cummin(0), lambda: (randn(300, 5).to(bf16),), None),
+    "sums by place": (mean(torch.cumsum, 1), lambda: (randn(5, 200), randn(200), randn(5)), None),
+    "sums by place, the first dimension": (mean(torch.cumsum, 0), lambda: (randn(70, 12), randn(12), randn(70)), None),
+    "products by place": (mean(torch.cumprod, 1), lambda: (1 + randn(5, 40) / 99, 1 + randn(40) / 99, randn(5) / 99), None),
+    "maxima by place": (mean(lambda x, d: x.cummax(d)[0], 0), lambda: (randn(70, 12), randn(12), randn(70)), None),
+    "logarithms by place": (mean(torch.logcumsumexp, 1), lambda: (randn(5, 200), randn(200), randn(5)), None),
 }

@@ -84,7 +84,7 @@ class Tiles:
         await_copies(self.s.stages - 1)
         for item in range(self.s.items):
             self.fetch_item(tile, stage, item)
-        return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.reads]
+        return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.ahead]
 
     def fetch_item(self, tile: Integer, stage: Integer, item: int) -> None:
         """Know what an item is made of, of a tile that has come."""
@@ -96,14 +96,14 @@ class Tiles:
         """What is read of a tile in order to scan it, item by item."""
         for item in range(self.s.items):
             self.locate(tile, item)
-        return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.reads]
+        return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.ahead]
 
     def terms(self, loaded: list[ir.Value], tile: Integer) -> list[list[ir.Value]]:
         """What is scanned: the lanes of each item of the tile that was read."""
         given = iter(loaded)
         for item in range(self.s.items):
             self.locate(tile, item)
-            for at in self.c.reads:
+            for at in self.c.ahead:
                 self.values.know(at, item, next(given))
         return [self.term(item) for item in range(self.s.items)]
 

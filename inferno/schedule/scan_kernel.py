@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.accesses import Access, destination_index, filled, iterators, loop_sizes, maps, merge, outputs, placed, row_major
 from inferno.schedule.combiners import BodyCombiner, Combiner, scan_combiner, term_of
@@ -71,6 +71,16 @@ class ScanKernel:
         return (self.source,) if isinstance(self.source, Access) else tuple(dict.fromkeys(a for s in self.before for a in s.extras))
 
     @property
+    def picking(self) -> tuple[RowStep, ...]:
+        """Maps that read tensors at places that they compute."""
+        return tuple(s for s in self.steps if walk(s.generic, "tensor.extract"))
+
+    @property
+    def ahead(self) -> tuple[Access | int, ...]:
+        """What is asked for of a tile ahead: what is read, or what is made of what is picked."""
+        return (self.source,) if isinstance(self.source, int) and self.picking else self.reads
+
+    @property
     def all_reads(self) -> tuple[Access, ...]:
         return tuple(dict.fromkeys((*self.reads, *(a for s in self.after for a in s.extras))))
 
@@ -87,6 +97,8 @@ def parse_scan_kernel(kernel: func.FuncOp) -> ScanKernel | None:
 
 
 class _Parser(StepParser):
+    with_tables = True
+
     def parse(self) -> ScanKernel | None:
         others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", "tm_tensor.scan", *VIEWS)
         if any(o.name not in others for o in self.operations):

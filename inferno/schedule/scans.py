@@ -10,6 +10,7 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.combiners import BodyCombiner
 from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
+from inferno.schedule.scan_picks import picks_neighbours
 from inferno.target import Target
 
 _WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
@@ -143,7 +144,8 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
     if c is None or any(not supported_body(s.generic) for s in c.steps):
         return None
     elements = [v.element for v in c.values] + [a.element for a in c.accesses]
-    if any(walk(s.generic, "tensor.extract") for s in c.steps) or not all(map(supported_element, elements)):
+    elements += [op.operands[0].type.element_type for s in c.picking for op in walk(s.generic, "tensor.extract")]
+    if not all(map(supported_element, elements)) or any(s not in c.before or not picks_neighbours(s.generic) for s in c.picking):
         return None
     if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
         return None  # neighbours are read together
@@ -283,7 +285,7 @@ def _waiting(s: Scans, c: ScanKernel, target: Target) -> Scans | None:
     whole = tuple(at for at in c.all_reads if all(at.strides[c.begin:c.end]))
     costly = any(o.operation.name.startswith("math.") for step in c.before for o in step.generic.regions[0].blocks[0].operations)
     many = s.blocks(c) >= _MANY * target.multiprocessors and c.inner % s.columns(c) == 0
-    return s if many and len(whole) == 1 and s.staged(c) == whole and not costly and s.fits(c) else None
+    return s if many and not c.picking and len(whole) == 1 and s.staged(c) == whole and not costly and s.fits(c) else None
 
 
 def _group(s: Scans, c: ScanKernel) -> int:

@@ -1,0 +1,61 @@
+"""What a body picks out of a tensor at computed places, maybe where a condition on places holds: pieces of a concatenation, a padded tensor, a shift.
+
+Both sides of such a choice are computed in every lane, and each lane has one of them; what is read for the other one is kept inside of the tensor.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_lanes
+from inferno.codegen.integers import Integers
+from inferno.codegen.lane_patterns import Pattern, Patterns
+from inferno.mlir import arith, ir
+from inferno.schedule.accesses import row_major
+
+
+@dataclass
+class PickedValues:
+    """For ``inline_body``, of vectors of ``vector`` neighbours."""
+
+    ints: Integers
+    buffers: list[ir.Value]
+    vector: int
+    _known: dict[ir.Value, Pattern] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._patterns = Patterns(self._known)
+
+    def know(self, index: ir.Value, size: int) -> None:
+        """A vector of indices is of neighbours, of ``size`` that vectors divide."""
+        self._known[index] = Pattern(self.vector, tuple(range(self.vector)), True, size // self.vector - 1)
+
+    def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
+        """``tensor.extract`` from an argument of the kernel; of neighbours by vectors."""
+        ints, table, where = self.ints, ir.RankedTensorType(op.operands[0].type), operands[1:]
+        buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
+        lanes = max((v.type.shape[0] for v in where if isinstance(v.type, ir.VectorType)), default=0)
+        each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in where] for i in range(max(1, lanes))]
+        if lanes and (pattern := self._pattern(where, strides, lanes)) is not None:
+            first = ints.dot([ints.narrow(v) for v in each[0]], strides)
+            return load_lanes(ints, buffer, first, pattern, table.element_type, prod(table.shape), clamped=True)
+        inside = [[ints.min(ints.narrow(v), size - 1) for v, size in zip(at, table.shape)] for at in each]
+        found = [load(ints, buffer, ints.dot(at, strides), table.element_type) for at in inside]
+        return join(found) if lanes else found[0]
+
+    def _pattern(self, where: Sequence[ir.Value], strides: Sequence[int], lanes: int) -> Pattern | None:
+        """Where the lanes are in a table; None where that is not known."""
+        found = Pattern(0, (0,) * lanes)
+        for value, stride in zip(where, strides):
+            place = self._patterns.of(value, lanes)
+            if place is None:
+                return None
+            found = found.plus(place.times(stride))
+        return found
+
+    def branch(self, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
+        """``scf.if``: both sides, of which each lane has one."""
+        then, other = (inline(region) for region in op.regions)
+        if isinstance(condition.type, ir.VectorType) or any(isinstance(v.type, ir.VectorType) for v in (*then, *other)):
+            then, other = ([as_vector(v, self.vector) for v in values] for values in (then, other))
+        return [arith.select(condition, a, b) for a, b in zip(then, other)]

@@ -1,0 +1,77 @@
+"""On a GPU, let several kernels that reduce one tensor in the same loops be one that reads it once: a mean and a deviation beside extrema.
+
+``fuse-reductions`` has done so for all that it meets.  What ``merge-variances`` makes of a mean and a deviation is a reduction only since then, in which the
+second does not wait for the first one's result any more.
+"""
+
+from inferno.mlir import func, ir
+from inferno.passes.generics import PARALLEL, kinds
+from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule import reductions
+from inferno.schedule.fuse_reductions import alone
+from inferno.schedule.merge_calls import (
+    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, places_in, replace_calls, waits,
+)
+from inferno.schedule.merge_generics import merge_generics
+from inferno.schedule.recompute_maps import generics_of
+from inferno.target import Target, find_target
+
+_MOST = 6  # results, of which a thread has running values of each of the terms that it reads at once
+
+
+def merge_sums(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed = False
+        while (found := _pair(module, main, kernels, machine)) is not None:
+            edges, merged = found
+            defer(edges)
+            replace_calls(edges, merged)
+            kernels[merged.name.value] = merged
+            changed = True
+        return changed
+
+    merge_in(module, merge)
+
+
+def _pair(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target) -> tuple[Edges, func.FuncOp] | None:
+    """The first two calls that are worth one kernel, and that."""
+    places = places_in(main)
+    calls = [c for c in places if c.name == "func.call" and _reduces_one(c, kernels)]
+    for at, first in enumerate(calls):
+        tensor = root_of(inputs_of(first)[0])
+        beside = set(readers(tensor))
+        for second in calls[at + 1:]:
+            if second not in beside or waits(second, {first}, places):
+                continue
+            edges = edges_of([first, second], views=True)
+            if (merged := _merged(module, kernels, edges, target)) is not None:
+                return edges, merged
+    return None
+
+
+def _reduces_one(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
+    """Whether a call makes reductions of one tensor, and nothing else."""
+    kernel = kernels.get(callee(call))
+    if kernel is None or not may_change(kernel) or len(inputs_of(call)) != 1 or len(call.results) > _MOST:
+        return False
+    generics = generics_of(kernel)
+    return bool(generics) and all(set(kinds(g)) != {PARALLEL} for g in generics)
+
+
+def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, target: Target) -> func.FuncOp | None:
+    """A kernel of one operation that stands for calls, if it takes less time."""
+    if len(edges.captured) != 1 or not len(edges.exported) == sum(len(c.results) for c in edges.calls) <= _MOST:
+        return None
+    merged = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    generic = merge_generics(generics_of(merged))
+    c = reductions.read(merged, target) if generic is not None and list(operations_in(merged)[-1].operands) == list(generic.results) else None
+    if c is not None and c.extremum is None and isinstance(c.count, int):
+        if reductions.estimate(reductions.pick(c, target), c, target) < sum(alone(kernels[callee(call)], target) for call in edges.calls):
+            return merged
+    merged.operation.erase()
+    return None
