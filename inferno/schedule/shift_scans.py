@@ -9,7 +9,7 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import scans
 from inferno.schedule.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import inputs_of, merge_in
+from inferno.schedule.merge_calls import inputs_of, merge_in, rewrite_calls
 from inferno.schedule.scan_picks import shifted_index
 from inferno.target import Target, find_target
 
@@ -23,18 +23,21 @@ def shift_scans(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed = False
-        for call in walk(main, "func.call"):
-            scan = _plain_scan(kernels.get(callee(call)), machine)
-            if scan is None or _joins(kernels, call):
-                continue
-            users = list(readers(call.results[0]))
-            if len(users) == 1 and users[0].name == "func.call" and inputs_of(users[0]) == [call.results[0]] and _shifts(kernels.get(callee(users[0])), *scan):
-                _exchange(call, users[0])
-                changed = True
-        return changed
+        return rewrite_calls(main, lambda call: _exchanged(call, kernels, machine))
 
     merge_in(module, merge)
+
+
+def _exchanged(call: ir.Operation, kernels: dict[str, func.FuncOp], target: Target) -> bool:
+    """Exchange a scan with the shift that alone reads it, if it is one; whether that was done."""
+    scan = _plain_scan(kernels.get(callee(call)), target)
+    if scan is None or _joins(kernels, call):
+        return False
+    users = list(readers(call.results[0]))
+    if len(users) != 1 or users[0].name != "func.call" or inputs_of(users[0]) != [call.results[0]] or not _shifts(kernels.get(callee(users[0])), *scan):
+        return False
+    _exchange(call, users[0])
+    return True
 
 
 def _plain_scan(kernel: func.FuncOp | None, target: Target) -> tuple[int, float] | None:
