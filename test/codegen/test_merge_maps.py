@@ -65,6 +65,7 @@ def kernels(model, *shapes, dtype=torch.float32):
     return inferno.compile(model, tuple(torch.randn(s, dtype=dtype) for s in shapes), target="sm_90a").explain().rows
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("model", MODELS)
 def test_right(model, dtype):
@@ -79,6 +80,7 @@ def test_right(model, dtype):
         assert torch.equal(one, other)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("shape", ((16, 512), (4096, 4096)))
 def test_one_kernel(model, shape):
