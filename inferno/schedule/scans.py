@@ -143,8 +143,7 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
     c = parse_scan_kernel(kernel) if target.kind == "nvptx" else None
     if c is None or any(not supported_body(s.generic) for s in c.steps):
         return None
-    elements = [v.element for v in c.values] + [a.element for a in c.accesses]
-    elements += [op.operands[0].type.element_type for s in c.picking for op in walk(s.generic, "tensor.extract")]
+    elements = [x.element for x in (*c.values, *c.accesses)] + [o.operands[0].type.element_type for s in c.picking for o in walk(s.generic, "tensor.extract")]
     if not all(map(supported_element, elements)) or any(s not in c.before or not picks_neighbours(s.generic) for s in c.picking):
         return None
     if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
