@@ -89,13 +89,8 @@ _PIECES = 1 << 20  # bytes of a concatenation whose pieces are read in place whe
 _GATHERED_BYTES = 44 << 10  # of the 48 KB that a kernel has without asking for more
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
-
-
-# Times: rows that clusters would have time for beside the rows that there are.  Of 15 rows by 14 clusters the last one takes as long as all others: two norms
-# of 15x25908 in float32 took an H100 32.6 us.
-_UNEVEN = 1.5
-# Of what memory takes, the arithmetic of rows that are read from pieces: between what is known to pay and not to, see ``_reads_pieces``.
-_BESIDE_PIECES = 2 / 3
+# Times: rows that clusters have time for beside those that there are (two norms of 15x25908 by 14 clusters took an H100 32.6 us); see ``_reads_pieces``.
+_UNEVEN, _BESIDE_PIECES = 1.5, 2 / 3
 
 
 @dataclass(frozen=True)
@@ -239,9 +234,9 @@ def _gathering_threads(c: RowKernel) -> int:
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
-    """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  On an
-    H200 softmax of 18514x1608 in float32 took 55 us so, and 112 by two kernels; log_softmax of a gelu of 1998x18176 in bf16, where arithmetic is estimated to
-    take 0.93 of what memory does, 99 and 76.  (A norm of 4x32x4096x128 that is rotated has 0.52, and takes an H100 142 by two kernels.)"""
+    """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  By one
+    and by two kernels: softmax of 18514x1608 in float32 55 and 112 us (H200); log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of memory's
+    time, 99 and 76; a norm of 4x32x4096x128 in bf16 that is rotated, 0.52, 93 and 142 (H100)."""
     whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES or max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _PIECES
     return whole and not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
 
@@ -355,8 +350,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         normed = False
     while threads > max(across, 32) and ceil(c.count * across / threads) < 2 * target.multiprocessors:
         threads //= 2
-    threads = max(threads, 32)
-    s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True, packed=ragged or normed)
+    s = Rows(max(threads, 32), across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True, packed=ragged or normed)
     each = max(held, 32 + scanned) if vector == 1 else held  # a register is the least that an element takes
     s = replace(s, sends=s.cluster > 1)
     return s if s.chunks(c) * vector * each <= (_HELD if threads <= 512 else _HELD_BY_MANY) else None
@@ -392,7 +386,7 @@ def _brought(c: RowKernel, target: Target, vector: int) -> Rows | None:
         at_once = clusters_at_once(cluster, target.multiprocessors)
         if c.count < 2 * at_once or (cluster < _LARGEST and weights):
             continue
-        if ceil(c.count / (at_once * resident)) * at_once * resident > _UNEVEN * c.count:
+        if -c.count % (at_once * resident) > (_UNEVEN - 1) * c.count:
             return None
         threads = 256 if resident > 1 else 512 if online else 1024
         unroll = max(2, 16 // vector) if threads < 1024 else 2
