@@ -14,6 +14,35 @@ from inferno.mlir import arith, ir
 from inferno.schedule.accesses import row_major
 
 
+def pick(
+    ints: Integers, buffers: Sequence[ir.Value], patterns: Patterns, op: ir.Operation, operands: Sequence[ir.Value], clamped: bool = False,
+) -> ir.Value:
+    """``tensor.extract`` from an argument of the kernel: of neighbours, as ``patterns`` know them, by vectors, otherwise for each lane by itself; within it,
+    for a vector's lanes may be beyond the ends, and what is computed of their numbers is anywhere.  ``clamped``: see ``load_lanes``."""
+    table, where = ir.RankedTensorType(op.operands[0].type), operands[1:]
+    buffer, strides = buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
+    lanes = max((v.type.shape[0] for v in where if isinstance(v.type, ir.VectorType)), default=0)
+    if lanes and (pattern := _pattern(patterns, where, strides, lanes)) is not None:
+        first = [lanes_of(v)[0] if isinstance(v.type, ir.VectorType) else v for v in where]
+        place = ints.dot([ints.narrow(v) for v in first], strides)
+        return load_lanes(ints, buffer, place, pattern, table.element_type, prod(table.shape), clamped=clamped)
+    each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in where] for i in range(max(1, lanes))]
+    inside = [[ints.min(ints.narrow(v), size - 1) for v, size in zip(at, table.shape)] for at in each]
+    found = [load(ints, buffer, ints.dot(at, strides), table.element_type) for at in inside]
+    return join(found) if lanes else found[0]
+
+
+def _pattern(patterns: Patterns, where: Sequence[ir.Value], strides: Sequence[int], lanes: int) -> Pattern | None:
+    """Where lanes are in a table, which all points of vectors lie in; None where that is not known."""
+    found = Pattern(0, (0,) * lanes)
+    for value, stride in zip(where, strides):
+        place = patterns.of(value, lanes)
+        if place is None:
+            return None
+        found = found.plus(place.times(stride))
+    return found
+
+
 @dataclass
 class PickedValues:
     """For ``inline_body``, of vectors of ``vector`` neighbours."""
@@ -31,27 +60,7 @@ class PickedValues:
         self._known[index] = Pattern(self.vector, tuple(range(self.vector)), True, size // self.vector - 1)
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """``tensor.extract`` from an argument of the kernel; of neighbours by vectors."""
-        ints, table, where = self.ints, ir.RankedTensorType(op.operands[0].type), operands[1:]
-        buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
-        lanes = max((v.type.shape[0] for v in where if isinstance(v.type, ir.VectorType)), default=0)
-        each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in where] for i in range(max(1, lanes))]
-        if lanes and (pattern := self._pattern(where, strides, lanes)) is not None:
-            first = ints.dot([ints.narrow(v) for v in each[0]], strides)
-            return load_lanes(ints, buffer, first, pattern, table.element_type, prod(table.shape), clamped=True)
-        inside = [[ints.min(ints.narrow(v), size - 1) for v, size in zip(at, table.shape)] for at in each]
-        found = [load(ints, buffer, ints.dot(at, strides), table.element_type) for at in inside]
-        return join(found) if lanes else found[0]
-
-    def _pattern(self, where: Sequence[ir.Value], strides: Sequence[int], lanes: int) -> Pattern | None:
-        """Where the lanes are in a table; None where that is not known."""
-        found = Pattern(0, (0,) * lanes)
-        for value, stride in zip(where, strides):
-            place = self._patterns.of(value, lanes)
-            if place is None:
-                return None
-            found = found.plus(place.times(stride))
-        return found
+        return pick(self.ints, self.buffers, self._patterns, op, operands, clamped=True)
 
     def branch(self, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
         """``scf.if``: both sides, of which each lane has one."""

@@ -1,12 +1,11 @@
 """What a thread of a row computes of its points: the operations' bodies for a chunk of neighbouring points, each once, and the terms of reductions."""
 
-from math import prod
-
-from inferno.codegen.elements import as_vector, join, lanes_of, load, load_lanes, splat
+from inferno.codegen.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.inline import inline_body
 from inferno.codegen.lane_patterns import Pattern
+from inferno.codegen.picked_values import pick
 from inferno.mlir import arith, ir
-from inferno.schedule.accesses import Access, row_major
+from inferno.schedule.accesses import Access
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_steps import RowStep
 
@@ -42,28 +41,7 @@ class RowValues:
         return inline_body(step.block, arguments, self.indices(step, chunk), lanes, custom={"tensor.extract": self.extract})
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """``tensor.extract`` from an argument of the kernel: of neighbours, as of rows that are taken or flipped, by vectors, otherwise for each lane by
-        itself; within it, for a vector's lanes may be beyond the row's ends, and what is computed of their numbers is anywhere."""
-        ints, table = self.ints, ir.RankedTensorType(op.operands[0].type)
-        buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
-        lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
-        if lanes and (pattern := self.places_pattern(operands[1:], strides, lanes)) is not None:
-            first = [lanes_of(v)[0] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]]
-            return load_lanes(ints, buffer, ints.dot([ints.narrow(v) for v in first], strides), pattern, table.element_type, prod(table.shape))
-        each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
-        inside = [[ints.min(ints.narrow(v), size - 1) for v, size in zip(at, table.shape)] for at in each]
-        found = [load(ints, buffer, ints.dot(at, strides), table.element_type) for at in inside]
-        return join(found) if lanes else found[0]
-
-    def places_pattern(self, where: list[ir.Value], strides: list[int], lanes: int) -> Pattern | None:
-        """Where lanes are in a table, which all points of vectors lie in; None where that is not known."""
-        found = Pattern(0, (0,) * lanes)
-        for value, stride in zip(where, strides):
-            place = self.numbers.of(value, lanes)
-            if place is None:
-                return None
-            found = found.plus(place.times(stride))
-        return found
+        return pick(self.ints, self.buffers, self.numbers, op, operands)
 
     def argument(self, step: RowStep, number: int, chunk: object) -> ir.Value:
         source = step.sources[number]

@@ -58,7 +58,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         producer = owner(value)
         if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
             continue
-        if not _pays(producer, value) and not (_turns(consumer, number) and is_made_of_less(producer, consumer)):
+        if not _pays(producer, value) and not (_turns(consumer, number) and is_made_of_less(producer, [consumer])):
             continue
         if reads is None:
             once = _reads_once(consumer)
@@ -213,11 +213,10 @@ def _turns(consumer: ir.Operation, number: int) -> bool:
     return is_elementwise(consumer) and read.is_permutation and read != written
 
 
-def is_made_of_less(producer: ir.Operation, reader: ir.Operation | Sequence[ir.Operation], columns: bool = False, picked: bool = False) -> bool:
+def is_made_of_less(producer: ir.Operation, own: Sequence[ir.Operation], columns: bool = False, picked: bool = False) -> bool:
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
     exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order; with ``picked`` of what is picked of arguments, too.  All that
-    reads it but ``reader``, or several, are such totals, beside which it need not be in memory."""
-    own = [reader] if isinstance(reader, ir.Operation) else reader
+    reads it but ``own`` are such totals, beside which it need not be in memory."""
     if any(user not in own and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
     made = bytes_of(producer.results[0])

@@ -113,7 +113,7 @@ def _part_made_again(producer: ir.Operation) -> list[tuple[ir.Operation, list[_P
     slices = [u for u in made if _taken(u) is not None]
     if len(slices) != 1 or product_of(producer) is not None or any(map(_ends_product, inputs(producer))):
         return []
-    if not is_made_of_less(producer, slices[0], picked=True):
+    if not is_made_of_less(producer, slices, picked=True):
         return []
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):

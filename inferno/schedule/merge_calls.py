@@ -40,6 +40,13 @@ def places_in(function: func.FuncOp) -> dict[ir.Operation, int]:
     return {o: i for i, o in enumerate(operations_in(function))}
 
 
+def erase_unread(kernel: func.FuncOp) -> None:
+    """What is left of operations whose results nothing reads any more."""
+    for op in reversed(operations_in(kernel)):
+        if len(op.results) and not any(True for r in op.results for _ in r.uses):
+            op.erase()
+
+
 def may_change(kernel: func.FuncOp | None) -> bool:
     """Whether there is a kernel that has no schedule yet, and all its sizes are numbers."""
     if kernel is None or ATTRIBUTE in kernel.attributes:

@@ -26,7 +26,7 @@ from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.fuse_reductions import changes_places
 from inferno.schedule.merge_calls import (
-    by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
+    Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
 )
 from inferno.schedule.recompute_maps import generics_of
 from inferno.symbolic import product
@@ -137,7 +137,7 @@ def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Op
     return replace_calls(edges, kernel)
 
 
-def _merged(program: _Program, edges, reads: bool) -> func.FuncOp | None:
+def _merged(program: _Program, edges: Edges, reads: bool) -> func.FuncOp | None:
     """The kernel that calls become; None if they do not."""
     kernels = [program.kernels[callee(c)] for c in edges.calls]
     before = sum(map(count_bytes, kernels))
@@ -199,9 +199,7 @@ def _join_operations(kernel: func.FuncOp) -> bool:
     for op in (second, first):
         op.erase()
     drop_round_trips(new)
-    for op in reversed(operations_in(kernel)):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_unread(kernel)
     return True
 
 

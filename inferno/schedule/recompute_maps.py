@@ -21,7 +21,7 @@ from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.assign import choose
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, rewrite_calls, tell_sources,
+    Edges, edges_of, empty_like, erase_unread, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, rewrite_calls, tell_sources,
 )
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.target import Target, find_target
@@ -113,9 +113,7 @@ def compute_first(kernel: func.FuncOp) -> bool:
         second.erase()
         second = new.operation if isinstance(new, ir.OpView) else new
     drop_round_trips(second)
-    for op in reversed(operations_in(kernel)):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_unread(kernel)
     return True
 
 

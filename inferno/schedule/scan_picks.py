@@ -1,6 +1,7 @@
 """Which maps in front of a scan may read their points anywhere: those that pick neighbours, or nothing, by where a point is."""
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import ir, walk
+from inferno.passes.places import place_of
 from inferno.schedule.accesses import iterators
 
 _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi")
@@ -29,23 +30,6 @@ def _is_shifted(extract: ir.Operation, generic: ir.Operation) -> bool:
     """Whether it reads a tensor of neighbours along the last loop, and is elsewhere only as other loops go on."""
     last = len(iterators(generic)) - 1
     *others, inner = list(extract.operands)[1:] or [None]
-    if inner is None or (found := shifted_index(inner)) is None or found[0] != last:
+    if inner is None or (found := place_of(inner)) is None or found[:2] != (last, 1):
         return False
-    return all((at := shifted_index(v)) is not None and at[0] != last for v in others)
-
-
-def shifted_index(index: ir.Value) -> tuple[int | None, int] | None:
-    """The loop whose number this is, and what is added to it; no loop of a constant, None of anything else."""
-    op = owner(index)
-    if op is None:
-        return None
-    if op.name == "linalg.index":
-        return ir.IntegerAttr(op.attributes["dim"]).value, 0
-    if op.name == "arith.constant" and isinstance(index.type, ir.IndexType):
-        return None, ir.IntegerAttr(op.attributes["value"]).value
-    if op.name not in ("arith.addi", "arith.subi"):
-        return None
-    first, second = (shifted_index(v) for v in op.operands)
-    if first is None or second is None or second[0] is not None:
-        return None
-    return first[0], first[1] + (second[1] if op.name == "arith.addi" else -second[1])
+    return all((at := place_of(v)) is not None and at[0] != last and at[1] >= 0 for v in others)

@@ -5,12 +5,12 @@ part of its kernel (``fuse-scans``), what picks them behind it would wait for al
 """
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.places import place_of
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import scans
 from inferno.schedule.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.merge_calls import inputs_of, merge_in, rewrite_calls
-from inferno.schedule.scan_picks import shifted_index
 from inferno.target import Target, find_target
 
 _NOTHING = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}  # what elements are that change nothing
@@ -81,15 +81,15 @@ def _shifts(kernel: func.FuncOp | None, dim: int, nothing: float) -> bool:
     pick, other = owner(sides[picks[0]]), owner(sides[1 - picks[0]])
     if other is None or other.name != "arith.constant" or _number(other) != nothing:
         return False
-    where = [shifted_index(v) for v in list(pick.operands)[1:]]
-    shift = -where[dim][1] if where[dim] is not None else 0
-    if pick.operands[0] != kernel.entry_block.arguments[0] or where != [(d, -shift if d == dim else 0) for d in range(rank)] or not 0 < shift < shape[dim]:
+    where = [place_of(v) for v in list(pick.operands)[1:]]
+    shift = -where[dim][2] if where[dim] is not None else 0
+    if pick.operands[0] != kernel.entry_block.arguments[0] or where != [(d, 1, -shift if d == dim else 0) for d in range(rank)] or not 0 < shift < shape[dim]:
         return False
-    value, bound = (shifted_index(v) for v in test.operands)
+    value, bound = (place_of(v) for v in test.operands)
     if ir.IntegerAttr(test.attributes["predicate"]).value != 6 or bound is None or bound[0] is not None:  # ult
         return False
     # Below the shift are the elements that are nothing; moved by it, below what is left are those that are picked.
-    return (value, bound[1]) == (((dim, 0), shift) if picks[0] == 1 else ((dim, -shift), shape[dim] - shift))
+    return (value, bound[2]) == (((dim, 1, 0), shift) if picks[0] == 1 else ((dim, 1, -shift), shape[dim] - shift))
 
 
 def _number(constant: ir.Operation) -> float | None:
