@@ -31,6 +31,10 @@ CASES = {
     "less the mean": lambda: (lambda x: x - x.mean(0, keepdim=True), (randn(65, 40),)),
     "variance and mean": lambda: (lambda x: torch.var_mean(x, 0), (randn(50, 24),)),
     "a weight a point": lambda: (lambda x, w: x * w / (x * w).sum(0, keepdim=True), (randn(50, 24).abs(), randn(50, 1).abs())),
+    "few points": lambda: (lambda x: torch.log_softmax(x, 1), (randn(5, 3, 6, 8).to(bf16),)),
+    "two points": lambda: (lambda x: F.normalize(x, dim=1), (randn(3, 2, 40),)),
+    "a pick of each row": lambda: (lambda x, t: F.cross_entropy(x, t, reduction="none"), (randn(3, 9, 6, 8), torch.randint(0, 9, (3, 6, 8)))),
+    "a pick of odd rows": lambda: (lambda x, t: F.cross_entropy(x, t, reduction="none"), (randn(2, 11, 4, 9).to(bf16), torch.randint(0, 11, (2, 4, 9)))),
     "integers": lambda: (lambda x: (x - x.amin(0)) * x.sum(0), (torch.randint(-9, 9, (70, 6)),)),
 }
 # Rows that are side by side where they are read and one behind the other where they are written.
@@ -81,6 +85,7 @@ SCHEDULES = {
     "a warp side by side": {"threads": 256, "across": 32, "cluster": 1, "unroll": 3, "kept": 1, "run": 1},
     "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1, "run": 1},
     "held": {"held": True, "kept": 0, "run": 1, "reciprocals": True, "approximate": True},
+    "alone": {"threads": 64, "across": 64, "cluster": 1, "unroll": 3, "kept": 1, "run": 1},
 }
 # Of blocks that take a row's mean and deviation at once; of rows that are not around 0, of turns with fewer points than others, of numbers that are no numbers.
 ONCE = {
@@ -114,7 +119,7 @@ def choose(change: dict):
         c = columns.parse(kernel, target)
         if c is None or len(c.steps) < 2:
             return None
-        s = replace(columns.pick(c, target), **change)
+        s = replace(columns.pick(c, target), **({"held": False} | change if change else {}))
         return replace(s, unroll=ceil(c.width / (s.along * s.cluster))) if s.held else s
 
     return chosen

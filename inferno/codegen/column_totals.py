@@ -1,7 +1,7 @@
 """What threads of rows side by side reduce together: warps by shuffles or in shared memory, the blocks of a cluster by distributed shared memory.
 
 Rows that share their reductions, as the channels of a group, are of one block: what they have meets there before what the cluster's blocks have.  Where all
-lanes of a vector share them a thread has one part of each.
+lanes of a vector share them a thread has one part of each.  A thread that has all points of its rows meets nobody.
 """
 
 from collections.abc import Callable
@@ -36,6 +36,9 @@ class ColumnTotals:
 
     def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
         ints, s, c, count = self.ints, self.s, self.c, len(self.places)
+        if s.alone(c):
+            self._rows.update(self.results(reducing, parts))
+            return
         lanes = 1 if is_whole(s, c) else s.vector  # that a thread has parts of
         side, members = s.across * lanes, c.together * lanes // s.vector
         of_warps = [self.shared[self.parts[n]] for n, _ in running]
@@ -111,7 +114,9 @@ class ColumnTotals:
     def results(self, reducing: list[RowStep], totals: dict[int, ir.Value]) -> dict[int, ir.Value]:
         """What reductions come to with what they begin with."""
         met = [(n, k, start) for step in reducing for n, k, start in zip(step.results, step.combiners, step.starts) if k is not None]
-        return {n: convert(k.combine(convert(arith.constant(k.narrow, start), k.total), totals[n]), k.narrow) for n, k, start in met}
+        found = {n: (convert(arith.constant(k.narrow, start), k.total), totals[n]) for n, k, start in met}
+        vectors = {n: (as_vector(start, self.s.vector) if isinstance(total.type, ir.VectorType) else start, total) for n, (start, total) in found.items()}
+        return {n: convert(k.combine(*vectors[n]), k.narrow) for n, k, _ in met}
 
     def result_types(self, reducing: list[RowStep]) -> dict[int, ir.Type]:
         return {n: k.narrow for step in reducing for n, k in zip(step.results, step.combiners) if k is not None}

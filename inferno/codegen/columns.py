@@ -21,6 +21,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.picked_values import PickedValues
 from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_values import unused
@@ -59,8 +60,10 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     found = moments(c) if s.once else None
     lists, parts = _places(c, found)
     side = s.across * (1 if is_whole(s, c) else s.vector)
-    shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
-    shared += [(side, stored_type(type_)) for types in _result_types(c, [k for _, k in reduced]) for type_ in types]
+    shared = []
+    if not s.alone(c):
+        shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
+        shared += [(side, stored_type(type_)) for types in _result_types(c, [k for _, k in reduced]) for type_ in types]
     shared += [(side, ir.F32Type.get())] if s.once else []  # means
     if s.sends:
         shared += [(s.cluster * s.numbers(c), slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
@@ -121,7 +124,7 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
             self.mine = ints.less(vector, vectors)
             vector = ints.min(vector, vectors - 1)
-        runs = row_runs(c)
+        runs, self.number = row_runs(c), vector
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
@@ -133,8 +136,25 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        results = inline_body(step.block, arguments, (), self.s.vector)
+        picked = PickedValues(self.ints, self.buffers, self.s.vector)
+        results = inline_body(step.block, arguments, self.row_indices(step, picked), self.s.vector, {"tensor.extract": picked.extract})
         self._rows.update({n: as_vector(r, self.s.vector) for n, r in zip(step.results, results) if n is not None})
+
+    def row_indices(self, step: RowStep, picked: PickedValues) -> list[ir.Value]:
+        """For ``linalg.index``: the numbers of the rows' loops, a lane a row."""
+        ints, rows, vector = self.ints, self.c.rows, self.s.vector
+        if all(d is None for d in step.indices):
+            return [arith.constant(ir.IndexType.get(), 0) for _ in step.indices]
+        sizes, begin = [self.c.sizes[d] for d in rows], ints.mul(self.number, vector)
+        if sizes[-1] % vector:
+            places = [ints.split(ints.add(begin, i), sizes) for i in range(vector)]
+        else:
+            *outer, last = ints.split(begin, sizes)
+            places = [(*outer, ints.add(last, i)) for i in range(vector)]
+        lanes = {d: join([ints.index(place[i]) for place in places]) for i, d in enumerate(rows) if d in step.indices}
+        if rows[-1] in lanes and sizes[-1] % vector == 0:
+            picked.know(lanes[rows[-1]], sizes[-1])
+        return [arith.constant(ir.IndexType.get(), 0) if d is None else lanes[d] for d in step.indices]
 
     # A thread's part.
 

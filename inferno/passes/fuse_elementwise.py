@@ -270,11 +270,11 @@ def _is_number(place: ir.Value) -> bool:
 
 
 def is_cheap(producer: ir.Operation) -> bool:
-    """Whether a reader may compute a producer again: few cheap operations, and no more bytes read than written."""
+    """Whether a reader may compute a producer again: few cheap operations, and no more bytes read than written, but for what rows have in common."""
     if not is_cheap_body(producer):
         return False
     read = sum(bytes_of(v) for v in inputs(producer))
-    return read <= 1.05 * sum(bytes_of(r) for r in producer.results)
+    return read <= (1 + 1 / _SMALLER) * sum(bytes_of(r) for r in producer.results)
 
 
 def is_cheap_body(generic: ir.Operation) -> bool:

@@ -48,7 +48,7 @@ def time(k: Work, threads: int, across: int, cluster: int, unroll: int, run: int
     turns = ceil(k.width / (along * cluster * unroll))
     points = turns * unroll * k.lanes
     busy = each * warps * (k.lanes * (_ONCE + _SHUFFLE * log2(32 / min(32, across))) + _POINT * points)
-    chain = _INSTRUCTION * points * k.instructions + _TURN * (turns - 1) + _WARP * warps + _BLOCK * max(0.0, each - _AT_ONCE)
+    chain = _INSTRUCTION * points * k.instructions + _TURN * (turns - 1) + (_WARP * warps if along * cluster > 1 else 0.0) + _BLOCK * max(0.0, each - _AT_ONCE)
     together = _CLUSTER + _CLUSTERED * each if cluster > 1 else 0.0
     resident = min(_WARPS, _AT_ONCE * warps, _REGISTERS / (_OWN + _LANE * unroll * k.lanes), max(1, 220_000 // max(1, shared)) * warps)
     waves = max(1.0, each * warps / resident)

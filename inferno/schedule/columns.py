@@ -24,7 +24,11 @@ from inferno.schedule.rows import estimated, read_rows, row_bytes
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.target import Target
 
-# Of the rate of a copy: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
+# Of the rate of a copy, of what more than the L2 cache has of rows of at most so many points, all of which are kept: on an H100 norms and softmaxes along the
+# channels of 28 images of 2 to 4096 channels, 168 MB, took 111 to 125 us (as kernels of their own 166 to 175) up to 512, 119 to 130 up to 1024, 137 to 165 up
+# to 4096, in float32 and bf16, of which a copy took 112.
+_KEPT = ((512, 0.9), (1024, 0.8), (4096, 0.68))
+# And of others: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
 _RUNS = 0.68  # of rows that are written one behind the other by runs of points (turned_rows.py has their times)
@@ -41,6 +45,18 @@ _SECTOR = 32  # bytes that memory moves at least
 # float32 took an H200 118.3 us, and takes 113.5.
 _UNROLL = 4
 _CUT = 8  # points of a row for each block of a cluster at least (softmax of 4x1920 in bf16 along 4 points took an H100 3.8 us by clusters of 8, 2.0 without)
+# Points of rows that one thread has alone, and lanes of all of these: softmaxes of 2, 3, 4 and 8 channels, 168 MB in bf16, took an H100 790, 528, 394 and 198 us
+# by 64 threads with 64 rows, which met at barriers, and take 115, 114, 113 and 114, as long as a copy; the logarithms of their sums 790, 526, 397 and 200, and
+# take 90, 76, 69 and 64.  Of 24 channels alike by either.
+_ALONE, _OWN_LANES, _OWN_VECTOR, _OWN_THREADS = 24, 48, 4, 128
+# Of rows of more than the L2 cache has: (points, vectors side by side), lanes of these, points of a thread at once, and threads at least.  On an H100
+# logarithms of sums of exponentials of 64, 96, 128, 192, 256 and 384 channels in float32 took 67, 61, 67, 64, 57 and 44 us by pieces of 64 bytes, 60, 54, 60,
+# 53, 48 and 38 by ones of 128 and 256; in bf16 of 32, 96, 128 and 384 64, 63, 63 and 60 by 8 lanes, 60, 57, 61 and 56 by 4.
+_SIDES, _SIDE_VECTOR, _SIDE_UNROLL, _SIDE_THREADS = ((256, 16), (512, 8)), 4, 8, 128
+# Points of a block of a cluster, and rows of what type: softmaxes of 1536, 2048 and 4096 channels in float32 took an H100 155, 172 and 139 us by kernels of their
+# own, 124, 137 and 119 by clusters of 4 and 8 (in bf16 149, 188 and 203 for 172, 179 and 217).
+_CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
+_AT_ONCE_ALONE = 8  # blocks of a multiprocessor, with which threads that have rows alone keep memory busy
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
 # dimension of 4x1920, 24x64, 128x256 and 50x1000 in bf16 took 2.0, 2.2, 3.1 and 2.7 us, and 1.3, 1.4, 2.2 and 1.9 so; of 8x256 in float32 1.9 and 1.2.
 _FEW_VECTORS = 8
@@ -124,6 +140,10 @@ class Columns:
     def blocks(self, c: RowKernel) -> int:
         return ceil(c.count // self.vector / self.across) * self.cluster
 
+    def alone(self, c: RowKernel) -> bool:
+        """Whether a thread has all points of its rows."""
+        return self.along == self.cluster == c.together == 1
+
     @property
     def by_shuffles(self) -> bool:
         """Whether threads of a warp bring together what they have; otherwise all leave it in shared memory."""
@@ -135,10 +155,12 @@ class Columns:
 
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
-        whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
-        whole = whole and (not self.once or moments(c) is not None)
+        whole = self.threads % 32 == 0 and c.count % self.vector == 0 and (side <= self.threads or self.alone(c)) and side % c.together == 0
+        whole = whole and (not self.once or (moments(c) is not None and not self.alone(c)))
         whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
+        if self.alone(c):
+            return whole and self.threads & (self.threads - 1) == 0
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 
@@ -217,7 +239,8 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     if c.rows[-1] != len(c.sizes) - 1 and not turns(c):
         return None
-    if any(d in c.rows for s in c.steps for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in c.steps):
+    of_points = [s for s in c.steps if not s.per_row or c.together > 1]
+    if any(d in c.rows for s in of_points for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in of_points):
         return None
     return c
 
@@ -249,9 +272,11 @@ def pick(c: RowKernel, target: Target) -> Columns:
     own = _by_length(c, target)
     k = _work(c, own.vector, target)
     if k is None:
-        return own
-    taken = time(k, own.threads, own.across, own.cluster, own.unroll, own.run, own.kept_bytes(c))
+        return _large(c, own, target) or own
+    taken = _time(own, c, k)
     others, vector = _others(c, own, k), own.vector
+    if (alone := _alone(c)) is not None:
+        others.append((_time(alone, c, _work(c, alone.vector, target)), alone))
     while vector > 1 and c.count // own.vector < _FEW_VECTORS * target.multiprocessors and not turns(c):
         vector //= 2
         others += _others(c, replace(own, vector=vector), _work(c, vector, target))
@@ -289,6 +314,43 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
     if run == 1 and c.width <= _SHORT and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
         unroll = each
     return _keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _MOST)
+
+
+def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
+    """A schedule for rows of more than the L2 cache has, which a thread alone, a block or a cluster has in registers; None where they do not fit these, or would
+    not fill the GPU."""
+    if turns(c) or c.width > _CLUSTERED_MOST or not _is_large(c):
+        return None
+    alone = _alone(c)
+    if alone is not None and alone.blocks(c) >= _AT_ONCE_ALONE * target.multiprocessors:
+        return alone
+    narrow = any(a.element.width < _CLUSTERED_BITS for a in kept_accesses(c))
+    side = next((side for points, side in _SIDES if c.width <= points), 0 if c.width <= 2 * _CLUSTERED or narrow else _SIDES[-1][1])
+    if not side:
+        return None
+    vector, cluster = min(own.vector, _SIDE_VECTOR), 1
+    while cluster * _CLUSTERED < c.width:
+        cluster *= 2
+    threads = _SIDE_THREADS
+    while threads // side * _SIDE_UNROLL * cluster < c.width:
+        threads *= 2
+    found = _holding(Columns(threads, side, vector, cluster, ceil(c.width / (threads // side * cluster))), c)
+    return found if found.held and found.fits(c) and found.blocks(c) >= 2 * target.multiprocessors else None
+
+
+def _is_large(c: RowKernel) -> bool:
+    """Whether what is moved is more than the L2 cache has."""
+    read = {a for s in c.steps for a in s.extras if c.wide(a)}
+    return sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6 > _IN_CACHE
+
+
+def _alone(c: RowKernel) -> Columns | None:
+    """A schedule whose threads have all points of their rows in registers."""
+    vector = min(lanes(c), _OWN_VECTOR)
+    while vector > 1 and vector * c.width > _OWN_LANES:
+        vector //= 2
+    found = _holding(Columns(_OWN_THREADS, _OWN_THREADS, vector, 1, c.width), c)
+    return found if c.width <= _ALONE and not turns(c) and found.held and found.fits(c) else None
 
 
 def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
@@ -353,6 +415,10 @@ def _keeping(s: Columns, c: RowKernel, most: int) -> Columns:
     return replace(s, kept=min(s.rounds(c), most // each) if each else 0)
 
 
+def _time(s: Columns, c: RowKernel, k: Work) -> float:
+    return time(k, s.threads, s.across, s.cluster, s.unroll, s.run, s.kept_bytes(c))
+
+
 def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds of the instructions of points, which every phase computes anew, where blocks may be fewer than multiprocessors."""
     return arithmetic(c, True, s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
@@ -360,12 +426,13 @@ def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds."""
-    if s.kept >= s.rounds(c) and (k := _work(c, s.vector, target)) is not None:
-        return time(k, s.threads, s.across, s.cluster, s.unroll, s.run, s.kept_bytes(c))
-    kept = set(kept_accesses(c)) if s.kept >= s.rounds(c) else set()
+    if (s.held or s.kept >= s.rounds(c)) and (k := _work(c, s.vector, target)) is not None:
+        return _time(s, c, k)
+    whole = s.held or s.kept >= s.rounds(c)
+    kept = set(kept_accesses(c)) if whole else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
-    rate, more = _RATE if s.run == 1 else _RUNS, 0.0
+    rate, more = _RUNS if s.run > 1 else next((r for points, r in _KEPT if whole and c.width <= points), _RATE), 0.0
     if c.together > 1 and not turns(c):
         width = s.across * s.vector * min(a.element.width // 8 for a in kept_accesses(c))
         rate, more = _GROUPED * efficiency(width) ** 0.5, _SHARED

@@ -35,6 +35,14 @@ def test_right(name):
     right(name)
 
 
+@pytest.mark.parametrize("name", ["few points", "two points", "a pick of each row", "a pick of odd rows"])
+def test_threads_have_whole_rows(monkeypatch, name):
+    """They meet nobody."""
+    monkeypatch.setitem(SCHEDULES, "whole", {**SCHEDULES["held"], "threads": 64, "across": 64, "cluster": 1})
+    code = str(right(name, "whole").program.gpu)
+    assert "gpu.barrier" not in code and "gpu.shuffle" not in code and "workgroup" not in code
+
+
 @pytest.mark.covering(most=6)
 @pytest.mark.parametrize("name", ["softmax bf16", "softmax, middle", "variance and mean"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
@@ -126,9 +134,9 @@ def test_turned_by_default(monkeypatch, model, shape, expected):
         assert ('generator = "columns"' in str(module)) == expected
 
 
-@pytest.mark.parametrize("points, across", [(2, 16), (4, 32), (8, 32), (9, 32), (64, 4)])
+@pytest.mark.parametrize("points, across", [(2, 128), (4, 128), (8, 128), (9, 128), (24, 16), (64, 16), (300, 8)])
 def test_few_points_have_more_rows_side_by_side(points, across):
-    """Threads that have no point of a row would idle: of 256x2x1024 14 of 16."""
+    """Threads that have no point of a row would idle: of 256x2x1024 14 of 16; of few points a thread has all."""
     def norm(x):
         return torch.softmax(x, 1)
 
@@ -141,7 +149,7 @@ def test_few_points_have_more_rows_side_by_side(points, across):
 
 @pytest.mark.covering(most=4)
 @pytest.mark.parametrize("shape, channels_first, expected", [
-    ((4, 19, 256, 512), False, f"across = 16 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 5"),
+    ((4, 19, 256, 512), False, f"across = 128 : i64, {HELD}, run = 1 : i64, sends = false, threads = 128 : i64, unroll = 19 : i64, vector = 2"),
     ((1, 19, 256, 512), False, f"across = 32 : i64, {HELD}, run = 1 : i64, sends = false, threads = 256 : i64, unroll = 3"),
     ((2, 19, 16, 16), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 3"),
     ((1, 4, 9, 59), False, "across = 16 : i64, approximate = true, cluster = 1"),  # of an odd number, neither
