@@ -45,16 +45,16 @@ _SECTOR = 32  # bytes that memory moves at least
 # float32 took an H200 118.3 us, and takes 113.5.
 _UNROLL = 4
 _CUT = 8  # points of a row for each block of a cluster at least (softmax of 4x1920 in bf16 along 4 points took an H100 3.8 us by clusters of 8, 2.0 without)
-# Points of rows that one thread has alone, and lanes of all of these: softmaxes of 2, 3, 4 and 8 channels, 168 MB in bf16, took an H100 790, 528, 394 and 198 us
-# by 64 threads with 64 rows, which met at barriers, and take 115, 114, 113 and 114, as long as a copy; the logarithms of their sums 790, 526, 397 and 200, and
-# take 90, 76, 69 and 64.  Of 24 channels alike by either.
+# Points of rows that one thread has alone, and lanes of all of these: softmaxes of 2, 3, 4 and 8 channels, 168 MB in bf16, took an H100 790, 528, 394 and
+# 198 us by 64 threads with 64 rows, which met at barriers, and take 115, 114, 113 and 114, as long as a copy; the logarithms of their sums 790, 526, 397 and
+# 200, and take 90, 76, 69 and 64.  Of 24 channels alike by either.
 _ALONE, _OWN_LANES, _OWN_VECTOR, _OWN_THREADS = 24, 48, 4, 128
 # Of rows of more than the L2 cache has: (points, vectors side by side), lanes of these, points of a thread at once, and threads at least.  On an H100
 # logarithms of sums of exponentials of 64, 96, 128, 192, 256 and 384 channels in float32 took 67, 61, 67, 64, 57 and 44 us by pieces of 64 bytes, 60, 54, 60,
 # 53, 48 and 38 by ones of 128 and 256; in bf16 of 32, 96, 128 and 384 64, 63, 63 and 60 by 8 lanes, 60, 57, 61 and 56 by 4.
 _SIDES, _SIDE_VECTOR, _SIDE_UNROLL, _SIDE_THREADS = ((256, 16), (512, 8)), 4, 8, 128
-# Points of a block of a cluster, and rows of what type: softmaxes of 1536, 2048 and 4096 channels in float32 took an H100 155, 172 and 139 us by kernels of their
-# own, 124, 137 and 119 by clusters of 4 and 8 (in bf16 149, 188 and 203 for 172, 179 and 217).
+# Points of a block of a cluster, and rows of what type: softmaxes of 1536, 2048 and 4096 channels in float32 took an H100 155, 172 and 139 us by kernels of
+# their own, 124, 137 and 119 by clusters of 4 and 8 (in bf16 149, 188 and 203 for 172, 179 and 217).
 _CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
 _AT_ONCE_ALONE = 8  # blocks of a multiprocessor, with which threads that have rows alone keep memory busy
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
@@ -317,8 +317,8 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
 
 
 def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
-    """A schedule for rows of more than the L2 cache has, which a thread alone, a block or a cluster has in registers; None where they do not fit these, or would
-    not fill the GPU."""
+    """A schedule for rows of more than the L2 cache has, which a thread alone, a block or a cluster has in registers; None where they do not fit these, or
+    would not fill the GPU."""
     if turns(c) or c.width > _CLUSTERED_MOST or not _is_large(c):
         return None
     alone = _alone(c)
