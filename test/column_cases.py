@@ -47,6 +47,26 @@ TURNED = {
 }
 
 
+# Rows one behind the other that are so short that a thread has several.
+SHORT = {
+    "two points": lambda: (lambda x: torch.softmax(x, -1), (randn(1040, 2).to(bf16),)),
+    "three points": lambda: (lambda x: F.normalize(x, dim=-1), (randn(4, 260, 3),)),
+    "four in bf16": lambda: (lambda x, w, b: F.layer_norm(x, (4,), w, b), (randn(2050, 4).to(bf16), randn(4).to(bf16), randn(4).to(bf16))),
+    "an odd number of rows": lambda: (lambda x: torch.log_softmax(x, -1), (randn(1037, 5).half(),)),
+    "seventeen": lambda: (lambda x: torch.softmax(x, -1), (randn(1030, 17),)),
+    "of two types": lambda: (lambda x, y: (x.float() * y).softmax(-1), (randn(1028, 3).half(), randn(1028, 3))),
+    "a number a row": lambda: (lambda x, s: (x * s[:, None]).softmax(-1) + s[:, None], (randn(1032, 3), randn(1032))),
+    "moments": lambda: (lambda x: torch.var_mean(x, -1), (randn(1048, 3).to(bf16),)),
+    "a sum": lambda: (lambda x: x.sum(-1), (randn(1048, 3),)),
+    "a product of integers": lambda: (lambda x: x.prod(-1), (torch.randint(-3, 4, (1048, 5)),)),
+    "any": lambda: (lambda x: (x > 1).any(-1), (randn(1060, 3).half(),)),
+    "a pick": lambda: (lambda x, t: F.cross_entropy(x, t, reduction="none"), (randn(1040, 3), torch.randint(0, 3, (1040,)))),
+    "float64": lambda: (lambda x: x.softmax(-1), (randn(1030, 3).double(),)),
+    "float64 sums": lambda: (lambda x: x.sum(-1), (randn(1030, 3).double(),)),
+    "more than a GPU has at once": lambda: (lambda x: (x - x.mean(-1, keepdim=True)), (randn(70003, 3),)),
+}
+
+
 def group_norm(x, w, b):
     """Of images, groups and channels of a group last."""
     m = x.mean((1, 3), keepdim=True, dtype=torch.float32)

@@ -29,7 +29,7 @@ from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.columns import Columns, kept_accesses, parse, row_runs
+from inferno.schedule.columns import Columns, is_packed, kept_accesses, packs, parse, row_runs
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.moments import Moments, met, moments
 from inferno.schedule.reductions import STATIC
@@ -124,7 +124,7 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
             self.mine = ints.less(vector, vectors)
             vector = ints.min(vector, vectors - 1)
-        runs, self.number = row_runs(c), vector
+        runs, self.number, self.short = row_runs(c), vector, packs(c)
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
@@ -236,13 +236,28 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
             return self._rows[at]
         key = at, chunk
         if key not in self._points:
-            if self.kept is not None and self.kept.has(at):
+            if self.short and is_packed(self.c, at):
+                self._points.update(self.take_apart(at))
+            elif self.kept is not None and self.kept.has(at):
                 self._points[key] = self.kept.load(at, chunk)
             else:
                 self._points[key] = self.lanes(at, self.offset(at, self._chunk[chunk][0]))
                 if self.kept is not None:
                     self.kept.store(at, chunk, self._points[key])
         return self._points[key]
+
+    def take_apart(self, at: Access) -> dict[tuple[Access, int], ir.Value]:
+        """The points of a thread's rows, which it reads together."""
+        vector, width = self.s.vector, self.c.width
+        points = lanes_of(load_vector(self.ints, self.buffers[at.argument], self.row_offset(at), at.element, vector * width, self.aligned_rows(at)))
+        return {(at, u): join([points[i * width + u] for i in range(vector)]) for u in range(width)}
+
+    def aligned_rows(self, at: Access) -> int:
+        """Neighbouring points of a thread's rows that are aligned together."""
+        aligned, strides = 1, [at.strides[d] for d in self.row if d != self.c.rows[-1]]
+        while all(x % (2 * aligned) == 0 for x in (self.s.vector * self.c.width, at.offset, *strides)):
+            aligned *= 2
+        return aligned
 
     def write(self, stored: list, chunk: int) -> None:
         if not stored or (chunk + 1) % self.s.run:
@@ -265,6 +280,9 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
                 store_vector(self.ints, value, buffer, offset, self.alignment(at))
             return
         lanes, wide = [lanes_of(v) for v in values], len(values) > 1 and point == 1
+        if self.short:
+            store_vector(self.ints, join([x[i] for i in range(self.s.vector) for x in lanes]), buffer, offsets[0], self.aligned_rows(at))
+            return
         for i in range(self.s.vector):
             if wide:
                 store_vector(self.ints, join([x[i] for x in lanes]), buffer, self.ints.add(offsets[0], i * step), self.aligned_points(at))

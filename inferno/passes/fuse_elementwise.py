@@ -270,11 +270,16 @@ def _is_number(place: ir.Value) -> bool:
 
 
 def is_cheap(producer: ir.Operation) -> bool:
-    """Whether a reader may compute a producer again: few cheap operations, and no more bytes read than written, but for what rows have in common."""
+    """Whether a reader may compute a producer again: few cheap operations, and no more bytes read than written, but for totals of rows."""
     if not is_cheap_body(producer):
         return False
-    read = sum(bytes_of(v) for v in inputs(producer))
-    return read <= (1 + 1 / _SMALLER) * sum(bytes_of(r) for r in producer.results)
+    made = sum(bytes_of(r) for r in producer.results)
+    return sum(bytes_of(v) for v in inputs(producer) if not (2 * bytes_of(v) <= made and _is_reduced(v))) <= 1.05 * made
+
+
+def _is_reduced(value: ir.Value) -> bool:
+    made = owner(root_of(value))
+    return is_generic(made) and REDUCTION in kinds(made)
 
 
 def is_cheap_body(generic: ir.Operation) -> bool:

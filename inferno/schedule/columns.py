@@ -2,7 +2,8 @@
 dimension.
 
 Where a few neighbours are of one row, as the channels of a group norm's group are, they are rows of their own here, which share their reductions
-(``group_channels.py``).
+(``group_channels.py``).  Rows that lie one behind the other are side by side, too, where they are so short that a thread has a few whole ones: all that
+these are of it reads and writes at once, and takes apart in registers.
 """
 
 from dataclasses import dataclass, replace
@@ -56,6 +57,8 @@ _SIDES, _SIDE_VECTOR, _SIDE_UNROLL, _SIDE_THREADS = ((256, 16), (512, 8)), 4, 8,
 # Points of a block of a cluster, and rows of what type: softmaxes of 1536, 2048 and 4096 channels in float32 took an H100 155, 172 and 139 us by kernels of
 # their own, 124, 137 and 119 by clusters of 4 and 8 (in bf16 149, 188 and 203 for 172, 179 and 217).
 _CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
+# Bytes of the pieces by which rows that are of whole ones are gone over as they lie, and rows from which on others are a few to a thread.
+_PIECES, _PACKED_ROWS = 16, 1024
 _AT_ONCE_ALONE = 8  # blocks of a multiprocessor, with which threads that have rows alone keep memory busy
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
 # dimension of 4x1920, 24x64, 128x256 and 50x1000 in bf16 took 2.0, 2.2, 3.1 and 2.7 us, and 1.3, 1.4, 2.2 and 1.9 so; of 8x256 in float32 1.9 and 1.2.
@@ -235,9 +238,10 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         c = c if c is not None and c.rows and c.rows[-1] != len(c.sizes) - 1 else None
     if c is not None and (channels := channels_of_groups(c)) is not None and pick_side(channels, lanes(channels), target) is not None:
         c = channels
-    if c is None or c.varies or c.joined or c.scans or not c.rows or (lanes(c) == 1 and c.count * c.width > _FEW):
+    if c is None or c.varies or c.joined or c.scans or not c.rows:
         return None
-    if c.rows[-1] != len(c.sizes) - 1 and not turns(c):
+    short = packs(c) and _alone(c) is not None
+    if not short and ((lanes(c) == 1 and c.count * c.width > _FEW) or (c.rows[-1] != len(c.sizes) - 1 and not turns(c))):
         return None
     of_points = [s for s in c.steps if not s.per_row or c.together > 1]
     if any(d in c.rows for s in of_points for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in of_points):
@@ -252,6 +256,20 @@ def turns(c: RowKernel) -> bool:
     read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
     side = all(a.strides[inner] == 1 and a.strides[point] not in (0, 1) for a in read)
     return bool(read) and side and inner < point and lanes(c) > 1 and all(most_beside(c) * lanes(c) * a.element.width >= 8 * _SECTOR for a in read)
+
+
+def packs(c: RowKernel) -> bool:
+    """Whether rows lie one behind the other, and are so short, or of so odd a length, that a vector of their points is no row's, or none of 16 bytes."""
+    if c.rows[-1] == len(c.sizes) - 1 or c.width > _ALONE or c.together > 1 or len(c.runs) != 1 or c.count < _PACKED_ROWS:
+        return False
+    wide = {a for s in c.steps for a in s.extras if c.wide(a)} | {d.access for d in c.destinations if c.wide(d.access)}
+    of_rows = {a for a in wide if any(a.strides[d] for d in c.rows)}
+    return bool(of_rows) and all(is_packed(c, a) for a in of_rows) and any(c.width * bit_width(a.element) // 8 % _PIECES for a in of_rows)
+
+
+def is_packed(c: RowKernel, access: Access) -> bool:
+    """Whether the points of neighbouring rows lie one behind the other."""
+    return access.strides[c.rows[-1]] == c.width and access.strides[c.runs[-1][-1]] == 1
 
 
 def lanes(c: RowKernel) -> int:
@@ -269,6 +287,8 @@ def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for, or that takes clearly less time by what ``column_time`` knows."""
     if c.together > 1:
         return _pick_groups(c, target)
+    if packs(c):
+        return _packed(c, target)
     own = _by_length(c, target)
     k = _work(c, own.vector, target)
     if k is None:
@@ -344,13 +364,28 @@ def _is_large(c: RowKernel) -> bool:
     return sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6 > _IN_CACHE
 
 
-def _alone(c: RowKernel) -> Columns | None:
+def _alone(c: RowKernel, most: int = _OWN_VECTOR) -> Columns | None:
     """A schedule whose threads have all points of their rows in registers."""
-    vector = min(lanes(c), _OWN_VECTOR)
-    while vector > 1 and vector * c.width > _OWN_LANES:
+    vector, run = min(lanes(c), most), c.width if packs(c) else 1
+    while vector:
+        found = _holding(Columns(_OWN_THREADS, _OWN_THREADS, vector, 1, c.width, 0, run), c)
+        if vector * c.width <= _OWN_LANES and found.held:
+            return found if c.width <= _ALONE and not turns(c) and found.fits(c) else None
         vector //= 2
-    found = _holding(Columns(_OWN_THREADS, _OWN_THREADS, vector, 1, c.width), c)
-    return found if c.width <= _ALONE and not turns(c) and found.held and found.fits(c) else None
+    return None
+
+
+def _packed(c: RowKernel, target: Target) -> Columns:
+    """A schedule for short rows one behind the other, of as many blocks as there are multiprocessors, if there are enough rows."""
+    found = _alone(c, _OWN_VECTOR * _OWN_VECTOR // max(_OWN_VECTOR // 2, _narrowest(c)))
+    while found.vector > 1 and found.blocks(c) < 2 * target.multiprocessors:
+        found = _alone(c, found.vector // 2)
+    return found
+
+
+def _narrowest(c: RowKernel) -> int:
+    """Bytes of the narrowest element that is read of a point."""
+    return min(bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a))
 
 
 def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
@@ -361,7 +396,7 @@ def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
     if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not read:
         return None
     narrow = min(bit_width(a.element) // 8 for a in kept_accesses(c) or read)
-    written = min((bit_width(a.element) // 8 for a in apart(c)), default=0)
+    written = 0 if packs(c) else min((bit_width(a.element) // 8 for a in apart(c)), default=0)
     return Work(c.count // vector, vector, c.width, moved, instructions(c, True), narrow, written, target.multiprocessors)
 
 
@@ -432,7 +467,7 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     kept = set(kept_accesses(c)) if whole else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
-    rate, more = _RUNS if s.run > 1 else next((r for points, r in _KEPT if whole and c.width <= points), _RATE), 0.0
+    rate, more = _RUNS if s.run > 1 and not s.alone(c) else next((r for points, r in _KEPT if whole and c.width <= points), _RATE), 0.0
     if c.together > 1 and not turns(c):
         width = s.across * s.vector * min(a.element.width // 8 for a in kept_accesses(c))
         rate, more = _GROUPED * efficiency(width) ** 0.5, _SHARED

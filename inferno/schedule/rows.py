@@ -342,7 +342,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if normed:
         across = min(across, _NORMED)
         threads = max(across, _NORMED)
-    if many and _is_plain(c) and vector * _widest(c) >= 16 and c.width * _widest(c) <= _BLOCK_ROWS:
+    if many and _is_plain(c) and vector * _widest(c) >= 16 and vectors >= _NEIGHBOURS and c.width * _widest(c) <= _BLOCK_ROWS:
         across = max(_NEIGHBOURS, _power(ceil(vectors / _OWN_VECTORS)))
         if across > 32 and 8 * vectors < 7 * across * _OWN_VECTORS:
             across = 32

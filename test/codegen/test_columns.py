@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, TURNED, choose
+from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, SHORT, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -13,6 +13,7 @@ from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
+from inferno.schedule import short_rows
 from inferno.target import find_target
 
 
@@ -41,6 +42,27 @@ def test_threads_have_whole_rows(monkeypatch, name):
     monkeypatch.setitem(SCHEDULES, "whole", {**SCHEDULES["held"], "threads": 64, "across": 64, "cluster": 1})
     code = str(right(name, "whole").program.gpu)
     assert "gpu.barrier" not in code and "gpu.shuffle" not in code and "workgroup" not in code
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_rows(name):
+    torch.manual_seed(0)
+    model, args = SHORT[name]()
+    simulated = SimulatedModel(model, args, choose=lambda kernel: short_rows.choose(kernel, find_target("sm_90a")), passes=PASSES)
+    assert [x.generator for x in inferno.compile(model, args, target="sm_90a").explain().rows] == ["columns"]
+    found = check(simulated, model, args)
+    assert found.right and len(simulated.program.plan.steps) == 1, str(found)
+    assert "gpu.barrier" not in str(simulated.program.gpu)
+
+
+def test_short_rows_are_read_by_vectors():
+    """Of 8 rows of 3 numbers of 16 bits, which are three vectors of 16 bytes, a thread has all."""
+    ptx = inferno.compile(lambda x: torch.softmax(x, -1), (randn_of(1 << 20, 3),), target="sm_90a").ir("ptx")
+    assert ptx.count("ld.global.nc.v4.b32") + ptx.count("ld.global.v4.b32") == 3 and ptx.count("st.global.v4.b32") == 3, ptx
+
+
+def randn_of(*shape):
+    return torch.randn(shape).to(torch.bfloat16)
 
 
 @pytest.mark.covering(most=6)

@@ -1,0 +1,15 @@
+"""Sums, and whatever else rows are reduced to, of rows that lie one behind the other and are so short that a thread has a few whole ones: a schedule of
+``columns``.
+
+Where a thread has a point or two of each row (``reductions``), or one row (``rows``), it waits for memory most of the time.
+"""
+
+from inferno.mlir import func
+from inferno.schedule import columns
+from inferno.target import Target
+
+
+def choose(kernel: func.FuncOp, target: Target) -> columns.Columns | None:
+    """A schedule if ``kernel`` goes over such rows."""
+    c = columns.read(kernel, target) if target.kind == "nvptx" else None
+    return columns.pick(c, target) if c is not None and columns.packs(c) and any(s.reduces for s in c.steps) else None
