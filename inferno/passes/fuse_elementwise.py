@@ -58,7 +58,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         producer = owner(value)
         if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
             continue
-        if not _pays(producer, value) and not (_turns(consumer, number) and is_made_of_less(producer, [consumer])):
+        turned = _turns(consumer, number) and is_made_of_less(producer, [consumer])
+        if not _pays(producer, value) and not turned and not _reads_already(producer, consumer, number):
             continue
         if reads is None:
             once = _reads_once(consumer)
@@ -192,6 +193,14 @@ def _pays(producer: ir.Operation, value: ir.Value) -> bool:
     if len(producer.results) == 1 and only_user(value) is not None:
         return True
     return len(producer.results) == 1 and is_cheap(producer) and not _is_given_back(producer)
+
+
+def _reads_already(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
+    """Whether a reader has all that a producer reads, at the same points, as what picks by a label has the label that says whether it counts."""
+    every = [m for v, m in zip([*inputs(producer), *producer.results], maps(producer)) if isinstance(v.type, ir.RankedTensorType)]
+    known = list(zip(inputs(consumer), maps(consumer)))
+    alike = len(producer.results) == 1 and len(set(every)) == 1 and every[0].is_permutation and is_cheap_body(producer)
+    return alike and bool(inputs(producer)) and all((v, maps(consumer)[number]) in known for v in inputs(producer))
 
 
 def _is_given_back(producer: ir.Operation) -> bool:

@@ -203,7 +203,8 @@ def _is_picked(producer: ir.Operation) -> bool:
             known.add((place, tuple(places)))
         number += points
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
-    read = sum(_SMALLER * product(hint(s) for s in shape(v)) > own for v in used if isinstance(v.type, ir.RankedTensorType))
+    large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if _reduces(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
+    read = len(large)  # (totals of rows lie in the order of what is picked of each)
     neighbours = len(picks) == 1 and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))
     if 2 * number * max(1, read) > own and any(map(_reduces_rows, picks)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are picked, as a classifier's loss does

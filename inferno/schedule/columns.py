@@ -240,8 +240,9 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         c = channels
     if c is None or c.varies or c.joined or c.scans or not c.rows:
         return None
-    short = packs(c) and _alone(c) is not None
-    if not short and ((lanes(c) == 1 and c.count * c.width > _FEW) or (c.rows[-1] != len(c.sizes) - 1 and not turns(c))):
+    beside = c.rows[-1] == len(c.sizes) - 1
+    short = (beside or packs(c)) and _alone(c) is not None
+    if not short and ((lanes(c) == 1 and c.count * c.width > _FEW) or not (beside or turns(c))):
         return None
     of_points = [s for s in c.steps if not s.per_row or c.together > 1]
     if any(d in c.rows for s in of_points for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in of_points):
@@ -341,8 +342,7 @@ def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
     would not fill the GPU."""
     if turns(c) or c.width > _CLUSTERED_MOST or not _is_large(c):
         return None
-    alone = _alone(c)
-    if alone is not None and alone.blocks(c) >= _AT_ONCE_ALONE * target.multiprocessors:
+    if (alone := many_alone(c, target)) is not None:
         return alone
     narrow = any(a.element.width < _CLUSTERED_BITS for a in kept_accesses(c))
     side = next((side for points, side in _SIDES if c.width <= points), 0 if c.width <= 2 * _CLUSTERED or narrow else _SIDES[-1][1])
@@ -373,6 +373,12 @@ def _alone(c: RowKernel, most: int = _OWN_VECTOR) -> Columns | None:
             return found if c.width <= _ALONE and not turns(c) and found.fits(c) else None
         vector //= 2
     return None
+
+
+def many_alone(c: RowKernel, target: Target) -> Columns | None:
+    """The same of so many rows that memory is kept busy."""
+    found = _alone(c) if c.rows[-1] == len(c.sizes) - 1 else None
+    return found if found is not None and found.blocks(c) >= _AT_ONCE_ALONE * target.multiprocessors else None
 
 
 def _packed(c: RowKernel, target: Target) -> Columns:
