@@ -29,8 +29,9 @@ _MANY = 1 << 25
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
 _LOOKING_UP, _LOOKED_UP = 512, 16
 _TAPPED = 4  # vectors of a thread where rows have an odd length, so that what is looked up for one point does not wait for another
-# Bytes that memory moves at least, and of a line of the L1 cache: 16384 matrices of 128x8 turned took an H200 71 us in float32 by vectors of 4, in bf16 37.
-_SECTOR, _LINE = 32, 128
+# Bytes that a thread moves at least, where points are many: blocks of 256 begin at 0.8 a nanosecond, so that 134 MB of float32 that are only written took an
+# H200 41 us by one vector of each thread, torch.compile's kernel 31.
+_LITTLE = 32
 _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
 # Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
 # which a thread has so many more; in float32 83.6 with 4 and 81.9.
@@ -102,8 +103,6 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     while vector > 1 and points < target.multiprocessors * threads * vector:
         vector //= 2
     inner = point.sizes[point.runs[-1][-1]] if point.runs else 1
-    while vector > 1 and _of_many_lines(point, vector):
-        vector //= 2
     if inner == 8 and _across_pieces(point, 4) > _MOST_MIXED and points >= target.multiprocessors * threads * 8:
         vector = 8
     if inner in (2, 4) and not point.tables and walk(point.generic, "linalg.index"):
@@ -144,17 +143,21 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         return Elementwise(threads=threads, vector=narrow, unroll=vector // narrow)
     if across == 1 and vector == 8 and threads == 256 and (_computes(point) or _narrows(point)) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
-    unroll = min(_TAPPED, whole // vector) if across == 1 else 1
+    unroll = min(_TAPPED, max(whole // vector, _LITTLE // _moved(point, vector))) if across == 1 else 1
     while unroll > 1 and points < _ROUNDS * target.multiprocessors * threads * vector * unroll:
         unroll //= 2
     return Elementwise(threads=threads, vector=vector, unroll=unroll, across=across, windows=resizes)
 
 
-def _of_many_lines(point: Pointwise, vector: int) -> bool:
-    """Whether what a warp's lanes read for vectors lies in many lines of memory, all of which the L1 cache has to look for at each access, and for single
-    points in a few."""
-    far = [(point.run_strides(s)[-1], bit_width(s.element) // 8) for s in point.sources if s is not None and point.runs and not point.flat(s)]
-    return any(isinstance(step, int) and 1 < step < _LINE // width and step * width * vector > _SECTOR for step, width in far)
+def _moved(point: Pointwise, vector: int) -> int:
+    """Bytes of a vector that memory moves: what points have in common, or pick by their numbers alone, caches have."""
+    def is_read(place: ir.Value) -> bool:
+        made = owner(place)
+        return isinstance(place, ir.BlockArgument) if made is None else any(map(is_read, made.operands))
+
+    moved = [a.element for a in (*point.destinations, *point.sources) if a is not None and all(point.run_strides(a))]
+    moved += [p.results[0].type for p in walk(point.generic, "tensor.extract") if any(map(is_read, list(p.operands)[1:]))]
+    return max(1, vector * sum(map(bit_width, moved)) // 8)
 
 
 def _in_one_row(point: Pointwise, vector: int) -> int:

@@ -9,6 +9,7 @@ from inferno.passes.contraction import is_exact
 from inferno.schedule import reductions, vectors
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
+from inferno.schedule.split_products import is_tall
 from inferno.target import Target
 
 # Terms and blocks at least, and how many times the reduction's estimate the others' are.  Of products with one vector an H100 took (us, by other generators
@@ -22,8 +23,10 @@ def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
     """The reduction's schedule, of a product with one vector whose sums it cuts, where every other generator is estimated to take clearly longer, or that must
     not lose bits; else None."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
-    if c is None or c.varies or c.is_reduction or 1 not in (c.M, c.N):
+    if c is None or c.varies or c.is_reduction:
         return None
+    if 1 not in (c.M, c.N):
+        return _few_results(kernel, c, target)
     exact = _loses_bits(kernel, c)
     if not exact and c.K < max(_TERMS, c.M * c.N):
         return None
@@ -36,6 +39,15 @@ def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
     others = [time for time, _ in vectors.candidates(c, target)] + [time for time, _ in vectors.tiles(kernel, c, target, is_narrow=False)]
     time = reductions.estimate(found, read, target)
     return found if all(time * _CLEARLY < other for other in others) else None
+
+
+def _few_results(kernel: func.FuncOp, c: Contraction, target: Target) -> reductions.Reductions | None:
+    """The same of the products of two tall matrices, which are few sums that tiles of results leave to a block or two."""
+    if c.B != 1 or not is_tall(c.M * c.N, c.K):
+        return None
+    read = reductions.read(kernel, target)
+    found = None if read is None else reductions.pick(read, target)
+    return found if found is not None and found.chunks > 1 else None
 
 
 def _loses_bits(kernel: func.FuncOp, c: Contraction) -> bool:

@@ -1,6 +1,7 @@
 """A sum of products of which each factor is read once, ``torch.dot`` or a batch of them, is a reduction to generators; with what ends it, rounding to 16 bits
 for instance, it is fused like any other contraction, and they find it here as the sum and a map of it."""
 
+from math import prod
 from types import SimpleNamespace
 
 from inferno.mlir import ir, users
@@ -10,9 +11,14 @@ from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generi
 from inferno.passes.split_contractions import split_contraction
 
 
+# Results and terms of products of two tall matrices, which are few sums that tiles of results leave to a block or two: on an H200 the squares of 1M rows of 8
+# took 1775 us in float32 by one block, 368 in bf16 by eight (torch's 114 and 56), 256K rows of 8 and 32 502.
+RESULTS, TERMS = 256, 1 << 14
+
+
 def split_products(module: ir.Module, vectors: bool = False) -> None:
     """Rewrite the kernel of a module of its own.  What factors are computed of goes into the sum; other sums, of squares for instance, stay.  ``vectors``:
-    so is a product of a matrix and a vector, of which the matrix is read once."""
+    so is a product of a matrix and a vector, of which the matrix is read once, and one of two tall matrices."""
     kernel = module.body.operations[0]
     others = []
     for op in [o.operation for o in kernel.entry_block.operations]:
@@ -35,7 +41,14 @@ def _reads_once(op: ir.Operation, vectors: bool) -> bool:
     every = {d for d, size in enumerate(loop_sizes(op) or ()) if size != 1}
     terms = {d for d in every if kinds(op)[d] == REDUCTION}
     walked = [set().union(*map(loops_of, m.results)) & every for m in maps(op)[:len(inputs(op))]]
+    if vectors and every and is_tall(prod(loop_sizes(op)[d] for d in every - terms), prod(loop_sizes(op)[d] for d in terms)):
+        return True
     return bool(every) and (all(w == every or not w & terms for w in walked) or walked.count(every) > (0 if vectors else 1))
+
+
+def is_tall(results: int, terms: int) -> bool:
+    """Whether few results have many terms."""
+    return results <= RESULTS and terms >= TERMS
 
 
 def _fuse(maker: ir.Operation, reader: ir.Operation) -> ir.Operation | None:
