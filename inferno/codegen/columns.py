@@ -27,7 +27,7 @@ from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_values import unused
 from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir
+from inferno.mlir import arith, func, gpu, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, is_packed, kept_accesses, packs, parse, row_runs
 from inferno.schedule.combiners import Combiner
@@ -119,12 +119,13 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
                 ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1], count=count, each=max(1, s.cluster * count // s.threads),
             )
             self.exchange.begin([s.cluster * count * sum(slot_type(k.total).width // 8 for _, k in self.reductions(p)[1]) for p in range(c.phases)])
-        vector, vectors = ints.add(ints.mul(group, s.across), self.column), c.count // s.vector
+        vector, vectors = ints.add(ints.mul(group, s.across), self.column), -(-c.count // s.vector)
         self.mine = None
         if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
             self.mine = ints.less(vector, vectors)
             vector = ints.min(vector, vectors - 1)
         runs, self.number, self.short = row_runs(c), vector, packs(c)
+        self.full = ints.less(vector, vectors - 1) if c.count % s.vector else None  # whether a thread has as many rows as others
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
@@ -216,6 +217,10 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         ints, buffer, vector, step = self.ints, self.buffers[at.argument], self.s.vector, at.strides[self.c.rows[-1]]
         if step == 0:
             return load(ints, buffer, offset, at.element)
+        if self.full is not None:
+            last = at.offset + (self.c.count - 1) * step
+            return self.neighbours(at, vector, self.alignment(at)) if step == 1 else join(
+                [load(ints, buffer, ints.min(ints.add(offset, i * step), last), at.element) for i in range(vector)])
         if step != 1:
             return join([load(ints, buffer, ints.add(offset, i * step), at.element) for i in range(vector)])
         return load_vector(ints, buffer, offset, at.element, vector, self.alignment(at))
@@ -249,8 +254,39 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
     def take_apart(self, at: Access) -> dict[tuple[Access, int], ir.Value]:
         """The points of a thread's rows, which it reads together."""
         vector, width = self.s.vector, self.c.width
-        points = lanes_of(load_vector(self.ints, self.buffers[at.argument], self.row_offset(at), at.element, vector * width, self.aligned_rows(at)))
+        points = lanes_of(self.neighbours(at, vector * width, self.aligned_rows(at)))
         return {(at, u): join([points[i * width + u] for i in range(vector)]) for u in range(width)}
+
+    def neighbours(self, at: Access, count: int, aligned: int) -> ir.Value:
+        """So many elements from a vector's first row on, of which the last thread has fewer: those that are there."""
+        ints, buffer, begin = self.ints, self.buffers[at.argument], self.row_offset(at)
+        if self.full is None:
+            return load_vector(ints, buffer, begin, at.element, count, aligned)
+        last = at.offset + (self.c.count - 1) * at.strides[self.c.rows[-1]] + count // self.s.vector - 1
+        type_ = ir.VectorType.get([count], at.element)
+        op = scf.IfOp(self.full, [type_], has_else=True)
+        with ir.InsertionPoint(op.then_block):
+            scf.yield_([as_vector(load_vector(ints, buffer, begin, at.element, count, aligned), count)])
+        with ir.InsertionPoint(op.else_block):
+            scf.yield_([join([load(ints, buffer, ints.min(ints.add(begin, i), last), at.element) for i in range(count)])])
+        return op.results[0]
+
+    def store_neighbours(self, at: Access, value: ir.Value, begin: Integer, aligned: int) -> None:
+        """Write what ``neighbours`` would read."""
+        ints, buffer, count = self.ints, self.buffers[at.argument], ir.VectorType(value.type).shape[0]
+        if self.full is None:
+            store_vector(ints, value, buffer, begin, aligned)
+            return
+        last = at.offset + (self.c.count - 1) * at.strides[self.c.rows[-1]] + count // self.s.vector - 1
+        op = scf.IfOp(self.full, has_else=True)
+        with ir.InsertionPoint(op.then_block):
+            store_vector(ints, value, buffer, begin, aligned)
+            scf.yield_([])
+        with ir.InsertionPoint(op.else_block):
+            for i, x in enumerate(lanes_of(value)):
+                place = ints.add(begin, i)
+                self.where([ints.less(place, last + 1)], lambda x=x, place=place: store(ints, x, buffer, place))
+            scf.yield_([])
 
     def aligned_rows(self, at: Access) -> int:
         """Neighbouring points of a thread's rows that are aligned together."""
@@ -281,7 +317,7 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
             return
         lanes, wide = [lanes_of(v) for v in values], len(values) > 1 and point == 1
         if self.short:
-            store_vector(self.ints, join([x[i] for i in range(self.s.vector) for x in lanes]), buffer, offsets[0], self.aligned_rows(at))
+            self.store_neighbours(at, join([x[i] for i in range(self.s.vector) for x in lanes]), offsets[0], self.aligned_rows(at))
             return
         for i in range(self.s.vector):
             if wide:
@@ -299,4 +335,4 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
 
     def put_row(self, at: Access, value: ir.Value) -> None:
         vector = as_vector(value, self.s.vector)
-        store_vector(self.ints, vector, self.buffers[at.argument], self.row_offset(at), self.alignment(at))
+        self.store_neighbours(at, vector, self.row_offset(at), self.alignment(at))

@@ -59,6 +59,9 @@ _SIDES, _SIDE_VECTOR, _SIDE_UNROLL, _SIDE_THREADS = ((256, 16), (512, 8)), 4, 8,
 _CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
 # Bytes of the pieces by which rows that are of whole ones are gone over as they lie, and rows from which on others are a few to a thread.
 _PIECES, _PACKED_ROWS = 16, 1024
+# Odd factor of their length at most: a warp's access is of so many lines for each that it reads (rows of 17 numbers in float32 took an H200 200 us so, 76 by
+# ``rows``; of 12 in bf16 24.8 by 96 bytes a thread, torch.compile 13.4).
+_ODD = 7
 _AT_ONCE_ALONE = 8  # blocks of a multiprocessor, with which threads that have rows alone keep memory busy
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
 # dimension of 4x1920, 24x64, 128x256 and 50x1000 in bf16 took 2.0, 2.2, 3.1 and 2.7 us, and 1.3, 1.4, 2.2 and 1.9 so; of 8x256 in float32 1.9 and 1.2.
@@ -141,7 +144,7 @@ class Columns:
         return self.kept * self.unroll * self.threads * _kept_point(c, self.vector)
 
     def blocks(self, c: RowKernel) -> int:
-        return ceil(c.count // self.vector / self.across) * self.cluster
+        return ceil(ceil(c.count / self.vector) / self.across) * self.cluster
 
     def alone(self, c: RowKernel) -> bool:
         """Whether a thread has all points of its rows."""
@@ -158,7 +161,9 @@ class Columns:
 
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
-        whole = self.threads % 32 == 0 and c.count % self.vector == 0 and (side <= self.threads or self.alone(c)) and side % c.together == 0
+        alone = self.alone(c)
+        whole = self.threads % 32 == 0 and (c.count % self.vector == 0 or (alone and packs(c)))
+        whole = whole and (side <= self.threads or alone) and side % c.together == 0
         whole = whole and (not self.once or (moments(c) is not None and not self.alone(c)))
         whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
@@ -263,6 +268,8 @@ def packs(c: RowKernel) -> bool:
     """Whether rows lie one behind the other, and are so short, or of so odd a length, that a vector of their points is no row's, or none of 16 bytes."""
     if c.rows[-1] == len(c.sizes) - 1 or c.width > _ALONE or c.together > 1 or len(c.runs) != 1 or c.count < _PACKED_ROWS:
         return False
+    if c.width // (c.width & -c.width) > _ODD or len(row_runs(c)) != 1:
+        return False
     wide = {a for s in c.steps for a in s.extras if c.wide(a)} | {d.access for d in c.destinations if c.wide(d.access)}
     of_rows = {a for a in wide if any(a.strides[d] for d in c.rows)}
     return bool(of_rows) and all(is_packed(c, a) for a in of_rows) and any(c.width * bit_width(a.element) // 8 % _PIECES for a in of_rows)
@@ -364,15 +371,25 @@ def _is_large(c: RowKernel) -> bool:
     return sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6 > _IN_CACHE
 
 
-def _alone(c: RowKernel, most: int = _OWN_VECTOR) -> Columns | None:
+def _alone(c: RowKernel, most: int = 8) -> Columns | None:
     """A schedule whose threads have all points of their rows in registers."""
-    vector, run = min(lanes(c), most), c.width if packs(c) else 1
+    short = packs(c)
+    vector, run = min(_whole_pieces(c) if short else min(lanes(c), _OWN_VECTOR), most), c.width if short else 1
     while vector:
         found = _holding(Columns(_OWN_THREADS, _OWN_THREADS, vector, 1, c.width, 0, run), c)
         if vector * c.width <= _OWN_LANES and found.held:
             return found if c.width <= _ALONE and not turns(c) and found.fits(c) else None
         vector //= 2
     return None
+
+
+def _whole_pieces(c: RowKernel) -> int:
+    """Short rows of a thread, which are whole pieces of 16 bytes, and two at least."""
+    width = min(bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a))
+    vector = max(1, _PIECES // ((c.width & -c.width) * width))
+    while vector < 8 and vector * c.width * width < 2 * _PIECES:
+        vector *= 2
+    return min(8, vector)
 
 
 def many_alone(c: RowKernel, target: Target) -> Columns | None:
@@ -383,15 +400,10 @@ def many_alone(c: RowKernel, target: Target) -> Columns | None:
 
 def _packed(c: RowKernel, target: Target) -> Columns:
     """A schedule for short rows one behind the other, of as many blocks as there are multiprocessors, if there are enough rows."""
-    found = _alone(c, _OWN_VECTOR * _OWN_VECTOR // max(_OWN_VECTOR // 2, _narrowest(c)))
+    found = _alone(c)
     while found.vector > 1 and found.blocks(c) < 2 * target.multiprocessors:
         found = _alone(c, found.vector // 2)
     return found
-
-
-def _narrowest(c: RowKernel) -> int:
-    """Bytes of the narrowest element that is read of a point."""
-    return min(bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a))
 
 
 def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
