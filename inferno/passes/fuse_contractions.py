@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 from inferno.mlir import ir, owner, rewrite, users, walk
 from inferno.passes.contraction import CONVOLUTIONS, build_fused, can_fuse, has_windows, is_contraction, parse_fused
-from inferno.passes.fuse_elementwise import is_cheap
+from inferno.passes.fuse_elementwise import bytes_of, is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, maps, only_user
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.picks import is_picked
 from inferno.passes.programs import VIEWS, wants_library
+
+
+_MANY = 1 << 20  # bytes: 64K labels of 64 classes, encoded, times a matrix in bf16 took an H200 195 us by one kernel, torch's two 10
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ def fuse_contractions(module: ir.Module) -> None:
     if wants_library(module):
         _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (is_widening(producer) or not _is_static(producer)), _ends_library))
     else:
-        _apply(module, _Rules(lambda producer, _: is_cheap(producer) and not _is_returned(producer)))
+        _apply(module, _Rules(lambda producer, _: is_cheap(producer) and not _is_returned(producer) and not _is_numbered(producer)))
     if CONVOLUTIONS in module.operation.attributes:
         del module.operation.attributes[CONVOLUTIONS]
 
@@ -98,6 +101,12 @@ def _prologues(contraction: ir.Operation, rules: _Rules) -> list[ir.Operation | 
         fits = fits and (not picked or is_widening(producer))
         found.append(producer if fits and not _ends_contraction(producer, rules) and rules.before(producer, contraction) else None)
     return found
+
+
+def _is_numbered(op: ir.Operation) -> bool:
+    """Whether an operation tells many elements by their numbers, of tensors of fewer dimensions, as a one-hot encoding: tensor cores read what is in memory."""
+    whole = any(len(set(dims(m) or ())) == len(kinds(op)) for m in maps(op)[: len(inputs(op))])
+    return not whole and bool(walk(op, "linalg.index")) and bytes_of(op.results[0]) > _MANY
 
 
 def _is_returned(op: ir.Operation) -> bool:

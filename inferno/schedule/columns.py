@@ -227,7 +227,7 @@ def _is_timed(c: RowKernel) -> bool:
     """Whether rows that are written one behind the other, or share their reductions, are like those that were timed."""
     if c.together > 1:
         return c.count * c.width >= (LEAST if turns(c) else _GROUPED_LEAST)
-    read = {a for s in c.steps for a in s.extras if c.wide(a)}
+    read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}  # weights are in the caches
     reduced = [k for s in c.steps for k in s.combiners if k is not None]
     norm = len(reduced) == 2 and all(k.sums for k in reduced)
     points = LEAST if norm and c.count >= _NORMED_ROWS else _LARGE
