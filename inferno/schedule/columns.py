@@ -272,7 +272,8 @@ def packs(c: RowKernel) -> bool:
         return False
     wide = {a for s in c.steps for a in s.extras if c.wide(a)} | {d.access for d in c.destinations if c.wide(d.access)}
     of_rows = {a for a in wide if any(a.strides[d] for d in c.rows)}
-    return bool(of_rows) and all(is_packed(c, a) for a in of_rows) and any(c.width * bit_width(a.element) // 8 % _PIECES for a in of_rows)
+    lengths = [c.width * bit_width(a.element) // 8 for a in of_rows]
+    return bool(of_rows) and all(is_packed(c, a) for a in of_rows) and any(n % _PIECES for n in lengths) and min(lengths) <= 2 * _PIECES
 
 
 def is_packed(c: RowKernel, access: Access) -> bool:
@@ -411,10 +412,10 @@ def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
     threads need not be few."""
     read = {a for s in c.steps for a in s.extras if c.wide(a)}
     moved = sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6
-    if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not read:
+    if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not read or packs(c):
         return None
     narrow = min(bit_width(a.element) // 8 for a in kept_accesses(c) or read)
-    written = 0 if packs(c) else min((bit_width(a.element) // 8 for a in apart(c)), default=0)
+    written = min((bit_width(a.element) // 8 for a in apart(c)), default=0)
     return Work(c.count // vector, vector, c.width, moved, instructions(c, True), narrow, written, target.multiprocessors)
 
 

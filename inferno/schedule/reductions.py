@@ -43,6 +43,9 @@ _SMALL, _COMPUTED, _WHOLE = 1 << 19, 1 << 21, {False: 3e4, True: 4e4}
 _MOST_THREADS = 1024
 _SCALED = 4  # lanes of a vector whose sums of exponentials are scaled when their largest grows, for which a thread has few registers
 _SECTOR = 32  # bytes that memory moves at least
+# Numbers from which twice as many threads read two of 4 bytes each by themselves, and not eight: sums of 4099x4099 along the first dimension in float32 took an
+# H200 30.3 us by 256 threads, 20.0 so (torch.compile 24).
+_SINGLE = 1 << 22
 # Instructions of a term from which a thread has few at once: the largest of tanh(exp(x - m) / s) of 1998x18176 in bf16 took 181 registers and 103 us.
 # So do vectors: sums of the columns of 9859x202 in bf16, of what is chosen of a quotient times another, took an H200 10.1 us by 8 vectors of 2 and 7.5 by 4,
 # of silu(x) * y of 3000x1001 8.8 and 8.1 of 1, of 20000x768 28.3 and 22.5 of 4.
@@ -182,13 +185,14 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
         while s.across > 1 and s.tiles(c) < 2 * target.multiprocessors and s.threads > 32:
             s = Reductions(s.across // 2, s.along, vector, s.unroll)
     else:
-        across = min(_ACROSS, _power(c.inner // vector))
-        along = min(_THREADS * (2 if wide else 1) // across, _power(ceil(c.length / _LEAST)))
+        single = vector == 1 and c.bytes == 4 and not long and c.count * c.length >= _SINGLE
+        across = min(_ACROSS * (2 if single else 1), _power(c.inner // vector))
+        along = min(_THREADS * (2 if wide or single else 1) // across, _power(ceil(c.length / _LEAST)))
         while along * across < 32:
             along *= 2
         tensors = len({a for a in c.sources if a is not None and prod(a.shape) >= c.count * c.length})
         most = max(1, 2 * most // max(1, tensors)) if narrow else most
-        s = Reductions(across, along, vector, min(most, max(1, ceil(c.length / along))))
+        s = Reductions(across, along, vector, min(2 if single else most, max(1, ceil(c.length / along))))
         if long and s.vector > 4:
             s = replace(s, vector=4, unroll=min(2 * s.unroll, max(1, ceil(c.length / s.along))))
         while long and s.threads < _COMPUTING and s.along < c.length and s.tiles(c) * s.threads < 4 * _THREADS * target.multiprocessors:

@@ -37,9 +37,9 @@ _NORMED = 128
 _BLOCK_ROWS, _OWN_VECTORS = 1 << 12, 2
 _ENOUGH = 128  # threads of a multiprocessor
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
-# Points of a thread, up to a warp a row, where each of 16 bits is read by itself: log_softmax of 137936x185 in bf16 took an H100 76 us with 8 threads a row,
+# Points of a thread, up to a warp a row, where each is read by itself: log_softmax of 137936x185 in bf16 took an H100 76 us with 8 threads a row,
 # 42 with 16 and 38 with 32 (torch.compile 49); sums and running ones of 195361x45 16.8 with 8 and 29.4 with 4.
-_ALONE_IN_16 = 8
+_BY_ITSELF = 8
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
 _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
 # Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 138 us, of 1024x131072 155, of 4096x32768 in single blocks 135), and rows
@@ -318,8 +318,8 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
     points = min(_POINTS, _HELD // held) if apart else points
     across = max(_power(ceil(c.width / points)), min(apart or _NEIGHBOURS, _power(vectors)))
-    if vector == 1 and not ragged and not apart and _widest(c) == 2:
-        across = max(across, min(32, _power(ceil(c.width / _ALONE_IN_16))))
+    if vector == 1 and not ragged and not apart and _widest(c) in (2, 4):
+        across = max(across, min(32, _power(ceil(c.width / _BY_ITSELF))))
     cluster = 1
     if ragged and across > _RAGGED_THREADS and c.width <= _RAGGED_HELD * _RAGGED_THREADS:
         across = _RAGGED_THREADS
