@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import attention, convolutions, elementwise, matmuls, models, moves, networks, random_programs, reductions, rows, scans, small, views
+from benchmarks import attention, convolutions, elementwise, matmuls, models, moves, networks, random_programs, reductions, rows, scans, shapes, small, views
 from benchmarks.case import Case
 from benchmarks.matmuls import MatmulRelu
 
@@ -69,13 +69,13 @@ def _dynamic() -> list[Case]:
         terms = {k: _inputs(_weight_gradient, (k, 768), (k, 3072), dtype=d) for k in (64, 512, 4096)}
         attention = {m: _inputs(_attention, *[(8, 12, m, 64)] * 3, dtype=d) for m in (64, 200, 512)}
         model = {m: _bert_tokens(m, d) for m in (16, 128, 512)}
-        for name, makes, shapes, at in (
+        for name, makes, sizes, at in (
             ("gelu(linear) {}x768x3072", linear, ({0: n}, None, None), 512), ("gelu(linear) {}x3072x768", down, ({0: n}, None, None), 512),
             ("swiglu {}x2048x5632", swiglu, ({0: n}, None), 512), ("projections {}x2048x(2048+256+256)", projections, ({0: n}, None, None, None), 512),
             ("x.t() @ y 768x{}x3072", terms, ({0: n}, {0: n}), 512), ("attention 8x12x{}x64", attention, ({2: s},) * 3, 200),
             ("bert, {} tokens", model, {"input_ids": {1: s}}, 128),
         ):
-            cases += [Case(f"{name.format(m)} {_name(d)}", make, (), shapes, makes[at]) for m, make in makes.items()]
+            cases += [Case(f"{name.format(m)} {_name(d)}", make, (), sizes, makes[at]) for m, make in makes.items()]
     return cases
 
 
@@ -84,7 +84,7 @@ SUITES: dict[str, list[Case] | Callable[[int], list[Case]]] = {
     "matmul-relu": [
         Case(f"relu(x @ w) {m}x{k}x{n} {_name(d)}", _matmul(m, k, n, d)) for d in DTYPES for m, k, n in MATMULS
     ],
-    **matmuls.SUITES, **elementwise.SUITES, **rows.SUITES, **reductions.SUITES, **scans.SUITES, **moves.SUITES, **views.SUITES, **small.SUITES,
+    **matmuls.SUITES, **elementwise.SUITES, **rows.SUITES, **reductions.SUITES, **scans.SUITES, **moves.SUITES, **views.SUITES, **shapes.SUITES, **small.SUITES,
     **random_programs.SUITES, **attention.SUITES, **convolutions.SUITES, **models.SUITES, **networks.SUITES,
 }
 

@@ -29,6 +29,9 @@ _MANY = 1 << 25
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
 _LOOKING_UP, _LOOKED_UP = 512, 16
 _TAPPED = 4  # vectors of a thread where rows have an odd length, so that what is looked up for one point does not wait for another
+# Bytes that memory moves at least, and of a line of the L1 cache: one column of 4M rows of 16 took an H200 47.5 us in bf16 by vectors of 8, 82 in float32 by 4
+# (torch's kernels 35 and 68).
+_SECTOR, _LINE = 32, 128
 # Bytes that a thread moves at least, where points are many: blocks of 256 begin at 0.8 a nanosecond, so that 134 MB of float32 that are only written took an
 # H200 41 us by one vector of each thread, torch.compile's kernel 31.
 _LITTLE = 32
@@ -132,6 +135,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if resizes:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
+    while vector > 1 and _of_many_lines(point, vector):
+        vector //= 2
     near = takes_unmeasured(kernel.operation) and not resizes
     across = (ACROSS_TAPS if point.tables and _groups(point) else ACROSS) if _narrowest(point) <= 2 or near else 1
     if resizes:
@@ -147,6 +152,13 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     while unroll > 1 and points < _ROUNDS * target.multiprocessors * threads * vector * unroll:
         unroll //= 2
     return Elementwise(threads=threads, vector=vector, unroll=unroll, across=across, windows=resizes)
+
+
+def _of_many_lines(point: Pointwise, vector: int) -> bool:
+    """Whether what a warp's lanes read for vectors lies in many lines of memory, all of which the L1 cache has to look for at each access, and for single
+    points in a few that nothing else is read of, as a column of a matrix of few."""
+    far = [(point.run_strides(s)[-1], bit_width(s.element) // 8) for s in point.sources if s is not None and len(point.runs) == 1 and not point.flat(s)]
+    return any(isinstance(step, int) and 1 < step < _LINE // width and step * width * vector > _SECTOR for step, width in far)
 
 
 def _moved(point: Pointwise, vector: int) -> int:

@@ -226,7 +226,7 @@ def _across(c: ScanKernel, target: Target) -> Scans:
     items = max(1, min(8, _HELD // (vector * c.bytes)))
     if c.length <= items and c.inner >= _WARP * vector:
         threads = min(_WALKS, _power(c.inner // vector))
-        while threads > _WARP and c.outer * c.inner < threads * vector * target.multiprocessors:
+        while threads > _WARP and (c.outer * c.inner < threads * vector * target.multiprocessors or not Scans(threads, threads, vector, c.length).fits(c)):
             threads //= 2
         return Scans(threads, threads, vector, c.length)  # a thread has all: 4 of a million in float32 took an H200 21.6 us by warps of 16 columns, a copy 7
     enough = (_BLOCKS - 0.5) * target.multiprocessors
