@@ -28,7 +28,7 @@ PROGRAMS = {
     "a stack of 8": (stacked, lambda scale: tuple(randn(16384 * scale) for _ in range(8)), ["elementwise"]),
     "a stack of 8 in bf16": (stacked, lambda scale: tuple(randn(16384 * scale).to(bf16) for _ in range(8)), ["elementwise"]),
     "pairs turned": (lambda x: x.t().contiguous(), lambda scale: (randn(65536 * scale, 2),), ["boxes"]),
-    "columns of 8 turned": (lambda x: x.transpose(1, 2).contiguous(), lambda scale: (randn(256 * scale, 128, 8).to(bf16),), ["boxes"]),
+    "columns of 8 turned": (lambda x: x.transpose(1, 2).contiguous(), lambda scale: (randn(256 * scale, 128, 8),), ["boxes"]),
     "sums of two vectors": (lambda a, b: a[:, None] + b, lambda scale: (randn(128 * scale), randn(1024)), ["elementwise"]),
     "labels times a matrix": (one_hot, lambda scale: (torch.randint(0, 64, (1024 * scale,)), randn(64, 64).to(bf16)), ["elementwise", "wgmma"]),
     "losses of images": (F.cross_entropy, lambda scale: (randn(scale, 19, 64, 64), torch.randint(0, 19, (scale, 64, 64))), None),

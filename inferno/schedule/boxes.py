@@ -17,10 +17,10 @@ from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.target import Target
 
 _LINE, _SECTOR = 64, 32  # bytes, at least, of what is read or written side by side, and that memory moves
-# Bytes of neighbours of a result for which sectors are in the L1 cache together: with those of two blocks of ``elementwise`` 1024x512x3x3 in float32, taps
-# outermost, would not pay, which took an H100 27.5 us by ``elementwise`` where torch.compile's kernel takes 11.4; with those of a quarter of one 16384
-# matrices of 128x8 turned, which took an H200 71 us in float32 and 37 in bf16, torch.compile 34 and 18.
-_NEAR = 512
+# Bytes of neighbours of a result for which sectors are in the L1 cache together, those of a block of ``elementwise``: with twice as many 1024x512x3x3 in
+# float32, taps outermost, would not pay, which took an H100 27.5 us by ``elementwise`` where torch.compile's kernel takes 11.4.  Of tensors of so many bytes,
+# which the L2 cache does not keep for others, an eighth: 16384 matrices of 128x8 turned took an H200 71 us in float32 and 37 in bf16, torch.compile 34 and 18.
+_NEAR, _NEAR_IN_LARGE, _LARGE = 4096, 512, 3e7
 # Of the sectors that are read for them, below which a box pays; as much is as much where who reads the other half comes so many bytes later, when caches have
 # it no more: 8M pairs of float32 turned took an H200 48.2 us by ``elementwise``, a copy 33.
 _USED, _LATER = 0.5, 8e6
@@ -113,7 +113,7 @@ def _is_strewn(point: Pointwise, source: Access) -> bool:
     sizes, strides, width = point.run_sizes, point.run_strides(source), _bytes(source.element)
     if any(not isinstance(s, int) or s < 1 for s in strides):
         return False
-    near, left = [1] * len(sizes), _NEAR // width
+    near, left = [1] * len(sizes), (_NEAR if prod(sizes) * width < _LARGE else _NEAR_IN_LARGE) // width
     for r in reversed(range(len(sizes))):
         near[r] = min(sizes[r], max(1, left))
         left //= sizes[r]
