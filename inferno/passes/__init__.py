@@ -86,6 +86,7 @@ _PASSES = {
     "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
     "merge-maps": "inferno.schedule.merge_maps:merge_maps",
+    "merge-reads": "inferno.schedule.merge_reads:merge_reads",
     "hoist-vectors": "inferno.schedule.hoist_vectors:hoist_vectors",
     "merge-softmaxes": "inferno.schedule.merge_softmaxes:merge_softmaxes",
     "merge-sums": "inferno.schedule.merge_sums:merge_sums",

@@ -116,7 +116,7 @@ class _Program:
             kernel = self.merge(edges)
             read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows))
             with unchanged(kernel):
-                form, c = next((found for found in read if found[1] is not None), (None, None))
+                form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
             if form is grid_rows and grid_rows.is_few(c):
                 s = form.pick(c, self.target)
                 if len(s.stages(c)) == 2:

@@ -91,3 +91,53 @@ func.func private @scaled(%s: tensor<64xf32>, %w: tensor<64xf32>, %o: tensor<64x
   } -> tensor<64xf32>
   return %r : tensor<64xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#all = affine_map<(r, c) -> ()>
+#one = affine_map<() -> ()>
+
+// Two sums in operations of their own become one, with what is made of both behind it.
+// CHECK-LABEL: func.func @main
+// CHECK: call @[[SUMS:[a-z_0-9]*]](%arg0, {{.*}}) {inferno.source = ["sums", "mean"]}
+// CHECK-NOT: call
+// CHECK: func.func private @[[SUMS]](%{{.*}}: tensor<4096x4096xf32>, %{{.*}}: tensor<f32>)
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "reduction"]
+// CHECK: linalg.generic {{.*}} iterator_types = []
+// CHECK-NOT: linalg.generic
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+func.func @main(%x: tensor<4096x4096xf32>) -> tensor<f32> {
+  %e = tensor.empty() : tensor<f32>
+  %s:2 = call @sums(%x, %e, %e) {inferno.source = ["sums"]} : (tensor<4096x4096xf32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
+  %m = call @mean(%s#0, %s#1, %e) {inferno.source = ["mean"]} : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %m : tensor<f32>
+}
+func.func private @sums(%x: tensor<4096x4096xf32>, %o: tensor<f32>, %p: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<f32>) -> tensor<f32>
+  %s = linalg.generic {indexing_maps = [#points, #all], iterator_types = ["reduction", "reduction"]} ins(%x : tensor<4096x4096xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %w: f32):
+    %v = arith.addf %a, %w : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  %g = linalg.fill ins(%z : f32) outs(%p : tensor<f32>) -> tensor<f32>
+  %q = linalg.generic {indexing_maps = [#points, #all], iterator_types = ["reduction", "reduction"]} ins(%x : tensor<4096x4096xf32>) outs(%g : tensor<f32>) {
+  ^bb0(%a: f32, %w: f32):
+    %t = arith.mulf %a, %a : f32
+    %v = arith.addf %t, %w : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  return %s, %q : tensor<f32>, tensor<f32>
+}
+func.func private @mean(%a: tensor<f32>, %b: tensor<f32>, %o: tensor<f32>) -> tensor<f32> {
+  %m = linalg.generic {indexing_maps = [#one, #one, #one], iterator_types = []} ins(%a, %b : tensor<f32>, tensor<f32>) outs(%o : tensor<f32>) {
+  ^bb0(%x: f32, %y: f32, %w: f32):
+    %c = arith.constant 16777216.0 : f32
+    %q = arith.divf %x, %c : f32
+    %v = arith.addf %q, %y : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  return %m : tensor<f32>
+}
