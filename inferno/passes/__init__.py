@@ -67,6 +67,7 @@ _PASSES = {
     "narrow-intermediates": "inferno.passes.narrow_intermediates:narrow_intermediates",
     "sink-transposes": "inferno.passes.sink_transposes:sink_transposes",
     "draw-numbers": "inferno.passes.draw_numbers:draw_numbers",
+    "negate-terms": "inferno.passes.negate_terms:negate_terms",
     "outline-kernels": "inferno.passes.outline_kernels:outline_kernels",
     "deduplicate-kernels": "inferno.passes.deduplicate_kernels:deduplicate_kernels",
     # fused -> scheduled
@@ -80,6 +81,7 @@ _PASSES = {
     "split-operands": "inferno.schedule.split_operands:split_operands",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
+    "split-totals": "inferno.schedule.split_totals:split_totals",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
     "fuse-channel-sums": "inferno.schedule.fuse_channel_sums:fuse_channel_sums",
     "fuse-sum-maps": "inferno.schedule.fuse_sum_maps:fuse_sum_maps",
