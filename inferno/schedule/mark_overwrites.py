@@ -49,7 +49,7 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
     """The arguments whose place a result may take."""
     generator = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
     if generator == "reductions":
-        return _stored_at(kernel, result)
+        return stored_at(kernel, result)
     if (begin := _begins_as(kernel, generator)) is not None:
         return begin
     block, count = kernel.regions[0].blocks[0], len(kernel.type.results)
@@ -92,7 +92,7 @@ def _made_of(generic: ir.Operation, result: int) -> set[ir.Value]:
     return seen
 
 
-def _stored_at(kernel: func.FuncOp, result: int) -> list[int]:
+def stored_at(kernel: func.FuncOp, result: int) -> list[int]:
     """The arguments that a kernel of sums reads only where it stores a result beside them, and of whose element it makes that."""
     c = parse_reduction(kernel)
     arguments, number = list(kernel.entry_block.arguments), len(kernel.type.inputs) - len(kernel.type.results) + result

@@ -20,6 +20,7 @@ from inferno.schedule import reductions
 from inferno.schedule.assign import choose
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.fuse_reductions import alone, changes_places
+from inferno.schedule.mark_overwrites import stored_at, updated
 from inferno.schedule.merge_calls import (
     Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
 )
@@ -118,10 +119,23 @@ def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Op
     if asked not in program.asked:
         program.asked[asked] = _merged(program, edges)
     kernel = program.asked[asked]
-    if kernel is None:
+    if kernel is None or not _overwrites(program, edges, kernel):
         return None
     defer(edges)
     return replace_calls(edges, kernel)
+
+
+def _overwrites(program: _Program, edges: Edges, kernel: func.FuncOp) -> bool:
+    """Whether the kernel of all calls can write to those arguments of the program which a map by itself could, as scaled gradients are their own place: those
+    that it reads nowhere else, and that nobody reads later, for a kernel of several results is not put behind others."""
+    last = program.places[edges.calls[-1]]
+    for call in edges.calls:
+        for number in updated(call, program.kernels[callee(call)]):
+            argument = root_of(call.operands[number])
+            later = any(program.places.get(u, -1) > last and u.name == "func.call" for u in readers(argument))
+            if later or edges.captured.index(argument) not in stored_at(kernel, edges.exported.index(call.results[0])):
+                return False
+    return True
 
 
 def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:

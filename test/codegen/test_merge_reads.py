@@ -161,6 +161,18 @@ def test_an_argument_is_overwritten():
     assert "overwrites = [0], result = 0" in program.ir("gpu")
 
 
+def test_an_argument_that_a_sum_reads_turned_is_overwritten_by_a_map():
+    """The kernel of both could not write there."""
+    def model(g, y):
+        total = (g * g.flip(0)).sum()
+        g.mul_(y)
+        return total
+
+    program = inferno.compile(model, arguments((2048, 2048), torch.float32), target="sm_90a")
+    assert [r.generator for r in program.explain().rows] == ["reductions", "elementwise"]
+    assert "overwrites = [0" in program.ir("gpu")
+
+
 def test_what_is_read_elsewhere_is_not_overwritten():
     def model(x, y):
         z = x + y[0]
