@@ -107,12 +107,13 @@ def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
 
 
 def _is_faster(kernel: func.FuncOp, c: ReductionKernel, target: Target) -> bool:
-    """Whether every other generator that takes a kernel with maps in front of its sums takes clearly longer: those that keep rows read them once, too."""
+    """Whether every other generator that takes a kernel with maps in front of its sums takes clearly longer, and not by launches: those that keep rows read
+    them once, too."""
     from inferno.schedule import columns, grid_rows  # which are made of this module's
 
     time = estimate(pick(c, target), c, target)
-    read = ((form, form.read(kernel, target)) for form in (columns, grid_rows, rows))
-    return all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read if other is not None)
+    read = [(form, other) for form in (columns, grid_rows, rows) if (other := form.read(kernel, target)) is not None]
+    return not read or (_moved(c) > _SMALL and all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read))
 
 
 def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
