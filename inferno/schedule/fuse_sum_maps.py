@@ -2,38 +2,32 @@
 kernel that has the sums, or brings together what they are in chunks: a launch less each.
 
 ``fuse-reductions`` does so for a map of one sum.  What ``merge-variances`` and ``merge-softmaxes`` make has several results, and ``hoist-vectors`` makes
-such maps later.  Sums that ``fuse-reductions`` has made one kernel, as the distances and their squares of two losses, become one operation.
+such maps later.
 """
 
 from dataclasses import dataclass
-from itertools import takewhile
 
 from inferno.errors import PassError
-from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_elementwise, kinds, maps
+from inferno.mlir import clone_onto, func, ir, tensor, users, walk
+from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose
 from inferno.schedule.merge_calls import (
     empty_like, in_order, inputs_of, joint_name, may_change, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources,
 )
-from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.recompute_maps import generics_of
 from inferno.target import Target, find_target
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """A call of a kernel that is reductions in the same loops, maybe with a map of their results ``after`` them."""
+    """A call of a kernel that is one reduction, maybe with a map of its results ``after`` it."""
 
     call: ir.Operation
     kernel: func.FuncOp
-    generics: tuple[ir.Operation, ...]
+    generic: ir.Operation
     after: ir.Operation | None
-
-    @property
-    def made(self) -> list[ir.Value]:
-        return [r for g in self.generics for r in g.results]
 
 
 def fuse_sum_maps(module: ir.Module, target: str) -> None:
@@ -55,18 +49,15 @@ def fuse_sum_maps(module: ir.Module, target: str) -> None:
 def _sums(call: ir.Operation, kernels: dict[str, func.FuncOp], target: Target) -> _Sums | None:
     kernel = kernels.get(callee(call))
     generics = generics_of(kernel) if may_change(kernel) else []
-    sums = tuple(takewhile(lambda g: REDUCTION in kinds(g), generics))
-    if not sums or len(generics) - len(sums) > 1 or (len(generics) > len(sums) > 1):
+    if not 1 <= len(generics) <= 2 or set(kinds(generics[0])) == {PARALLEL}:
         return None
-    found = _Sums(call, kernel, sums, generics[-1] if len(generics) > len(sums) else None)
-    if found.after is not None and not (_is_plain(found.after) and all(v in found.made for v in inputs(found.after))):
+    after = generics[1] if len(generics) == 2 else None
+    if after is not None and not (_is_plain(after) and all(v in list(generics[0].results) for v in inputs(after))):
         return None
-    returned = list(operations_in(kernel)[-1].operands)
-    if returned != (found.made if found.after is None else list(found.after.results)):
+    last = operations_in(kernel)[-1]
+    if list(last.operands) != list((after or generics[0]).results) or not any(_reads_only(u, call, kernels) for r in call.results for u in users(r)):
         return None
-    if not any(_reads_only(u, call, kernels) for r in call.results for u in users(r)):
-        return None
-    return found if _is_for_reductions(kernel, target) else None
+    return _Sums(call, kernel, generics[0], after) if _is_for_reductions(kernel, target) else None
 
 
 def _is_plain(generic: ir.Operation) -> bool:
@@ -97,9 +88,8 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, targ
     reader = in_order({u for r in call.results for u in users(r) if _reads_only(u, call, kernels)})[0]
     kept = [i for i, r in enumerate(call.results) if any(u != reader for u in users(r))]
     kernel = _kernel(module, kernels, found, reader, kept)
-    if kernel is None or not _is_for_reductions(kernel, target):
-        if kernel is not None:
-            kernel.operation.erase()
+    if not _is_for_reductions(kernel, target):
+        kernel.operation.erase()
         return False
     kernels[kernel.name.value] = kernel
     old = [*(call.results[i] for i in kept), *reader.results]
@@ -113,9 +103,9 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, targ
     return True
 
 
-def _kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, reader: ir.Operation, kept: list[int]) -> func.FuncOp | None:
-    """Of the sums: their results that are ``kept``, and the reader's; None where sums are not of one kind."""
-    call = found.call
+def _kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, reader: ir.Operation, kept: list[int]) -> func.FuncOp:
+    """Of the sums: their results that are ``kept``, and the reader's."""
+    call, first = found.call, found.generic
     (map_,) = generics_of(kernels[callee(reader)])
     types = [*(call.results[i].type for i in kept), *(r.type for r in reader.results)]
     new = new_kernel(module, found.kernel, joint_name(module, [call, reader]), [v.type for v in inputs_of(call)], types)
@@ -123,24 +113,21 @@ def _kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, re
     known: dict[ir.Value, ir.Value] = dict(zip(found.kernel.entry_block.arguments, list(new.entry_block.arguments)[:count]))
 
     def finish(values: list[ir.Value]) -> list[ir.Value]:
-        sums = dict(zip(found.made, values))
-        made = list(values[: len(sums)])
+        sums = dict(zip(first.results, values))
+        made = [sums[r] for r in first.results]
         if found.after is not None:
             made = clone_body(body(found.after), [*(sums[v] for v in inputs(found.after)), *[None] * len(found.after.results)])
         given = [made[list(call.results).index(inputs_of(reader)[v.arg_number])] for v in map(ir.BlockArgument, inputs(map_))]
         return [*(made[i] for i in kept), *clone_body(body(map_), [*given, *[None] * len(reader.results)])]
 
-    with ir.InsertionPoint(new.entry_block), found.generics[0].location as location:
+    with ir.InsertionPoint(new.entry_block), first.location:
         for argument in list(found.kernel.entry_block.arguments)[count:]:
             known[argument] = tensor.EmptyOp(list(argument.type.shape), argument.type.element_type).result
         for op in operations_in(found.kernel):
             if op.name != "func.return" and (found.after is None or op != found.after):
                 clone_onto(op, known)
-        sums = [known[r] for r in found.made]
+        sums = [known[r] for r in first.results]
         every = [ir.AffineMap.get_identity(rank)] * (len(sums) + len(types))
-        made = build(sums, list(new.entry_block.arguments)[count:], every, [PARALLEL] * rank, finish, location)
+        made = build(sums, list(new.entry_block.arguments)[count:], every, [PARALLEL] * rank, finish, first.location)
         func.ReturnOp(list(made.results))
-    if len(found.generics) > 1 and merge_generics([owner(known[g.results[0]]) for g in found.generics]) is None:
-        new.operation.erase()
-        return None
     return new

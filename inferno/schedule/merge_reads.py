@@ -3,7 +3,7 @@
 ``fuse-elementwise`` puts what makes the terms of a sum into it, where nothing else reads these.  A difference whose magnitudes and squares are added up,
 gradients that are scaled and asked whether they are finite, a residual that is added and goes on, with its sum: there a map writes what sums read again, or
 both read the same.  The kernel of sums computes the map's elements where it has them, as the first part of its terms, and writes those that are given back
-or read by others.  What is behind sums, a mean's quotient, stays behind them.
+or read by others.  What is behind sums, a mean's quotient, stays behind them, and what is made of several, as a loss of two others, joins.
 
 Sums over rows that ``rows`` or ``columns`` keep have such maps beside them before.  Places of extrema, sums of what is picked, products for tensor cores, and
 sizes that vary stay apart.
@@ -144,12 +144,13 @@ def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
         return None
     kernels = [program.kernels[callee(c)] for c in edges.calls]
     before = sum(map(count_bytes, kernels))
-    in_order = sorted(edges.calls, key=lambda c: program.kind(c) != "map")  # maps are in front of sums
-    if in_order[0] != edges.calls[0] and any(root_of(v) in edges.calls[0].results for v in inputs_of(edges.calls[1])):
-        return None  # a map of sums
-    kernel = merged_kernel(program.kernels, replace(edges, calls=tuple(in_order)), joint_name(program.module, edges.calls))
+    made, taken = set(edges.calls[0].results), {root_of(v) for v in inputs_of(edges.calls[1])}
+    if made.isdisjoint(taken):  # a map comes first, that is read before sums are known
+        edges = replace(edges, calls=tuple(sorted(edges.calls, key=lambda c: program.kind(c) != "map")))
+    kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
     saved = before - count_bytes(kernel)
-    if (_SHARE * saved >= before or before <= _SMALL) and saved > 0 and _unite(kernel) and _pays(kernel, kernels, program.target):
+    pays = _SHARE * saved >= before or before <= _SMALL or taken <= made  # what is made of sums alone is a launch less
+    if pays and saved > 0 and _unite(kernel) and _pays(kernel, kernels, program.target):
         program.kernels[kernel.name.value] = kernel
         return kernel
     kernel.operation.erase()
@@ -167,16 +168,25 @@ def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> boo
 def _unite(kernel: func.FuncOp) -> bool:
     """Let a kernel be maps, then one operation of all sums, then at most one of what is behind these; whether that can be."""
     generics = generics_of(kernel)
-    sums = [g for g in generics if REDUCTION in kinds(g)]
+    sums, behind = [g for g in generics if REDUCTION in kinds(g)], []
     made = {r for g in sums for r in g.results}
-    behind = [g for g in generics if g not in sums and any(root_of(v) in made for v in inputs(g))]
-    if any(v not in made for g in behind for v in inputs(g)) or any(root_of(v) in made for g in sums for v in inputs(g)):
-        return False
+    for g in generics:
+        if any(root_of(v) in made for v in inputs(g)):
+            if g in sums or any(v not in made for v in inputs(g)) or not _is_plain(g):
+                return False
+            behind.append(g)
+            made.update(g.results)
+    for each in sums:
+        each.move_before(operations_in(kernel)[-1])  # behind all maps; what is behind sums is made anew
     if behind and not _put_behind(kernel, sums, behind):
         return False
-    for each in sums[:-1]:
-        each.move_before(sums[-1])
     return len(sums) == 1 or merge_generics(sums) is not None
+
+
+def _is_plain(generic: ir.Operation) -> bool:
+    """Whether it goes over operands that are alike, element by element."""
+    identity = ir.AffineMap.get_identity(len(kinds(generic)))
+    return is_elementwise(generic) and all(m == identity for m in maps(generic)) and not walk(generic, "tensor.extract", "scf.if", "linalg.index")
 
 
 def _put_behind(kernel: func.FuncOp, sums: list[ir.Operation], behind: list[ir.Operation]) -> bool:
