@@ -21,7 +21,7 @@ _WIDE = 16
 # Terms of a sum that a thread reads at once: of 256x512x512 along the first and the last dimension an H200 took in bf16 42.9 us with 64 and 32.4 with 32, in
 # float32 61.6 with 32 and with 16.
 _ALONG = 32
-_CLEARLY = 1.25  # times, of estimates
+_CLEARLY, _LARGE = 1.25, 1 << 23  # times, of estimates of kernels that move so many bytes
 _LAUNCH, _RATE = 0.9, 3e4  # microseconds of a small kernel behind others, bytes a microsecond for each multiprocessor
 _ONE = 6e4  # and of a block's, where they are few
 STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
@@ -113,7 +113,7 @@ def _is_faster(kernel: func.FuncOp, c: ReductionKernel, target: Target) -> bool:
 
     time = estimate(pick(c, target), c, target)
     read = [(form, other) for form in (columns, grid_rows, rows) if (other := form.read(kernel, target)) is not None]
-    return not read or (_moved(c) > _SMALL and all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read))
+    return not read or (_moved(c) > _LARGE and all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read))
 
 
 def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
