@@ -113,7 +113,8 @@ def _is_faster(kernel: func.FuncOp, c: ReductionKernel, target: Target) -> bool:
 
     time = estimate(pick(c, target), c, target)
     read = [(form, other) for form in (columns, grid_rows, rows) if (other := form.read(kernel, target)) is not None]
-    return not read or (_moved(c) > _LARGE and all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read))
+    large = _moved(c) > (_SMALL if c.count == 1 else _LARGE)  # one row is a block's or a cluster's
+    return not read or (large and all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read))
 
 
 def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:

@@ -75,7 +75,27 @@ def placed(x, y):
     return z, z.sum()
 
 
-MODELS = (losses, two_losses, quantised, scaled, finite, activated, added, columns, rounded, turned, chain, placed)
+def similar(x, y):
+    return (x * y).sum() / (x.norm() * y.norm())
+
+
+def overlapping(x, y):
+    p = x.sigmoid()
+    return F.binary_cross_entropy_with_logits(x, y.abs()) + 1 - (2 * (p * y.abs()).sum() + 1) / (p.sum() + y.abs().sum() + 1)
+
+
+def weighted(x, y):
+    return 0.7 * F.l1_loss(x, y) + 0.3 * F.huber_loss(x, y) + 0.1 * F.mse_loss(x, y)
+
+
+def with_gradient(x, y):
+    d = x - y
+    return losses(x, y), (d.sign() + 2 * d) / d.numel()
+
+
+MODELS = (
+    losses, two_losses, similar, overlapping, weighted, with_gradient, quantised, scaled, finite, activated, added, columns, rounded, turned, chain, placed,
+)
 SHAPES = ((24, 40), (37, 129), (300, 8))
 
 
