@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from inferno.codegen.shuffles import exchange
-from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, load, load_vector, splat, store, to_memory, tree
+from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
@@ -47,7 +47,8 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     expand_math(c.generic)
     if c.after is not None:
         expand_math(c.after)
-    buffers = parameters_of(kernel, {a.argument for a in c.results if a is not None})
+    made = {a.argument for a in c.results if a is not None}
+    buffers = parameters_of(kernel, made | {a.argument for a in c.stored})
     blocks = s.tiles(c) * s.chunks
     work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else 1)
     offsets = (reach(blocks * s.threads * s.vector), work, reach(c.count * s.chunks), *(b.count for b in buffers if b is not None))
@@ -69,17 +70,17 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         along = max(along, 32 // across)
         blocks_of_sums = -(-c.count // across)
         read_only = [replace(b, readonly=True) for b in partial]
-        results = [b for i, b in enumerate(buffers) if i in {a.argument for a in c.results if a is not None}]
+        results = [b for i, b in enumerate(buffers) if i in made]
         own = _shared(along, across, 1, types, False)
         with gpu_function(kernel, [*read_only, *results], across * along, own, suffix="_sums") as function:
             add_chunks(c, s, Integers(width), join_, across, along, function.buffers, function.shared)
     with launcher(kernel) as arguments:
-        made = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
-        given = [pointer(t) for t in made]
+        parts = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
+        given = [pointer(t) for t in parts]
         launch(f"{name}_gpu", name, [*map(parameter, arguments), *given], (blocks, 1, 1), (s.threads, 1, 1))
-        if made:
-            to = [parameter(arguments[i]) for i in sorted(a.argument for a in c.results if a is not None)]
-            launch(f"{name}_gpu", f"{name}_sums", [*[pointer(t) for t in made], *to], (blocks_of_sums, 1, 1), (across * along, 1, 1))
+        if parts:
+            to = [parameter(arguments[i]) for i in sorted(made)]
+            launch(f"{name}_gpu", f"{name}_sums", [*[pointer(t) for t in parts], *to], (blocks_of_sums, 1, 1), (across * along, 1, 1))
 
 
 def _shared(along: int, across: int, lanes: int, types: Sequence[ir.Type], shuffled: bool) -> list[tuple[int, ir.Type]]:
@@ -205,7 +206,8 @@ class _Emitter(Extrema):
         read = [[None if a is None else self.load(a, w) for a in c.sources] for w in where]  # all that is read first
         found: list[Values] = []  # by result, a vector (or a scalar) for each unit
         for values, w, here in zip(read, where, inside):
-            terms = self.terms(values, w)
+            terms, points = self.terms(values, w)
+            self.write(points, w, here)
             if here is not None:
                 terms = [arith.select(here, t, self.same(k.identity(lanes_type(t)), t)) for k, t in zip(c.combiners, terms)]
             found.append(terms)
@@ -224,18 +226,35 @@ class _Emitter(Extrema):
     def same(self, value: ir.Value, like: ir.Value) -> ir.Value:
         return as_vector(value, self.s.vector) if isinstance(like.type, ir.VectorType) else value
 
-    def terms(self, values: Sequence[ir.Value | None], where: dict[tuple[int, ...], Integer]) -> Values:
-        """The body's terms, as running values."""
+    def terms(self, values: Sequence[ir.Value | None], where: dict[tuple[int, ...], Integer]) -> tuple[Values, Values]:
+        """The body's terms, as running values, and what it makes of points beside them."""
         c, s = self.c, self.s
         count = len(c.block.arguments) - len(c.sources)
         arguments = [splat(ir.IntegerType.get_signless(1), 0) if v is None else v for v in values] + [splat(ir.IntegerType.get_signless(1), 0)] * count
         lanes = s.vector if s.vector > 1 else 0
         if c.extremum is not None and (element := element_of(c)) is not None:
-            return [as_vector(values[element], s.vector) if lanes else values[element]]
+            return [as_vector(values[element], s.vector) if lanes else values[element]], []
         results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract})
         if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
-        return [convert(as_vector(r, s.vector) if lanes else r, k.type) for k, r in zip(c.combiners, results)]
+        results = [as_vector(r, s.vector) if lanes else r for r in results]
+        return [convert(r, k.type) for k, r in zip(c.combiners, results)], results[len(c.combiners):]
+
+    def write(self, points: Values, place: dict[tuple[int, ...], Integer], here: ir.Value | None) -> None:
+        """Store what is made of points, if there is a unit ``here``, by threads that have a sum of their own: the others have it from one of these."""
+        ints, c, s = self.ints, self.c, self.s
+        if not points:
+            return
+        inner = (c.terms if c.along else c.points)[-1]
+        with where(*(x for x in (here, self.mine) if x is not None)):
+            for value, at in zip(points, c.stored):
+                strides = {run: at.strides[run[-1]] for run in place}
+                offset, buffer, step = ints.dot(list(place.values()), list(strides.values()), at.offset), self.buffers[at.argument], strides[inner]
+                if s.vector == 1 or step != 1:
+                    for i, lane in enumerate(lanes_of(value)):
+                        store(ints, lane, buffer, ints.add(offset, i * step))
+                else:
+                    store_vector(ints, value, buffer, offset, self.aligned(at, strides, inner))
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         """``tensor.extract`` from an argument of the kernel, for each lane by itself."""
@@ -279,10 +298,14 @@ class _Emitter(Extrema):
             return load(ints, buffer, offset, at.element)
         if step != 1:
             return join([load(ints, buffer, ints.add(offset, i * step), at.element) for i in range(s.vector)])
-        aligned = 1
-        while aligned < s.vector and all(x % (2 * aligned) == 0 for x in (at.offset, *(x for run, x in strides.items() if run != inner))):
-            aligned *= 2
-        return load_vector(ints, buffer, offset, at.element, s.vector, aligned)
+        return load_vector(ints, buffer, offset, at.element, s.vector, self.aligned(at, strides, inner))
+
+    def aligned(self, at: Access, strides: dict[tuple[int, ...], int], inner: tuple[int, ...]) -> int:
+        """How many neighbours begin at a multiple of as many, wherever the vectors of an access are."""
+        found = 1
+        while found < self.s.vector and all(x % (2 * found) == 0 for x in (at.offset, *(x for run, x in strides.items() if run != inner))):
+            found *= 2
+        return found
 
     # Where threads meet.
 

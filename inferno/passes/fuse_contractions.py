@@ -34,9 +34,19 @@ def fuse_contractions(module: ir.Module) -> None:
     if wants_library(module):
         _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (is_widening(producer) or not _is_static(producer)), _ends_library))
     else:
-        _apply(module, _Rules(lambda producer, _: is_cheap(producer) and not _is_returned(producer) and not _is_numbered(producer)))
+        _apply(module, _Rules(lambda producer, _: _is_prologue(producer), lambda epilogue: not _ends_total(epilogue)))
     if CONVOLUTIONS in module.operation.attributes:
         del module.operation.attributes[CONVOLUTIONS]
+
+
+def _is_prologue(producer: ir.Operation) -> bool:
+    """Whether a contraction had better compute for each tile what makes an operand."""
+    return is_cheap(producer) and not _is_returned(producer) and not _is_numbered(producer)
+
+
+def _ends_total(epilogue: ir.Operation) -> bool:
+    """Whether it makes something of one number and others: a total of all points is cut for all processors, and what puts it together knows nothing else."""
+    return not kinds(epilogue) and len(inputs(epilogue)) > 1
 
 
 def join(module: ir.Module) -> None:

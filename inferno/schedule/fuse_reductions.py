@@ -116,7 +116,7 @@ class _Program:
             kernel = self.merge(edges)
             read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows))
             with unchanged(kernel):
-                form, c = next((found for found in read if found[1] is not None), (None, None))
+                form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
             if form is grid_rows and grid_rows.is_few(c):
                 s = form.pick(c, self.target)
                 if len(s.stages(c)) == 2:
@@ -372,6 +372,9 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     if little := [u for u in makers if program.kind(u) == "map"]:
         most = max(_moved_bytes(program.kernels[callee(c)]) for c in calls) // _LITTLE
         candidates |= {u for u in little if _moved_bytes(program.kernels[callee(u)]) <= most}  # as which targets count
+        if any(program.kind(c) != "map" for c in calls):  # the exponentials of a softmax that a group of another one's reads
+            found = {u: {r for v in u.results for r in readers(v)} for u in little}
+            candidates |= {u for u, own in found.items() if len(own) > 1 and all(r in calls for r in own)}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

@@ -3,6 +3,7 @@ could take the place of an argument of ``@main`` when nothing needs the argument
 
 An elementwise kernel reads an input's element where it writes the result's, and nowhere else, so both can be one element in memory.  That is said
 only of kernels of one operation, or of one for each result: what computes the result's element has then read all that it needs before it writes.
+So has a kernel of sums that stores what it makes of points.
 
 A cache that a token is written to is read by attention as it was, with the token in its place: fusion has made two readers of it.  The one that
 writes the new cache goes behind the other.
@@ -15,6 +16,7 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import tensor_bytes
+from inferno.schedule.reduction_kernel import parse_reduction
 from inferno.schedule.scatter_kernel import parse_scatter
 
 OVERWRITES = "inferno.overwrites"
@@ -45,7 +47,10 @@ def mark(kernel: func.FuncOp) -> list[int]:
 
 def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
     """The arguments whose place a result may take."""
-    if (begin := _begins_as(kernel)) is not None:
+    generator = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
+    if generator == "reductions":
+        return stored_at(kernel, result)
+    if (begin := _begins_as(kernel, generator)) is not None:
         return begin
     block, count = kernel.regions[0].blocks[0], len(kernel.type.results)
     operations = [o.operation for o in block.operations if o.operation.name not in ("arith.constant", "func.return")]
@@ -72,19 +77,36 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
 
 def _needed(generic: ir.Operation, result: int) -> list[ir.Value]:
     """The operands whose elements a result's element is computed of: they were read before it is written, where others may be read later."""
-    block = body(generic)
+    seen = _made_of(generic, result)
+    return [v for v, argument in zip(generic.operands, body(generic).arguments) if argument in seen]
+
+
+def _made_of(generic: ir.Operation, result: int) -> set[ir.Value]:
+    """The values of a body that it makes a result of."""
     pending, seen = [yielded(generic)[result]], set()
     while pending:
         value = pending.pop()
         if value not in seen and (made := owner(value)) is not None:
             pending += [*made.operands, *(v for inner in walk(made) for v in inner.operands)]
         seen.add(value)
-    return [v for v, argument in zip(generic.operands, block.arguments) if argument in seen]
+    return seen
 
 
-def _begins_as(kernel: func.FuncOp) -> list[int] | None:
+def stored_at(kernel: func.FuncOp, result: int) -> list[int]:
+    """The arguments that a kernel of sums reads only where it stores a result beside them, and of whose element it makes that."""
+    c = parse_reduction(kernel)
+    arguments, number = list(kernel.entry_block.arguments), len(kernel.type.inputs) - len(kernel.type.results) + result
+    place = next((i for i, at in enumerate(c.stored) if at.argument == number), None) if c is not None else None
+    if place is None:
+        return []
+    at, taken = c.stored[place], _made_of(c.generic, len(c.combiners) + place)
+    needed = {a.argument for a, point in zip(c.sources, c.block.arguments) if a is not None and point in taken}
+    elsewhere = {a.argument for a in c.sources if a is not None and (a.strides, a.offset) != (at.strides, at.offset)}
+    return [i for i in sorted(needed - elsewhere) if arguments[i].type == arguments[number].type]
+
+
+def _begins_as(kernel: func.FuncOp, generator: str) -> list[int] | None:
     """The argument that the result of a scatter begins as, each part of which is read by who then writes it; None where it is no such kernel."""
-    generator = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
     parse = {"scatters": parse_scatter, "row_sums": parse_added_rows, "sorted_rows": parse_added_rows}.get(generator)
     c = parse(kernel) if parse is not None else None
     if c is None:

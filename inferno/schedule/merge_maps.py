@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import (
-    Operands, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, kinds, loop_sizes, maps, outputs, substitute,
+    Operands, build, clone_body, indices_are_simple, inputs, is_elementwise, kinds, maps, outputs, substitute,
 )
 from inferno.passes.locations import merge
 from inferno.passes.programs import callee, readers, root_of
@@ -29,6 +29,7 @@ from inferno.schedule.merge_calls import (
     Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
 )
 from inferno.schedule.recompute_maps import generics_of
+from inferno.schedule.shared_points import loops_at, same
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 
@@ -167,7 +168,7 @@ def _join_operations(kernel: func.FuncOp) -> bool:
     first, second = generics_of(kernel)
     for number, value in enumerate(inputs(second)):  # a part of a tensor that each has of its own is read once
         second.operands[number] = next((v for v in inputs(first) if same(v, value)), value)
-    loops = _loops(first, second)
+    loops = loops_at(first, second)
     if loops is None or sum(len(g.regions[0].blocks[0].operations) for g in (first, second)) > _LARGEST:
         return False
     made, count = list(first.results), len(kinds(second))
@@ -201,29 +202,3 @@ def _join_operations(kernel: func.FuncOp) -> bool:
     drop_round_trips(new)
     erase_unread(kernel)
     return True
-
-
-def _loops(first: ir.Operation, second: ir.Operation) -> list[ir.AffineExpr] | None:
-    """For each loop of the first operation that of the second with the same points; None where there is none."""
-    for value, read in zip(inputs(second), maps(second)):
-        if not read.is_permutation:
-            continue
-        places = [m for v, m in zip(first.results, maps(first)[len(inputs(first)):]) if v == value]
-        places += [m for v, m in zip(inputs(first), maps(first)) if v == value and m.is_permutation]
-        for place in places:
-            loops = [list(read.results)[i] for i in inverse(dims(place))]
-            sizes = loop_sizes(second)
-            if loop_sizes(first) == [sizes[ir.AffineDimExpr(e).position] for e in loops]:
-                return loops
-    return None
-
-
-def same(a: ir.Value, b: ir.Value) -> bool:
-    """Whether two values are one, or the same part or shape of one."""
-    if a == b:
-        return True
-    one, other = owner(a), owner(b)
-    if one is None or other is None or one.name != other.name or one.name not in ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape"):
-        return False
-    says = [{n: o.attributes[n] for n in o.attributes} for o in (one, other)]
-    return says[0] == says[1] and a.type == b.type and len(one.operands) == len(other.operands) and all(map(same, one.operands, other.operands))

@@ -11,12 +11,13 @@ logsumexp of 20000x512 in bf16 19.9 and 11.2.  But where a block's rows are in r
 """
 
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
 from inferno.passes.generics import PARALLEL, body, build, inputs, kinds, maps
 from inferno.passes.programs import callee
 from inferno.schedule import columns, grid_rows, rows
+from inferno.schedule.accesses import loop_sizes
 from inferno.schedule.exponential_sums import take_term
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
@@ -24,6 +25,7 @@ from inferno.schedule.merge_calls import (
 )
 from inferno.schedule.recompute_maps import compute_first, generics_of, replace_reader
 from inferno.schedule.reductions import read
+from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.softmax_calls import Softmax, find_softmax, is_largest, term_in
 from inferno.target import Target, find_target
 
@@ -119,10 +121,16 @@ def _pays(
 ) -> bool:
     """Whether the kernels take less time than one that keeps its rows, or than those that there are."""
     left = found.exponentials is not None and len(readers) < len(found.readers)
-    apart = alone(sums, target) + sum(alone(k, target) for _, _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
+    apart = alone(sums, target) + sum(_computing_time(k, target) for _, _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
     now = [*found.calls, *(reader for reader, _, _ in readers)]
     held, whole = (_by_rows if along else _by_columns)(module, kernels, now, target)
     return not held and apart < (whole if whole is not None else sum(alone(kernels[callee(c)], target) for c in now))
+
+
+def _computing_time(kernel: func.FuncOp, target: Target) -> float:
+    """Microseconds of a kernel that computes exponentials: of a divergence of two softmaxes, whose terms have logarithms as well, memory waits for these."""
+    (generic,) = generics_of(kernel)
+    return max(alone(kernel, target), busy(prod(loop_sizes(generic)) * body_instructions(generic), target))
 
 
 def _by_columns(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> tuple[bool, float | None]:

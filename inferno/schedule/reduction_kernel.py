@@ -1,9 +1,12 @@
 """What a kernel computes that reduces over some dimensions: one structured operation, whose terms may be regrouped."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from math import prod
 
 from inferno.mlir import arith, func, ir, owner, users, walk
+from inferno.passes.generics import dims
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
@@ -16,6 +19,7 @@ from inferno.schedule.exponential_sums import ExponentialSum, read_exponential_s
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
 from inferno.schedule.split_products import split_products
+from inferno.schedule.stored_maps import take_in
 from inferno.schedule.strewn_extracts import read_by_maps
 from inferno.schedule.varying_rows import read_varying
 
@@ -31,6 +35,7 @@ class ReductionKernel:
     with ``exponentials`` the largest term and a sum relative to it.
     The body may extract elements of arguments of the kernel, its tables.
     ``after``: a map of each point's sums, a mean's quotient for instance, whose results they are then.
+    ``taken``: how many maps in front it computes, whose results are ``stored`` where they are given back: the body yields them behind the terms.
     """
 
     generic: ir.Operation
@@ -46,6 +51,8 @@ class ReductionKernel:
     module: ir.Module = field(repr=False)
     after: ir.Operation | None = field(default=None, repr=False)
     exponentials: ExponentialSum | None = None
+    taken: int = 0
+    stored: tuple[Access, ...] = ()
 
     @property
     def block(self) -> ir.Block:
@@ -85,7 +92,7 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
     if walk(kernel.operation, "tensor.extract"):
         return None
     c = read_varying(kernel, _parse_known)
-    return c if c is not None and c.along and isinstance(c.length, int) else None
+    return c if c is not None and c.along and isinstance(c.length, int) and not c.taken else None
 
 
 def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
@@ -108,6 +115,8 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     kernel = module.body.operations[0]
     operations = [o.operation for o in kernel.entry_block.operations]
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
+    front = list(takewhile(lambda g: "reduction" not in iterators(g), generics))
+    generics = generics[len(front):]
     after = generics.pop() if len(generics) == 2 and _is_after(generics[1], generics[0]) else None
     if not generics:  # of constants alone
         return None
@@ -120,24 +129,32 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     if tables and (len(generics) > 1 or any(t is None or t >= len(kernel.type.inputs) - len(kernel.type.results) for t in tables)):
         return None
     generic = generics[0] if len(generics) == 1 else merge_generics(generics)
-    if generic is None:
+    if generic is None or (front and tables):
         return None
+    count = len(generic.results)
+    for each in reversed(front):
+        generic = take_in(each, generic, list(operations[-1].operands))
+        if generic is None:
+            return None
     sizes, kinds, all_maps = loop_sizes(generic), iterators(generic), maps(generic)
     if sizes is None or 0 in sizes:
         return None
-    count = len(generic.results)
-    inputs, block = len(generic.operands) - count, generic.regions[0].blocks[0]
+    inputs, block = len(generic.operands) - len(generic.results), generic.regions[0].blocks[0]
     loops = [d for d in range(len(sizes)) if kinds[d] == "reduction" and sizes[d] != 1]
-    made = after or generic
-    results = _results(kernel, made, all_maps[inputs:] if after is None else [all_maps[inputs]] * len(made.results), sizes, kinds)
-    starts = tuple(filled(v) for v in outputs(generic))
-    if not loops or results is None or any(x is None for x in starts) or (after is not None and len(set(map(str, all_maps[inputs:]))) > 1):
+    own, beside = all_maps[inputs:inputs + count], all_maps[inputs + count:]
+    made = list(zip(generic.results, own)) if after is None else [(r, own[0]) for r in after.results]
+    if any(kinds[d] == "reduction" and sizes[d] != 1 for m in own for d in dims(m) or ()):
         return None
+    results = _results(kernel, [*made, *zip(list(generic.results)[count:], beside)], sizes, kinds)
+    starts = tuple(filled(v) for v in outputs(generic)[:count])
+    if not loops or results is None or any(x is None for x in starts) or (after is not None and len(set(map(str, own))) > 1):
+        return None
+    results, stored = results[:len(made)], results[len(made):]
     sources = _sources(kernel, generic, all_maps, inputs)
     if sources is None:
         return None
-    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and after is None else None
-    exponentials = read_exponential_sum(block, inputs) if extremum is None else None
+    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and after is None and not front else None
+    exponentials = read_exponential_sum(block, inputs) if extremum is None and not front else None
     pair = extremum or exponentials
     combiners = pair.combiners if pair is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
     if any(k is None for k in combiners) or (tables and pair is not None):
@@ -155,20 +172,22 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
             to_term(block, block.arguments[inputs + i], i)
     if any(len(list(a.uses)) for a in list(block.arguments)[inputs:]):
         return None  # a body that reads what was there before
-    if extremum is None:
+    if extremum is None and not stored:
         sources = _forwards(generic, sources, sizes, loops)
-    places = [a for a in (*sources, *results) if a is not None]
+    places = [a for a in (*sources, *results, *stored) if a is not None]
     if not all(supported_element(a.element) for a in places):
         return None
-    wide = max((a for a in sources if a is not None), key=lambda a: prod(s for s, x in zip(sizes, a.strides) if x), default=None)
-    if wide is None or any(x < 0 for a in results if a is not None for x in a.strides):
+    wide = max((a for a in (*stored, *sources) if a is not None), key=lambda a: prod(s for s, x in zip(sizes, a.strides) if x), default=None)
+    if wide is None or any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides):
         return None
     # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
     order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == bool(tables), -abs(wide.strides[d])))
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
-    runs = [tuple(map(tuple, merge(dims, sizes, places))) for dims in (points, terms)]
-    return ReductionKernel(generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials)
+    runs = [tuple(map(tuple, merge(each, sizes, places))) for each in (points, terms)]
+    return ReductionKernel(
+        generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored,
+    )
 
 
 def _forwards(generic: ir.Operation, sources: tuple[Access | None, ...], sizes: tuple[int, ...], loops: list[int]) -> tuple[Access | None, ...]:
@@ -197,13 +216,15 @@ def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
     return alone and plain and unread and count > 0 and supported_body(after) and sink_constants(after)
 
 
-def _results(kernel: func.FuncOp, generic: ir.Operation, result_maps: list, sizes: tuple, kinds: list[str]) -> tuple[Access | None, ...] | None:
-    """Where the results go: every element of a destination once."""
+def _results(
+    kernel: func.FuncOp, made: Sequence[tuple[ir.Value, ir.AffineMap]], sizes: tuple, kinds: list[str],
+) -> tuple[Access | None, ...] | None:
+    """Where values go that loops make by maps: every element of a destination once."""
     returned, arguments = list(list(kernel.entry_block.operations)[-1].operands), len(kernel.type.inputs)
     found: list[Access | None] = []
-    if any(v not in list(generic.results) for v in returned):
+    if any(v not in [value for value, _ in made] for v in returned):
         return None
-    for value, map_ in zip(generic.results, result_maps):
+    for value, map_ in made:
         if value not in returned:
             found.append(None)
             continue
@@ -211,9 +232,9 @@ def _results(kernel: func.FuncOp, generic: ir.Operation, result_maps: list, size
         if argument != arguments - len(returned) + returned.index(value) or returned.count(value) != 1:
             return None
         place = access(value, map_, argument)
-        dims = [ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
-        whole = len(dims) == len(set(dims)) and all(d in dims or s == 1 or kinds[d] == "reduction" for d, s in enumerate(sizes))
-        if place is None or not whole or prod(place.shape) != prod(s for s, k in zip(sizes, kinds) if k == "parallel"):
+        loops = [ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
+        whole = len(loops) == len(set(loops)) and all(d in loops or s == 1 or kinds[d] == "reduction" for d, s in enumerate(sizes))
+        if place is None or not whole or prod(place.shape) != prod(sizes[d] for d in loops):
             return None
         found.append(place)
     return tuple(found)

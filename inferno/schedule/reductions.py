@@ -21,6 +21,7 @@ _WIDE = 16
 # Terms of a sum that a thread reads at once: of 256x512x512 along the first and the last dimension an H200 took in bf16 42.9 us with 64 and 32.4 with 32, in
 # float32 61.6 with 32 and with 16.
 _ALONG = 32
+_CLEARLY, _LARGE = 1.25, 1 << 23  # times, of estimates of kernels that move so many bytes
 _LAUNCH, _RATE = 0.9, 3e4  # microseconds of a small kernel behind others, bytes a microsecond for each multiprocessor
 _ONE = 6e4  # and of a block's, where they are few
 STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
@@ -105,7 +106,18 @@ class Reductions:
 def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
     """A schedule if ``kernel`` is one reduction of a kind that can be generated."""
     c = read(kernel, target)
-    return None if c is None else pick(c, target)
+    return None if c is None or (c.taken and not _is_faster(kernel, c, target)) else pick(c, target)
+
+
+def _is_faster(kernel: func.FuncOp, c: ReductionKernel, target: Target) -> bool:
+    """Whether every other generator that takes a kernel with maps in front of its sums takes clearly longer, and not by launches: those that keep rows read
+    them once, too."""
+    from inferno.schedule import columns, grid_rows  # which are made of this module's
+
+    time = estimate(pick(c, target), c, target)
+    read = [(form, other) for form in (columns, grid_rows, rows) if (other := form.read(kernel, target)) is not None]
+    large = _moved(c) > (_SMALL if c.count == 1 else _LARGE)  # one row is a block's or a cluster's
+    return not read or (large and all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read))
 
 
 def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
@@ -226,7 +238,7 @@ def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> floa
 
 def _moved(c: ReductionKernel) -> Int:
     """Bytes."""
-    known = {a for a in (*c.sources, *c.results) if a is not None}
+    known = {a for a in (*c.sources, *c.results, *c.stored) if a is not None}
     return sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic)
 
 

@@ -113,11 +113,14 @@ func.func @main(%x: tensor<8192x1024xf32>, %w: tensor<4x1024xf32>) -> tensor<f32
 #rows = affine_map<(d0, d1) -> (d0)>
 #one = affine_map<(d0, d1) -> ()>
 
-/// A total in 16 bits stays whole: what rows come to would be rounded.
+/// Of a total in 16 bits what rows come to is not rounded.
 // CHECK-LABEL: func.func @main
-// CHECK: call @reduce_maximumf
-// CHECK: call @reduce_subf_addf(%arg0, {{.*}} -> tensor<bf16>
-// CHECK-NEXT: return
+// CHECK: %[[R:.*]] = call @reduce_maximumf_reduce_subf_addf(%arg0, {{.*}} -> tensor<8192xf32>
+// CHECK: %[[T:.*]] = call @reduce_subf_addf_{{[0-9]+}}(%[[R]], {{.*}} -> tensor<bf16>
+// CHECK-NEXT: return %[[T]]
+// CHECK: arith.extf %{{.*}} : bf16 to f32
+// CHECK: arith.addf
+// CHECK: arith.truncf %{{.*}} : f32 to bf16
 func.func @main(%x: tensor<8192x1024xf32>) -> tensor<bf16> {
   %least = arith.constant 0xFF800000 : f32
   %zero = arith.constant 0.0 : bf16

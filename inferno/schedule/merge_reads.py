@@ -1,0 +1,220 @@
+"""On a GPU, make a map and sums of the same points one kernel, and so several kernels of such sums: what all of them read is read once.
+
+``fuse-elementwise`` puts what makes the terms of a sum into it, where nothing else reads these.  A difference whose magnitudes and squares are added up,
+gradients that are scaled and asked whether they are finite, a residual that is added and goes on, with its sum: there a map writes what sums read again, or
+both read the same.  The kernel of sums computes the map's elements where it has them, as the first part of its terms, and writes those that are given back
+or read by others.  What is behind sums, a mean's quotient, stays behind them, and what is made of several, as a loss of two others, joins.
+
+Sums over rows that ``rows`` or ``columns`` keep have such maps beside them before.  Places of extrema, sums of what is picked, products for tensor cores, and
+sizes that vary stay apart.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+
+from inferno.errors import PassError
+from inferno.mlir import func, ir, owner, tensor, walk
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_elementwise, kinds, maps, outputs
+from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule import reductions
+from inferno.schedule.assign import choose
+from inferno.schedule.cost import count_bytes
+from inferno.schedule.fuse_reductions import alone, changes_places
+from inferno.schedule.mark_overwrites import stored_at, updated
+from inferno.schedule.merge_calls import (
+    Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
+)
+from inferno.schedule.merge_generics import merge_generics
+from inferno.schedule.recompute_maps import generics_of
+from inferno.schedule.reductions import Reductions
+from inferno.target import Target, find_target
+
+_MOST_RESULTS, _MOST_SUMS, _MOST_INPUTS = 8, 6, 16  # tensors of a kernel, and running values of each of a thread's terms: all of them take registers
+_LARGEST = 300  # operations of a body
+_FAR = 48  # operations of ``@main`` between two kernels: what reads the first one's results waits for the second
+_SHARE = 8  # times: what two kernels move, beside what one of both saves
+_SMALL = 8 << 20  # bytes: a launch takes longer than what kernels that move less could lose
+
+
+@dataclass
+class _Program:
+    """``kinds`` by kernels' names, ``asked``: the kernels by their patterns, None where two are not one; equal layers are asked about once."""
+
+    module: ir.Module
+    kernels: dict[str, func.FuncOp]
+    target: Target
+    places: dict[ir.Operation, int]
+    kinds: dict[str, str | None] = field(default_factory=dict)
+    asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
+
+    def kind(self, call: ir.Operation) -> str | None:
+        """"map" or "sums" of a call that may be one with another, None of any other."""
+        name = callee(call) if call.name == "func.call" else ""
+        if name not in self.kinds:
+            self.kinds[name] = _kind(self.kernels.get(name), self.target)
+        found = self.kinds[name]
+        return None if found == "map" and changes_places(call, self.kernels[name]) else found
+
+
+def merge_reads(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        program, changed = _Program(module, kernels, machine, places_in(main)), False
+        pending = [o for o in program.places if o.name == "func.call"]
+        while pending:
+            call = pending.pop(0)
+            new = next((n for other in _others(program, call) if (n := _join(program, other, call)) is not None), None)
+            if new is not None:
+                changed, program.places = True, places_in(main)
+                pending = [new, *(c for c in pending if c in program.places)]
+        return changed
+
+    merge_in(module, merge)
+
+
+def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
+    generics = generics_of(kernel) if may_change(kernel) else []
+    if not generics or sum(len(body(g).operations) for g in generics) > _LARGEST:
+        return None
+    if len(generics) == 1 and is_elementwise(generics[0]):
+        (generic,) = generics
+        own = maps(generic)[len(inputs(generic)):]
+        return "map" if inputs(generic) and all(m == own[0] for m in own) and not walk(generic, "tensor.extract", "scf.if") else None
+    c = reductions.read(kernel, target) if any(REDUCTION in kinds(g) for g in generics) else None
+    if c is None or c.extremum is not None or c.exponentials is not None or walk(kernel, "tensor.extract"):
+        return None
+    return "sums" if _is_for_reductions(kernel, target) else None
+
+
+def _is_for_reductions(kernel: func.FuncOp, target: Target) -> bool:
+    try:
+        return isinstance(choose(kernel, target), Reductions)
+    except PassError:
+        return False
+
+
+def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
+    """Calls in front of a call that could be one with it: what makes what it reads, then what reads the same, the nearest first."""
+    if program.kind(call) is None:
+        return []
+    makers = [owner(root_of(v)) for v in inputs_of(call)]
+    beside = {u for v in inputs_of(call) for u in readers(root_of(v)) if u in program.places}
+    found = dict.fromkeys(m for m in makers if m is not None)
+    found.update(dict.fromkeys(sorted(beside, key=program.places.__getitem__, reverse=True)))
+    here = program.places[call]
+    near = [o for o in found if o in program.places and 0 < here - program.places[o] <= _FAR]
+    return [o for o in near if {program.kind(o), program.kind(call)} in ({"map", "sums"}, {"sums"})]
+
+
+def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
+    """Make two calls one, if that pays; the new call."""
+    if any(waits(c, {first, second}, program.places) for c in (first, second)):
+        return None
+    edges = edges_of([first, second], views=True)
+    asked = pattern(edges)
+    if asked not in program.asked:
+        program.asked[asked] = _merged(program, edges)
+    kernel = program.asked[asked]
+    if kernel is None or not _overwrites(program, edges, kernel):
+        return None
+    defer(edges)
+    return replace_calls(edges, kernel)
+
+
+def _overwrites(program: _Program, edges: Edges, kernel: func.FuncOp) -> bool:
+    """Whether the kernel of all calls can write to those arguments of the program which a map by itself could, as scaled gradients are their own place: those
+    that it reads nowhere else, and that nobody reads later, for a kernel of several results is not put behind others."""
+    last = program.places[edges.calls[-1]]
+    for call in edges.calls:
+        for number in updated(call, program.kernels[callee(call)]):
+            argument = root_of(call.operands[number])
+            later = any(program.places.get(u, -1) > last and u.name == "func.call" for u in readers(argument))
+            if later or edges.captured.index(argument) not in stored_at(kernel, edges.exported.index(call.results[0])):
+                return False
+    return True
+
+
+def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
+    """The kernel that calls become; None if they do not."""
+    if len(edges.captured) > _MOST_INPUTS or len(edges.exported) > _MOST_RESULTS:
+        return None
+    kernels = [program.kernels[callee(c)] for c in edges.calls]
+    before = sum(map(count_bytes, kernels))
+    made, taken = set(edges.calls[0].results), {root_of(v) for v in inputs_of(edges.calls[1])}
+    if made.isdisjoint(taken):  # a map comes first, that is read before sums are known
+        edges = replace(edges, calls=tuple(sorted(edges.calls, key=lambda c: program.kind(c) != "map")))
+    kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
+    saved = before - count_bytes(kernel)
+    pays = _SHARE * saved >= before or before <= _SMALL or taken <= made  # what is made of sums alone is a launch less
+    if pays and saved > 0 and _unite(kernel) and _pays(kernel, kernels, program.target):
+        program.kernels[kernel.name.value] = kernel
+        return kernel
+    kernel.operation.erase()
+    return None
+
+
+def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bool:
+    """Whether the generator of reductions takes a kernel, in less time than what it stands for."""
+    c = reductions.read(kernel, target)
+    if c is None or len(c.combiners) > _MOST_SUMS or len(c.block.operations) > _LARGEST or not _is_for_reductions(kernel, target):
+        return False
+    return reductions.estimate(reductions.pick(c, target), c, target) < sum(alone(k, target) for k in before)
+
+
+def _unite(kernel: func.FuncOp) -> bool:
+    """Let a kernel be maps, then one operation of all sums, then at most one of what is behind these; whether that can be."""
+    generics = generics_of(kernel)
+    sums, behind = [g for g in generics if REDUCTION in kinds(g)], []
+    made = {r for g in sums for r in g.results}
+    for g in generics:
+        if any(root_of(v) in made for v in inputs(g)):
+            if g in sums or any(v not in made for v in inputs(g)) or not _is_plain(g):
+                return False
+            behind.append(g)
+            made.update(g.results)
+    for each in sums:
+        each.move_before(operations_in(kernel)[-1])  # behind all maps; what is behind sums is made anew
+    if behind and not _put_behind(kernel, sums, behind):
+        return False
+    return len(sums) == 1 or merge_generics(sums) is not None
+
+
+def _is_plain(generic: ir.Operation) -> bool:
+    """Whether it goes over operands that are alike, element by element."""
+    identity = ir.AffineMap.get_identity(len(kinds(generic)))
+    return is_elementwise(generic) and all(m == identity for m in maps(generic)) and not walk(generic, "tensor.extract", "scf.if", "linalg.index")
+
+
+def _put_behind(kernel: func.FuncOp, sums: list[ir.Operation], behind: list[ir.Operation]) -> bool:
+    """Let one operation at the end make all that is behind sums, and give back those that are given back themselves; whether they are alike."""
+    end, made = operations_in(kernel)[-1], [r for g in sums for r in g.results]
+    shape = made[0].type.shape
+    if any(r.type.shape != shape for g in (*sums, *behind) for r in g.results):
+        return False
+    known = [*made, *(r for g in behind for r in g.results)]
+    returned = [i for i, v in enumerate(end.operands) if v in known]
+    to = list(kernel.entry_block.arguments)[-len(end.operands):]
+
+    def finish(values: list[ir.Value]) -> list[ir.Value]:
+        found = dict(zip(made, values))
+        for g in behind:
+            found.update(zip(g.results, clone_body(body(g), [*(found[v] for v in inputs(g)), *[None] * len(g.results)])))
+        return [found[end.operands[i]] for i in returned]
+
+    with ir.InsertionPoint(end), end.location:
+        every = [ir.AffineMap.get_identity(len(shape))] * (len(made) + len(returned))
+        new = build(made, [to[i] for i in returned], every, [PARALLEL] * len(shape), finish, behind[-1].location)
+    for fill in (owner(v) for g in sums for v in outputs(g)):
+        with ir.InsertionPoint(fill), fill.location:
+            type_ = fill.results[0].type
+            fill.operands[len(fill.operands) - 1] = tensor.EmptyOp(list(type_.shape), type_.element_type).result
+    for i, result in zip(returned, new.results):
+        end.operands[i] = result
+    for g in reversed(behind):
+        g.erase()
+    erase_unread(kernel)
+    return True
