@@ -12,8 +12,8 @@ from inferno.passes.split_contractions import split_contraction
 
 
 # Results and terms of products of two tall matrices, which are few sums that tiles of results leave to a block or two: on an H200 the squares of 1M rows of 8
-# took 1775 us in float32 by one block, 368 in bf16 by eight (torch's 114 and 56), 256K rows of 8 and 32 502.
-RESULTS, TERMS = 512, 1 << 14
+# took 1775 us in float32 by one block, 368 in bf16 by eight, 256K rows of 8 and 32 502, and take 32, 20 and 43 (torch's 114, 56 and 66).
+RESULTS, TERMS = 256, 1 << 14
 
 
 def split_products(module: ir.Module, vectors: bool = False) -> None:
