@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import func, ir, walk
 from inferno.passes.generics import (
     Operands, build, clone_body, indices_are_simple, inputs, is_elementwise, kinds, maps, outputs, substitute,
 )
@@ -28,17 +28,11 @@ from inferno.schedule.fuse_reductions import changes_places
 from inferno.schedule.merge_calls import (
     Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
 )
+from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, Places, join_pairs, near
 from inferno.schedule.recompute_maps import generics_of
 from inferno.schedule.shared_points import loops_at, same
 from inferno.symbolic import product
 from inferno.target import Target, find_target
-
-_MOST_RESULTS, _MOST_INPUTS = 8, 16  # tensors of a kernel: each takes registers for its address
-_LARGEST = 300  # operations of a body
-# Operations of ``@main`` between two kernels: what reads the first one's results waits for the second, and what they hold stays in memory as long.
-_FAR = 48
-_SHARE = 8  # times: what two kernels move, beside what maps of the same tensor read of it both
-_SMALL = 8 << 20  # bytes: a launch takes longer than what kernels that move less could lose
 
 
 @dataclass
@@ -73,16 +67,14 @@ def merge_maps(module: ir.Module, target: str) -> None:
         return
 
     def merge_all(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        program, changed = _Program(module, kernels, machine, places_in(main)), False
-        pending = [o for o in program.places if o.name == "func.call"]
-        while pending:
-            call = pending.pop(0)
-            if not program.is_map(call):
-                continue
-            new = next((n for other in _others(program, call) if (n := _join(program, other, call)) is not None), None)
-            if new is not None:
-                changed, program.places = True, places_in(main)
-                pending = [new, *(c for c in pending if c in program.places)]
+        program = _Program(module, kernels, machine, places_in(main))
+
+        def join(call: ir.Operation, places: Places) -> ir.Operation | None:
+            program.places = places
+            others = _others(program, call) if program.is_map(call) else []
+            return next((n for other in others if (n := _join(program, other, call)) is not None), None)
+
+        changed, program.places = join_pairs(main, program.places, join)
         _tell(program)  # last: what is said of an operation changes its hash
         return changed
 
@@ -108,18 +100,13 @@ def _is_map(kernel: func.FuncOp | None) -> bool:
 
 
 def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
-    """Maps in front of a call that could be one with it: what makes what it reads, then what reads the same, the nearest first."""
-    makers = [owner(root_of(v)) for v in inputs_of(call)]
-    beside = {u for v in inputs_of(call) for u in readers(root_of(v)) if u.name == "func.call"}
-    found = dict.fromkeys(m for m in makers if m is not None)
-    found.update(dict.fromkeys(sorted((u for u in beside if u in program.places), key=program.places.__getitem__, reverse=True)))
-    here = program.places[call]
-    return [o for o in found if o in program.places and 0 < here - program.places[o] <= _FAR and program.is_map(o)]
+    """Maps in front of a call that could be one with it."""
+    return [o for o in near(call, program.places) if program.is_map(o)]
 
 
 def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
     """Make two calls one, if that pays; the new call."""
-    if len(first.results) + len(second.results) > _MOST_RESULTS or any(waits(c, {first, second}, program.places) for c in (first, second)):
+    if len(first.results) + len(second.results) > MOST_RESULTS or any(waits(c, {first, second}, program.places) for c in (first, second)):
         return None
     edges = edges_of([first, second], views=True)
     if any(isinstance(v.type, ir.IndexType) for v in edges.captured):
@@ -143,8 +130,8 @@ def _merged(program: _Program, edges: Edges, reads: bool) -> func.FuncOp | None:
     kernels = [program.kernels[callee(c)] for c in edges.calls]
     before = sum(map(count_bytes, kernels))
     kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
-    pays = _SHARE * (before - count_bytes(kernel)) >= before or (reads and before <= _SMALL)
-    if len(edges.captured) <= _MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, program.target):
+    pays = SHARE * (before - count_bytes(kernel)) >= before or (reads and before <= SMALL)
+    if len(edges.captured) <= MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, program.target):
         program.kernels[kernel.name.value] = kernel
         return kernel
     kernel.operation.erase()
@@ -159,7 +146,7 @@ def _alike(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bo
         return False
     if not all(isinstance(s, Elementwise) for s in (new, *old)):
         return False
-    wide = new.tile > 0 or count_bytes(kernel) <= _SMALL or new.vector >= min(s.vector for s in old)
+    wide = new.tile > 0 or count_bytes(kernel) <= SMALL or new.vector >= min(s.vector for s in old)
     return wide and new.tile == max(s.tile for s in old)
 
 
@@ -169,7 +156,7 @@ def _join_operations(kernel: func.FuncOp) -> bool:
     for number, value in enumerate(inputs(second)):  # a part of a tensor that each has of its own is read once
         second.operands[number] = next((v for v in inputs(first) if same(v, value)), value)
     loops = loops_at(first, second)
-    if loops is None or sum(len(g.regions[0].blocks[0].operations) for g in (first, second)) > _LARGEST:
+    if loops is None or sum(len(g.regions[0].blocks[0].operations) for g in (first, second)) > LARGEST:
         return False
     made, count = list(first.results), len(kinds(second))
     operands, own = Operands(), [substitute(m, loops, count) for m in maps(first)]

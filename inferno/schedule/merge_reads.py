@@ -25,15 +25,12 @@ from inferno.schedule.merge_calls import (
     Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
 )
 from inferno.schedule.merge_generics import merge_generics
+from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, Places, join_pairs, near
 from inferno.schedule.recompute_maps import generics_of
 from inferno.schedule.reductions import Reductions
 from inferno.target import Target, find_target
 
-_MOST_RESULTS, _MOST_SUMS, _MOST_INPUTS = 8, 6, 16  # tensors of a kernel, and running values of each of a thread's terms: all of them take registers
-_LARGEST = 300  # operations of a body
-_FAR = 48  # operations of ``@main`` between two kernels: what reads the first one's results waits for the second
-_SHARE = 8  # times: what two kernels move, beside what one of both saves
-_SMALL = 8 << 20  # bytes: a launch takes longer than what kernels that move less could lose
+_MOST_SUMS = 6  # running values of each of a thread's terms: all of them take registers
 
 
 @dataclass
@@ -63,22 +60,20 @@ def merge_reads(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        program, changed = _Program(module, kernels, machine, places_in(main)), False
-        pending = [o for o in program.places if o.name == "func.call"]
-        while pending:
-            call = pending.pop(0)
-            new = next((n for other in _others(program, call) if (n := _join(program, other, call)) is not None), None)
-            if new is not None:
-                changed, program.places = True, places_in(main)
-                pending = [new, *(c for c in pending if c in program.places)]
-        return changed
+        program = _Program(module, kernels, machine, places_in(main))
+
+        def join(call: ir.Operation, places: Places) -> ir.Operation | None:
+            program.places = places
+            return next((n for other in _others(program, call) if (n := _join(program, other, call)) is not None), None)
+
+        return join_pairs(main, program.places, join)[0]
 
     merge_in(module, merge)
 
 
 def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
     generics = generics_of(kernel) if may_change(kernel) else []
-    if not generics or sum(len(body(g).operations) for g in generics) > _LARGEST:
+    if not generics or sum(len(body(g).operations) for g in generics) > LARGEST:
         return None
     if len(generics) == 1 and is_elementwise(generics[0]):
         (generic,) = generics
@@ -98,16 +93,10 @@ def _is_for_reductions(kernel: func.FuncOp, target: Target) -> bool:
 
 
 def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
-    """Calls in front of a call that could be one with it: what makes what it reads, then what reads the same, the nearest first."""
+    """Calls in front of a call that could be one with it."""
     if program.kind(call) is None:
         return []
-    makers = [owner(root_of(v)) for v in inputs_of(call)]
-    beside = {u for v in inputs_of(call) for u in readers(root_of(v)) if u in program.places}
-    found = dict.fromkeys(m for m in makers if m is not None)
-    found.update(dict.fromkeys(sorted(beside, key=program.places.__getitem__, reverse=True)))
-    here = program.places[call]
-    near = [o for o in found if o in program.places and 0 < here - program.places[o] <= _FAR]
-    return [o for o in near if {program.kind(o), program.kind(call)} in ({"map", "sums"}, {"sums"})]
+    return [o for o in near(call, program.places) if {program.kind(o), program.kind(call)} in ({"map", "sums"}, {"sums"})]
 
 
 def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
@@ -140,7 +129,7 @@ def _overwrites(program: _Program, edges: Edges, kernel: func.FuncOp) -> bool:
 
 def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
     """The kernel that calls become; None if they do not."""
-    if len(edges.captured) > _MOST_INPUTS or len(edges.exported) > _MOST_RESULTS:
+    if len(edges.captured) > MOST_INPUTS or len(edges.exported) > MOST_RESULTS:
         return None
     kernels = [program.kernels[callee(c)] for c in edges.calls]
     before = sum(map(count_bytes, kernels))
@@ -149,7 +138,7 @@ def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
         edges = replace(edges, calls=tuple(sorted(edges.calls, key=lambda c: program.kind(c) != "map")))
     kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
     saved = before - count_bytes(kernel)
-    pays = _SHARE * saved >= before or before <= _SMALL or taken <= made  # what is made of sums alone is a launch less
+    pays = SHARE * saved >= before or before <= SMALL or taken <= made  # what is made of sums alone is a launch less
     if pays and saved > 0 and _unite(kernel) and _pays(kernel, kernels, program.target):
         program.kernels[kernel.name.value] = kernel
         return kernel
@@ -160,7 +149,7 @@ def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
 def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bool:
     """Whether the generator of reductions takes a kernel, in less time than what it stands for."""
     c = reductions.read(kernel, target)
-    if c is None or len(c.combiners) > _MOST_SUMS or len(c.block.operations) > _LARGEST or not _is_for_reductions(kernel, target):
+    if c is None or len(c.combiners) > _MOST_SUMS or len(c.block.operations) > LARGEST or not _is_for_reductions(kernel, target):
         return False
     return reductions.estimate(reductions.pick(c, target), c, target) < sum(alone(k, target) for k in before)
 
