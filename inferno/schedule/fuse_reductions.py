@@ -24,6 +24,7 @@ from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
     Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits,
 )
+from inferno.schedule.row_sectors import spread
 from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
 from inferno.schedule.unchanged import unchanged
@@ -285,7 +286,7 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     """Whether rows of a large tensor would be read whose neighbours lie apart: a kernel that transposes it first costs less."""
     c = rows.read(kernel, target) if columns.read(kernel, target) is None else None
     wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
-    return any(rows.spread(c, a) > 2 and rows.row_bytes(c, a) > _CACHED for a in wide)
+    return any(spread(c, a) > 2 and rows.row_bytes(c, a) > _CACHED for a in wide)
 
 
 def alone(kernel: func.FuncOp, target: Target) -> float:

@@ -12,6 +12,7 @@ from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
 from inferno.schedule.row_maxima import online_sums
+from inferno.schedule.row_sectors import SECTOR, is_in_pieces, spread
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
@@ -48,7 +49,6 @@ _IN_CLUSTERS, _IN_PART = 0.93, 0.58
 _SHARED_OUT, _ALONE = 0.93, 0.77  # of clusters of 16 that go over all rows, several a multiprocessor and one
 # And of those beside two weights or more, which every row reads from L2: of 256x256K in float32 LayerNorm took 173 us, RMSNorm 142; of 64x1M 224 and 172.
 _BESIDE_WEIGHTS = 0.8
-_SECTOR = 32  # bytes that are read at least; of neighbours that lie apart others need the rest in part
 _BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
 # Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: on an H200 LayerNorm of 134000x1001 in
 # bf16 took 160 us instead of 518, of 16384x4097 in float32 137 instead of 144; softmax of 2671x50257 in bf16 161 instead of 295.
@@ -492,13 +492,19 @@ def _stored_alike(c: RowKernel) -> bool:
 
 def lanes(c: RowKernel) -> int:
     """Neighbours that are read at once: 16 bytes of the narrowest tensor, if they divide a row."""
-    vector = most_lanes(c)
+    vector = 1 if reads_pieces_apart(c) else most_lanes(c)
     while any(begin % vector for a in c.joined for begin, _ in a.pieces):
         vector //= 2
     inner = c.run_sizes[-1] if len(c.runs) > 1 else c.width
     while inner % vector and not (c.width % vector == 0 and _contiguous(c)):
         vector //= 2
     return vector
+
+
+def reads_pieces_apart(c: RowKernel) -> bool:
+    """Whether a row's points are read one by one, and others of the row lie beside them: what a warp reads at once then lies in as few places as can be
+    where its threads have neighbours."""
+    return any(is_in_pieces(c, a) for s in c.steps for a in s.extras)
 
 
 def most_lanes(c: RowKernel) -> int:
@@ -546,7 +552,7 @@ def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds until caches have put together what is written apart: a warp that has several rows writes their neighbours together."""
     if s.gathers:
         return 0.0
-    parts = sum(c.count * c.width / max(1, min(32 // s.across, _SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
+    parts = sum(c.count * c.width / max(1, min(32 // s.across, SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
     return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
 
 
@@ -572,13 +578,6 @@ def _moving(s: Rows, c: RowKernel, target: Target) -> float:
 def row_bytes(c: RowKernel, access: Access) -> int:
     """Bytes that all rows read of an access."""
     return hint(c.count) * (c.width if c.wide(access) else 1) * bit_width(access.element) // 8
-
-
-def spread(c: RowKernel, access: Access) -> float:
-    """How many times its bytes an access moves whose neighbours lie apart: an instance norm of 64x256x64x64 with channels last took 394 us in bf16 and 424 in
-    float32 where it read them so, and 66 and 132 where it did not."""
-    inner = access.strides[c.runs[-1][-1]] if c.wide(access) and not (c.rows and c.rows[-1] == len(c.sizes) - 1) else 1
-    return 1.0 if inner in (0, 1) else max(1.0, 0.7 * min(_SECTOR, inner * bit_width(access.element) // 8) / (bit_width(access.element) // 8))
 
 
 def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float, target: Target, beside: bool = False) -> float:
