@@ -10,9 +10,15 @@ from inferno.passes.generics import body, build, clone_body, covers_loops, input
 def drop_results(module: ir.Module) -> None:
     """Rewrite each ``linalg.generic`` without the results that nothing reads, unless those that are read depend on what they become."""
     for op in walk(module.operation, "linalg.generic"):
-        dead = [i for i, r in enumerate(op.results) if not any(True for _ in r.uses)]
-        if dead and len(dead) < len(op.results) and knows_sizes(op) and not _needs(op, dead):
-            _rebuild(op, dead)
+        drop_unread(op)
+
+
+def drop_unread(op: ir.Operation) -> ir.Operation:
+    """The same of one ``linalg.generic``; what stands in its place, which may be itself."""
+    dead = [i for i, r in enumerate(op.results) if not any(True for _ in r.uses)]
+    if dead and len(dead) < len(op.results) and knows_sizes(op) and not _needs(op, dead):
+        return _rebuild(op, dead)
+    return op
 
 
 def _needs(op: ir.Operation, dead: list[int]) -> bool:
@@ -32,12 +38,12 @@ def _needs(op: ir.Operation, dead: list[int]) -> bool:
     return False
 
 
-def _rebuild(op: ir.Operation, dead: list[int]) -> None:
+def _rebuild(op: ir.Operation, dead: list[int]) -> ir.Operation:
     count, block, outs = len(inputs(op)), body(op), outputs(op)
     live = [i for i in range(len(op.results)) if i not in dead]
     indexing = [*maps(op)[:count], *(maps(op)[count + i] for i in live)]
     if not covers_loops(indexing, len(kinds(op))):
-        return
+        return op
     end = block.operations[len(block.operations) - 1].operation
     for i in dead:
         end.operands[i] = block.arguments[count + i]
@@ -55,3 +61,4 @@ def _rebuild(op: ir.Operation, dead: list[int]) -> None:
     for i, result in zip(live, new.results):
         op.results[i].replace_all_uses_with(result)
     op.erase()
+    return new

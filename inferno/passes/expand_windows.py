@@ -8,7 +8,9 @@ from itertools import product
 
 from inferno.mlir import ir, linalg, owner, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
+from inferno.passes.drop_results import drop_unread
 from inferno.passes.expand_pieces import EXPAND, element_of
+from inferno.passes.few_terms import few_terms
 from inferno.passes.fuse_elementwise import CHEAP
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_at, dims, evaluate, index, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs, use_count,
@@ -31,7 +33,10 @@ def expand_windows(module: ir.Module) -> None:
     if EXPAND not in module.operation.attributes:
         return
     for op in walk(module.operation, "linalg.generic"):
-        if function_of(op) == op.parent and (sizes := _window(op)) is not None:
+        if function_of(op) != op.parent:
+            continue
+        op = drop_unread(op) if few_terms(op) is not None else op  # an extremum's place
+        if (sizes := _window(op)) is not None:
             _rewrite(op, sizes)
 
 

@@ -1,0 +1,169 @@
+"""Which reductions of few terms are better computed by who reads them, each point for itself, than by a kernel of their own.
+
+Two kinds are.  Sums over what is spread, as the distances of all pairs of points in space: the terms are made of far fewer numbers than there are sums, and a
+sum that is written and read takes longer than its few terms.  And sums or extrema over planes, as the gray of an image's colors: who goes over the same points
+reads each plane once, as the reduction would, and what goes over all the planes finds them in the cache.
+"""
+
+from math import prod
+
+from inferno.mlir import ir, owner, users, walk
+from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
+from inferno.passes.fuse_elementwise import bytes_of
+from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs
+from inferno.passes.programs import VIEWS
+
+MOST = 8  # terms
+_SPREAD = 4  # sums that each of the numbers is in, at least
+_TINY = 64  # times fewer numbers than sums, as a weight for each plane
+# Planes that all their points read, from the cache, whose bytes are those of as many planes side by side: with four of them reading from L2, at twice the rate
+# of memory, would take as long as writing the sums to memory and reading them (an estimate).
+_MOST_PLANES, _CACHED = 3, 16 << 20
+_SQUARE = 2.0
+_COSTLY, _FREE = ("math.", "arith.rem", "arith.div"), ("math.absf", "math.absi")
+
+
+def few_terms(op: ir.Operation) -> int | None:
+    """The loop of the only reduction of an operation on tensors of known sizes, if it has few terms."""
+    if not is_generic(op) or not all(t.has_static_shape for t in (v.type for v in op.operands) if isinstance(t, ir.RankedTensorType)):
+        return None
+    reduced, sizes = [d for d, k in enumerate(kinds(op)) if k == REDUCTION], loop_sizes(op)
+    if len(reduced) != 1 or not all(isinstance(n, int) for n in sizes) or not 1 < sizes[reduced[0]] <= MOST or any(dims(m) is None for m in maps(op)):
+        return None
+    return reduced[0]
+
+
+def loop_of_few(op: ir.Operation) -> int | None:
+    """The loop of a reduction of few terms that its readers should compute."""
+    loop = few_terms(op)
+    if loop is None or len(op.results) != 1 or is_convolution(op) or walk(op, "linalg.index", "tensor.extract", "scf.if"):
+        return None
+    start, order = owner(outputs(op)[0]), dims(maps(op)[-1])
+    if start is None or start.name != "linalg.fill" or order != sorted(order):
+        return None
+    if _is_spread(op, loop) and _meets_maps(op):
+        return loop
+    return loop if _is_of_planes(op, loop) and (_has_equal_readers(op) or _is_taken_off(op, loop)) else None
+
+
+def _is_costly(op: ir.Operation) -> bool:
+    """Whether an operation of a term takes more than a few instructions; squares are powers."""
+    if op.name == "math.powf":
+        power = owner(op.operands[1])
+        return power is None or power.name != "arith.constant" or ir.FloatAttr(power.attributes["value"]).value != _SQUARE
+    return op.name not in _FREE and op.name.startswith(_COSTLY)
+
+
+def _terms(op: ir.Operation, loop: int) -> list[tuple[ir.Value, list[int]]]:
+    """The tensors that have another element for each term, and the loops that read them."""
+    return [(v, read) for v, m in zip(inputs(op), maps(op)) if loop in (read := dims(m))]
+
+
+def _points(op: ir.Operation) -> int:
+    return prod(op.results[0].type.shape)
+
+
+def _is_spread(op: ir.Operation, loop: int) -> bool:
+    """Whether each number that terms are made of is in several sums.  Products of matrices are other kernels'."""
+    count, own = loop_sizes(op)[loop], [v for v, _ in _terms(op, loop)]
+    return bool(own) and not is_sum_of_products(op) and all(_SPREAD * prod(v.type.shape) <= count * _points(op) for v in own)
+
+
+def _is_of_planes(op: ir.Operation, loop: int) -> bool:
+    """Whether terms are those of planes that are given to the program, with a weight for each plane or without."""
+    own, points = _terms(op, loop), _points(op)
+    planes = [(v, read) for v, read in own if len(read) == len(kinds(op))]
+    if not planes or any(read[-1] == loop for _, read in planes) or not all(map(_is_argument, inputs(op))):
+        return False
+    return all(len(read) == len(kinds(op)) or _TINY * prod(v.type.shape) <= points for v, read in own)
+
+
+def _is_argument(value: ir.Value) -> bool:
+    """Whether a tensor is given to the program, or a part or another shape of one that is."""
+    made = owner(value)
+    return made is None or (made.name in (*VIEWS, "tensor.extract_slice") and _is_argument(made.operands[0]))
+
+
+def _readers(value: ir.Value) -> list[ir.Operation]:
+    """Operations of the program that read a value, by their bodies or without."""
+    found = []
+    for user in users(value):
+        while user.parent is not None and user.parent.name != "func.func":
+            user = user.parent.operation
+        found.append(user)
+    return found
+
+
+def _meets_maps(op: ir.Operation) -> bool:
+    """Whether all that reads an operation's result, beside its being returned, are maps and reductions of as many points, which may compute what they read."""
+    readers = [r for r in _readers(op.results[0]) if r.name != "func.return"]
+    return bool(readers) and all(_computes(r) and _reads_each(r, op.results[0]) for r in readers)
+
+
+def _computes(reader: ir.Operation) -> bool:
+    return is_generic(reader) and (is_elementwise(reader) or not is_sum_of_products(reader)) and ended_contraction(reader) is None
+
+
+def _reads_each(reader: ir.Operation, value: ir.Value) -> bool:
+    """Whether an operation on tensors of known sizes reads each element of a value at one of its points."""
+    read, sizes = [dims(m) for v, m in zip(inputs(reader), maps(reader)) if v == value], loop_sizes(reader)
+    return len(read) == 1 and read[0] is not None and all(isinstance(n, int) for n in sizes) and prod(sizes) == prod(value.type.shape)
+
+
+def _has_equal_readers(op: ir.Operation) -> bool:
+    """Whether all readers are maps of the same points, or the only one is a reduction of them: of each point they read the planes once.  What they make is
+    not taken off the planes, which a kernel that goes over these does with the reduction."""
+    readers, value = _readers(op.results[0]), op.results[0]
+    if not all(is_generic(r) and (is_elementwise(r) or (len(readers) == 1 and _computes(r))) for r in readers):
+        return False
+    maps_ = [r for r in readers if value in inputs(r)]  # others pick elements of it
+    return bool(maps_) and all(_reads_each(r, value) for r in maps_) and not _is_spread_later(maps_, _points(op))
+
+
+def _is_spread_later(readers: list[ir.Operation], points: int) -> bool:
+    """Whether operations of more points read what maps of so many make, or what maps of these do."""
+    pending, seen = [v for r in readers if is_elementwise(r) for v in r.results], []
+    while pending:
+        value = pending.pop()
+        for user in users(value):
+            if not is_generic(user) or user in seen:
+                continue
+            sizes = loop_sizes(user)
+            if not all(isinstance(n, int) for n in sizes) or prod(sizes) > points:
+                return True
+            seen.append(user)
+            pending += user.results if is_elementwise(user) else []
+    return False
+
+
+def _is_taken_off(op: ir.Operation, loop: int) -> bool:
+    """Whether the only reader is a map of the planes themselves, and so it is of all reductions that it reads."""
+    reader = _reader_of_planes(op, loop)
+    if reader is None:
+        return False
+    beside = [o for v in inputs(reader) for o in _reductions(v, prod(loop_sizes(reader))) if o != op]
+    others = [(o, few_terms(o)) for o in beside]
+    return all(own is not None and _is_of_planes(o, own) and _reader_of_planes(o, own) is not None for o, own in others)
+
+
+def _reader_of_planes(op: ir.Operation, loop: int) -> ir.Operation | None:
+    """The only reader of a reduction, if that is a map of the planes, of which several are in the cache together, and nothing makes sums over the planes of
+    what it makes: those are one kernel already, or each of theirs would read all planes."""
+    readers, value, count = _readers(op.results[0]), op.results[0], loop_sizes(op)[loop]
+    if len(readers) != 1 or not is_elementwise(readers[0]) or count > _MOST_PLANES or any(map(_is_costly, walk(op))):
+        return None
+    read, sizes = [dims(m) for v, m in zip(inputs(readers[0]), maps(readers[0])) if v == value], loop_sizes(readers[0])
+    if len(read) != 1 or read[0] is None or not all(isinstance(n, int) for n in sizes) or prod(sizes) != count * _points(op):
+        return None
+    planes = [(v, m) for v, m in _terms(op, loop) if len(m) == len(kinds(op))]
+    if len(planes) != 1 or any(bytes_of(v) // prod(v.type.shape[:m.index(loop)]) > _CACHED for v, m in planes):
+        return None
+    return None if any(is_generic(user) and REDUCTION in kinds(user) for r in readers[0].results for user in _readers(r)) else readers[0]
+
+
+def _reductions(value: ir.Value, points: int) -> list[ir.Operation]:
+    """Those that a tensor of fewer elements is made of by maps."""
+    made = owner(value)
+    if not is_generic(made) or not value.type.has_static_shape or prod(value.type.shape) >= points:
+        return []
+    return [o for v in inputs(made) for o in _reductions(v, points)] if is_elementwise(made) else [made]
