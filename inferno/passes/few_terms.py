@@ -2,25 +2,19 @@
 
 Two kinds are.  Sums over what is spread, as the distances of all pairs of points in space: the terms are made of far fewer numbers than there are sums, and a
 sum that is written and read takes longer than its few terms.  And sums or extrema over planes, as the gray of an image's colors: who goes over the same points
-reads each plane once, as the reduction would, and what goes over all the planes finds them in the cache.
+reads each plane once, as the reduction would.
 """
 
 from math import prod
 
 from inferno.mlir import ir, owner, users, walk
 from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
-from inferno.passes.fuse_elementwise import bytes_of
 from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs
 from inferno.passes.programs import VIEWS
 
 MOST = 8  # terms
 _SPREAD = 4  # sums that each of the numbers is in, at least
 _TINY = 64  # times fewer numbers than sums, as a weight for each plane
-# Planes that all their points read, from the cache, whose bytes are those of as many planes side by side: with four of them reading from L2, at twice the rate
-# of memory, would take as long as writing the sums to memory and reading them (an estimate).
-_MOST_PLANES, _CACHED = 3, 16 << 20
-_SQUARE = 2.0
-_COSTLY, _FREE = ("math.", "arith.rem", "arith.div"), ("math.absf", "math.absi")
 
 
 def few_terms(op: ir.Operation) -> int | None:
@@ -43,15 +37,7 @@ def loop_of_few(op: ir.Operation) -> int | None:
         return None
     if _is_spread(op, loop) and _meets_maps(op):
         return loop
-    return loop if _is_of_planes(op, loop) and (_has_equal_readers(op) or _is_taken_off(op, loop)) else None
-
-
-def _is_costly(op: ir.Operation) -> bool:
-    """Whether an operation of a term takes more than a few instructions; squares are powers."""
-    if op.name == "math.powf":
-        power = owner(op.operands[1])
-        return power is None or power.name != "arith.constant" or ir.FloatAttr(power.attributes["value"]).value != _SQUARE
-    return op.name not in _FREE and op.name.startswith(_COSTLY)
+    return loop if _is_of_planes(op, loop) and _has_equal_readers(op) else None
 
 
 def _terms(op: ir.Operation, loop: int) -> list[tuple[ir.Value, list[int]]]:
@@ -134,36 +120,3 @@ def _is_spread_later(readers: list[ir.Operation], points: int) -> bool:
             seen.append(user)
             pending += user.results if is_elementwise(user) else []
     return False
-
-
-def _is_taken_off(op: ir.Operation, loop: int) -> bool:
-    """Whether the only reader is a map of the planes themselves, and so it is of all reductions that it reads."""
-    reader = _reader_of_planes(op, loop)
-    if reader is None:
-        return False
-    beside = [o for v in inputs(reader) for o in _reductions(v, prod(loop_sizes(reader))) if o != op]
-    others = [(o, few_terms(o)) for o in beside]
-    return all(own is not None and _is_of_planes(o, own) and _reader_of_planes(o, own) is not None for o, own in others)
-
-
-def _reader_of_planes(op: ir.Operation, loop: int) -> ir.Operation | None:
-    """The only reader of a reduction, if that is a map of the planes, of which several are in the cache together, and nothing makes sums over the planes of
-    what it makes: those are one kernel already, or each of theirs would read all planes."""
-    readers, value, count = _readers(op.results[0]), op.results[0], loop_sizes(op)[loop]
-    if len(readers) != 1 or not is_elementwise(readers[0]) or count > _MOST_PLANES or any(map(_is_costly, walk(op))):
-        return None
-    read, sizes = [dims(m) for v, m in zip(inputs(readers[0]), maps(readers[0])) if v == value], loop_sizes(readers[0])
-    if len(read) != 1 or read[0] is None or not all(isinstance(n, int) for n in sizes) or prod(sizes) != count * _points(op):
-        return None
-    planes = [(v, m) for v, m in _terms(op, loop) if len(m) == len(kinds(op))]
-    if len(planes) != 1 or any(bytes_of(v) // prod(v.type.shape[:m.index(loop)]) > _CACHED for v, m in planes):
-        return None
-    return None if any(is_generic(user) and REDUCTION in kinds(user) for r in readers[0].results for user in _readers(r)) else readers[0]
-
-
-def _reductions(value: ir.Value, points: int) -> list[ir.Operation]:
-    """Those that a tensor of fewer elements is made of by maps."""
-    made = owner(value)
-    if not is_generic(made) or not value.type.has_static_shape or prod(value.type.shape) >= points:
-        return []
-    return [o for v in inputs(made) for o in _reductions(v, points)] if is_elementwise(made) else [made]
