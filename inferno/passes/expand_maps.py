@@ -4,16 +4,17 @@ What unpacks a weight of four bits, scales it by groups and gives it back as a m
 pixels and adds an image, flattens or splits dimensions on its way, which no indexing map says.  ``propagate-reshapes`` collapses loops, where all that is read
 allows it; here they are split, of the maker of what is split, and of the reader of what is flattened.
 
-Only where the reshape is the one reader and maps are all that reads it, none of them the end of a contraction, which has loops of its own.
+Only where the reshape is the one reader and maps are all that reads it, none of them the end of a contraction, which has loops of its own.  A map whose
+result is split for reductions is split as well: scaled heads, of which a norm is taken, or groups of channels.
 """
 
 from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
-from inferno.passes.contraction import ended_contraction, is_sum_of_products
+from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
 from inferno.passes.expand_loops import split
 from inferno.passes.expand_pieces import EXPAND
-from inferno.passes.generics import inputs, is_copy, is_elementwise, is_widening, maps, only_user, use_count
+from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, is_generic, is_widening, kinds, maps, only_user, use_count
 from inferno.passes.name_symbols import expand
 from inferno.passes.programs import readers
 from inferno.passes.shapes import reassociation, reassociation_attribute
@@ -30,6 +31,7 @@ def expand_maps(module: ir.Module) -> None:
     changed = True
     while changed:
         _erase_unread(module)
+        _join_equal(module)
         views = walk(module.operation, "tensor.expand_shape", "tensor.collapse_shape")
         changed = any(_exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
 
@@ -39,6 +41,16 @@ def _erase_unread(module: ir.Module) -> None:
     for op in reversed(walk(module.operation, "linalg.generic", "tensor.expand_shape", "tensor.collapse_shape")):
         if not any(True for r in op.results for _ in r.uses):
             op.erase()
+
+
+def _join_equal(module: ir.Module) -> None:
+    """What is split the same way several times is split once: the reshape may then be its only reader."""
+    first: dict[tuple, ir.Value] = {}
+    for view in walk(module.operation, "tensor.expand_shape"):
+        key = view.operands[0], str(view.results[0].type), str(reassociation(view))
+        if len(view.operands) == 1 and (known := first.setdefault(key, view.results[0])) != view.results[0]:
+            view.results[0].replace_all_uses_with(known)
+            view.erase()
 
 
 def _exchange(view: ir.Operation) -> bool:
@@ -91,13 +103,19 @@ def refined(source: list[int], result: list[int]) -> tuple[list[int], list[list[
             return (sizes, within, groups) if whole else None
 
 
-def _meets(first: ir.Operation, last: ir.Operation) -> bool:
-    """Whether what reshapes of a map's result lead to is read by maps alone, which could be one with it."""
+def _meets(first: ir.Operation, last: ir.Operation, sums: bool = False) -> bool:
+    """Whether what reshapes of a map's result lead to is read by maps alone, and by reductions with ``sums``, which could be one with it."""
     maker = owner(first.operands[0])
     if not _is_map(maker) or use_count(first.operands[0]) != 1 or (first != last and use_count(first.results[0]) != 1):
         return False
     found = list(users(last.results[0]))
-    return bool(found) and all(_is_map(u) and not _feeds_product(maker, u) for u in found)
+    return bool(found) and all((sums and _reduces(u)) or (_is_map(u) and not _feeds_product(maker, u)) for u in found)
+
+
+def _reduces(op: ir.Operation) -> bool:
+    """Whether it is a reduction of rows, and no product."""
+    plain = is_generic(op) and REDUCTION in kinds(op) and not is_sum_of_products(op) and not is_convolution(op)
+    return plain and all(isinstance(e, ir.AffineDimExpr) for m in maps(op) for e in m.results)
 
 
 def _is_map(op: ir.Operation | None) -> bool:
@@ -120,7 +138,7 @@ def _split_maker(view: ir.Operation) -> bool:
     if view.name != "tensor.expand_shape" or maker is None:
         return False
     user = only_user(view.results[0])
-    if not _meets(view, user if user is not None and user.name == "tensor.collapse_shape" else view):
+    if not _meets(view, user if user is not None and user.name == "tensor.collapse_shape" else view, sums=True):
         return False
     written = [ir.AffineDimExpr(e).position for e in maps(maker)[-1].results]
     sizes = view.results[0].type.shape

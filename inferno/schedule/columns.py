@@ -17,7 +17,7 @@ from inferno.schedule.accesses import Access, merge
 from inferno.schedule.column_time import Work, time
 from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
-from inferno.schedule.moments import moments
+from inferno.schedule.moments import met, moments
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.row_work import arithmetic, instructions
@@ -159,6 +159,21 @@ class Columns:
         """Rows, or groups of rows, of a block that have a reduction each."""
         return self.across * self.vector // c.together
 
+    def left_bytes(self, c: RowKernel) -> int:
+        """Shared memory of a block for what its threads leave each other, and other blocks."""
+        if self.alone(c):
+            return 0
+        found, each = moments(c) if self.once else None, {}
+        for phase in range(c.phases):
+            widths = [max(8, k.total.width) // 8 for _, k in met(c, phase, found)]
+            each.update({w: max(each.get(w, 0), widths.count(w)) for w in widths})
+        parts = sum(w * n for w, n in each.items()) * (self.threads // 32 if self.by_shuffles else self.along)
+        reduced = [k for s in c.steps for k in s.combiners if k is not None]
+        wholes = sum(max(8, w) // 8 for k in reduced for w in (k.narrow.width, *[k.total.width] * (1 + (c.together > 1))))
+        side = self.across * (1 if c.together > 1 and c.together % self.vector == 0 else self.vector)
+        sent = self.cluster * self.numbers(c) * 8 * len(reduced) + 8 * c.phases if self.sends else 0
+        return side * (parts + wholes + 4 * self.once) + sent
+
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         alone = self.alone(c)
@@ -166,6 +181,7 @@ class Columns:
         whole = whole and (side <= self.threads or alone) and side % c.together == 0
         whole = whole and (not self.once or (moments(c) is not None and not self.alone(c)))
         whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
+        whole = whole and self.left_bytes(c) <= STATIC
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         if self.alone(c):
             return whole and self.threads & (self.threads - 1) == 0
@@ -459,6 +475,9 @@ def _pick_groups(c: RowKernel, target: Target) -> Columns:
         most = _THREADS // (across * step)
         turns_ = ceil(own / (most * step * unroll))
         along = step * max(1, min(most, ceil(own / (turns_ * step * unroll))))
+        # of which sums and squares together leave no more than a block has
+        while along > step and Columns(across * along, across, vector, cluster, once=moments(c) is not None).left_bytes(c) > STATIC:
+            along -= step
     unroll = max(1, min(unroll, own // along if 32 % across == 0 else ceil(own / along)))
     return _keeping(Columns(across * along, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _HELD)
 

@@ -80,6 +80,63 @@ def test_one_kernel(name):
     assert found.right, str(found)
 
 
+def scaled_heads(x, s, w):
+    """The scaled heads are read twice, as they are and squared."""
+    return F.rms_norm((x * s).view(2, 6, 3, 8), (8,), w).transpose(1, 2)
+
+
+def turned_heads(x, s, w):
+    return torch.softmax((x + s).view(*x.shape[:2], 3, 8).transpose(1, 2), -1) * w
+
+
+def grouped(x, s, w):
+    """With channels last, groups are neighbours of a pixel."""
+    return F.silu(F.group_norm(x * s[:1], 2, w, w))
+
+
+def largest(x, s, w):
+    return (x + s).view(2, 6, 3, 8).argmax(-1), (x + s).view(2, 6, 3, 8).sum(-1)
+
+
+SUMS = {
+    "scaled_heads": (scaled_heads, lambda: (torch.randn(2, 6, 24), torch.randn(24), torch.randn(8))),
+    "turned_heads": (turned_heads, lambda: (torch.randn(4, 40, 24), torch.randn(24), torch.randn(8))),
+    "grouped": (grouped, lambda: (torch.randn(2, 8, 5, 6).to(memory_format=torch.channels_last), torch.randn(8), torch.randn(8))),
+}
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
+@pytest.mark.parametrize("name", SUMS)
+def test_reductions_of_what_is_split(name, dtype):
+    """What is split for reductions, and for what follows these, is one kernel with them."""
+    torch.manual_seed(0)
+    model, make = SUMS[name]
+    args = tuple(a.to(dtype) for a in make())
+    assert inferno.compile(model, args, target="sm_90a").explain().launches == 1
+    simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a}", expand=True)
+    assert len(simulated.program.plan.steps) == 1
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.int32))
+def test_two_reductions_of_what_is_split(dtype):
+    torch.manual_seed(0)
+    args = tuple((torch.randn(s) * 8).to(dtype) for s in ((2, 6, 24), (24,), (8,)))
+    simulated = SimulatedModel(largest, args, choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a}", expand=True)
+    found = check(simulated, largest, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_group_norms_with_channels_last_move_their_images_once(dtype):
+    x = torch.empty(32, 64, 64, 64, dtype=dtype).to(memory_format=torch.channels_last)
+    w = torch.empty(64, dtype=dtype)
+    report = inferno.compile(lambda x, w: F.silu(F.group_norm(x, 8, w, w)), (x, w), target="sm_90a").explain()
+    assert [r.generator for r in report.rows] == ["columns"]
+    assert report.rows[0].bytes < 2.01 * x.nbytes
+
+
 def test_ends_of_contractions_keep_their_loops():
     """What a product's kernel does with its result is not split for what reads it in parts."""
     def model(x, w, scale):

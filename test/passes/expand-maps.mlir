@@ -28,4 +28,40 @@ func.func @unpack(%q: tensor<8x16xi8>, %s: tensor<8x4xf32>) -> tensor<8x4x8xf32>
   } -> tensor<8x4x8xf32>
   return %x : tensor<8x4x8xf32>
 }
+
+/// What is scaled and split into heads, of which there are sums, has the heads' loops, and is split once.
+// CHECK-LABEL: func.func @heads
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel"]
+// CHECK: arith.mulf
+// CHECK-NOT: tensor.expand_shape
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: arith.addf
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel"]
+// CHECK: arith.divf
+// CHECK-NOT: linalg.generic
+func.func @heads(%x: tensor<8x32xf32>, %s: tensor<32xf32>) -> tensor<8x4x8xf32> {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<8x32xf32>, tensor<32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<8x32xf32>
+  %g = tensor.expand_shape %y [[0], [1, 2]] output_shape [8, 4, 8] : tensor<8x32xf32> into tensor<8x4x8xf32>
+  %h = tensor.expand_shape %y [[0], [1, 2]] output_shape [8, 4, 8] : tensor<8x32xf32> into tensor<8x4x8xf32>
+  %z = arith.constant 0.0 : f32
+  %t = tensor.empty() : tensor<8x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%t : tensor<8x4xf32>) -> tensor<8x4xf32>
+  %u = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%g : tensor<8x4x8xf32>) outs(%f : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.addf %a, %o : f32
+    linalg.yield %p : f32
+  } -> tensor<8x4xf32>
+  %r = tensor.empty() : tensor<8x4x8xf32>
+  %q = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%h, %u : tensor<8x4x8xf32>, tensor<8x4xf32>) outs(%r : tensor<8x4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.divf %a, %b : f32
+    linalg.yield %d : f32
+  } -> tensor<8x4x8xf32>
+  return %q : tensor<8x4x8xf32>
+}
 }

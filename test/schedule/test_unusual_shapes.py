@@ -7,6 +7,8 @@ from unusual_shapes import PROGRAMS, one_hot
 import inferno
 from inferno.schedule.columns import Columns
 
+F = torch.nn.functional
+
 
 @pytest.mark.parametrize("name", [n for n, (_, _, made) in PROGRAMS.items() if made])
 def test_generators(name):
@@ -38,7 +40,7 @@ def test_stacked_vectors_have_an_element_of_each():
 
 def test_losses_of_images_read_them_once():
     args = torch.randn(4, 19, 256, 512), torch.randint(0, 19, (4, 256, 512))
-    rows = inferno.compile(torch.nn.functional.cross_entropy, args, target="sm_90a").explain().rows
+    rows = inferno.compile(F.cross_entropy, args, target="sm_90a").explain().rows
     assert [r.generator for r in rows].count("columns") == 1
     assert sum(r.bytes for r in rows) < 1.6 * sum(a.nbytes for a in args)
 
@@ -51,6 +53,14 @@ def test_a_small_encoding_is_computed_where_it_is_read():
 def test_shared_memory_bounds_threads_that_scan_alone():
     """Of float64 a block of 512 would leave more than there is."""
     assert schedule_of(lambda x: x.cumsum(0), torch.randn(4, 1 << 20)).endswith("threads=256, vector=4")
+
+
+def test_groups_leave_no_more_than_a_block_has(caplog):
+    """Of 480 threads each would leave sums and squares of 80 channels."""
+    x = torch.randn(2, 320, 64, 64).bfloat16().contiguous(memory_format=torch.channels_last)
+    args = x.repeat(4, 1, 1, 1), torch.randn(320).bfloat16(), torch.randn(320).bfloat16()
+    rows = inferno.compile(lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)), args, target="sm_90a").explain().rows
+    assert [r.generator for r in rows] == ["columns"] and not caplog.records, caplog.text
 
 
 def test_rows_of_threads_alone():
