@@ -10,36 +10,29 @@ from inferno.codegen.cluster import arrive_in_cluster, read_remote, wait_for_clu
 from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, to_memory, tree
 from inferno.codegen.shuffles import exchange
 from inferno.mlir import arith, gpu, ir, memref
-from inferno.schedule.columns import Columns
 from inferno.schedule.combiners import Combiner
-from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 
 MEAN = -1  # the number of means, where a row's moments are taken at once
 Get = Callable[[ir.Value, ir.Type], list[ir.Value]]
 
 
-def is_whole(s: Columns, c: RowKernel) -> bool:
-    """Whether the lanes of a vector share their reductions."""
-    return c.together > 1 and c.together % s.vector == 0
-
-
 class ColumnTotals:
     """What an emitter of ``columns`` does with them."""
 
     def identities(self, running: list[tuple[int, Combiner]]) -> list[ir.Value]:
-        whole = is_whole(self.s, self.c)
+        whole = self.s.shares_lanes(self.c)
         return [k.identity(k.total) if whole else as_vector(k.identity(k.total), self.s.vector) for _, k in running]
 
     def total(self, combiner: Combiner, value: ir.Value) -> ir.Value:
-        return convert(tree(combiner.combine, lanes_of(value)) if is_whole(self.s, self.c) else value, combiner.total)
+        return convert(tree(combiner.combine, lanes_of(value)) if self.s.shares_lanes(self.c) else value, combiner.total)
 
     def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
         ints, s, c, count = self.ints, self.s, self.c, len(self.places)
         if s.alone(c):
             self._rows.update(self.results(reducing, parts))
             return
-        lanes = 1 if is_whole(s, c) else s.vector  # that a thread has parts of
+        lanes = 1 if s.shares_lanes(c) else s.vector  # that a thread has parts of
         side, members = s.across * lanes, c.together * lanes // s.vector
         of_warps = [self.shared[self.parts[n]] for n, _ in running]
         numbers = s.numbers(c)
@@ -114,9 +107,13 @@ class ColumnTotals:
     def results(self, reducing: list[RowStep], totals: dict[int, ir.Value]) -> dict[int, ir.Value]:
         """What reductions come to with what they begin with."""
         met = [(n, k, start) for step in reducing for n, k, start in zip(step.results, step.combiners, step.starts) if k is not None]
-        found = {n: (convert(arith.constant(k.narrow, start), k.total), totals[n]) for n, k, start in met}
-        vectors = {n: (as_vector(start, self.s.vector) if isinstance(total.type, ir.VectorType) else start, total) for n, (start, total) in found.items()}
-        return {n: convert(k.combine(*vectors[n]), k.narrow) for n, k, _ in met}
+        lanes = self.s.vector if self.s.alone(self.c) else 0  # a thread has the totals of all of its rows, or one
+
+        def begin(k: Combiner, start: object) -> ir.Value:
+            value = convert(arith.constant(k.narrow, start), k.total)
+            return as_vector(value, lanes) if lanes else value
+
+        return {n: convert(k.combine(begin(k, start), totals[n]), k.narrow) for n, k, start in met}
 
     def result_types(self, reducing: list[RowStep]) -> dict[int, ir.Type]:
         return {n: k.narrow for step in reducing for n, k in zip(step.results, step.combiners) if k is not None}
@@ -125,7 +122,7 @@ class ColumnTotals:
         """Leave what a warp has of each row, or a thread, in shared memory; how many such parts a row has.
 
         Of two threads that meet each goes on with half of the rows, until it has one: 7 exchanges for 8 rows, where all that have all would take 24."""
-        ints, s, whole = self.ints, self.s, is_whole(self.s, self.c)
+        ints, s, whole = self.ints, self.s, self.s.shares_lanes(self.c)
         lanes = {n: [parts[n]] if whole else lanes_of(parts[n]) for n, _ in running}
         distance, first, left = 16, 0, 1 if whole else s.vector
         while s.by_shuffles and distance >= s.across and left > 1:
@@ -159,7 +156,7 @@ class ColumnTotals:
         def get(place: object, plus: int = 0) -> ir.Value:
             return from_memory(memref.load(array, [ints.index(place, plus)]), type_)
 
-        if is_whole(s, self.c):
+        if s.shares_lanes(self.c):
             return as_vector(get(ints.div(self.column, together // s.vector)), s.vector)
         if together > 1:
             return join([get(ints.div(ints.add(ints.mul(self.column, s.vector), i), together)) for i in range(s.vector)])

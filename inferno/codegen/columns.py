@@ -12,7 +12,7 @@ from inferno.codegen import widened_pairs
 from inferno.codegen.cluster import await_cluster
 from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.column_moments import ColumnMoments
-from inferno.codegen.column_totals import ColumnTotals, is_whole
+from inferno.codegen.column_totals import ColumnTotals
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
@@ -32,7 +32,6 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, is_packed, kept_accesses, packs, parse, row_runs
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.moments import Moments, met, moments
-from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 from inferno.target import Target
@@ -59,7 +58,7 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     # that share a reduction what each has.
     found = moments(c) if s.once else None
     lists, parts = _places(c, found)
-    side = s.across * (1 if is_whole(s, c) else s.vector)
+    side = s.across * (1 if s.shares_lanes(c) else s.vector)
     shared = []
     if not s.alone(c):
         shared = [((s.threads // 32 if s.by_shuffles else s.along) * side, type_) for type_ in lists]
@@ -67,8 +66,6 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     shared += [(side, ir.F32Type.get())] if s.once else []  # means
     if s.sends:
         shared += [(s.cluster * s.numbers(c), slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
-    if sum(count * type_.width // 8 for count, type_ in shared) > STATIC:
-        raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}: what threads leave each other is too much")
     kept = s.kept_bytes(c)
     with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None

@@ -11,12 +11,13 @@ from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_convolution, is_factor, is_sum_of_products, parse_fused,
 )
 from inferno.passes.generics import (
-    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_widening,
-    kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute,
+    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_reduction,
+    is_widening, kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
+from inferno.passes.places import is_looked_up
 from inferno.passes.programs import readers, root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
@@ -94,11 +95,7 @@ def _is_sliced(value: ir.Value) -> bool:
 
 def _looks_up(producer: ir.Operation) -> bool:
     """Whether it reads elements at places that another tensor says."""
-    def is_read(place: ir.Value) -> bool:
-        made = owner(place)
-        return isinstance(place, ir.BlockArgument) if made is None else any(map(is_read, made.operands))
-
-    return any(is_read(place) for pick in walk(producer, "tensor.extract") for place in list(pick.operands)[1:])
+    return any(map(is_looked_up, walk(producer, "tensor.extract")))
 
 
 def _meets_itself(value: ir.Value) -> bool:
@@ -283,12 +280,7 @@ def is_cheap(producer: ir.Operation) -> bool:
     if not is_cheap_body(producer):
         return False
     made = sum(bytes_of(r) for r in producer.results)
-    return sum(bytes_of(v) for v in inputs(producer) if not (2 * bytes_of(v) <= made and _is_reduced(v))) <= 1.05 * made
-
-
-def _is_reduced(value: ir.Value) -> bool:
-    made = owner(root_of(value))
-    return is_generic(made) and REDUCTION in kinds(made)
+    return sum(bytes_of(v) for v in inputs(producer) if not (2 * bytes_of(v) <= made and is_reduction(owner(root_of(v))))) <= 1.05 * made
 
 
 def is_cheap_body(generic: ir.Operation) -> bool:

@@ -8,8 +8,8 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, loops_of,
-    maps, outputs, take_place,
+    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, is_reduction, kinds, knows_sizes, loop_sizes,
+    loops_of, maps, outputs, take_place,
 )
 from inferno.passes.fuse_elementwise import bytes_of, fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
@@ -203,7 +203,7 @@ def _is_picked(producer: ir.Operation) -> bool:
             known.add((place, tuple(places)))
         number += points
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
-    large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if _reduces(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
+    large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if is_reduction(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
     read = len(large)  # (totals of rows lie in the order of what is picked of each)
     neighbours = len(picks) == 1 and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))
     if 2 * number * max(1, read) > own and any(map(_reduces_rows, picks)) and _reads_totals(producer):
@@ -287,11 +287,7 @@ def _reduces_rows(pick: ir.Operation) -> bool:
 def _reads_totals(producer: ir.Operation) -> bool:
     """Whether an operation reads what others reduce, an element for all neighbours."""
     last = dims(maps(producer)[-1])[-1:]
-    return any(_reduces(owner(v)) and not set(last) & set().union(*map(loops_of, m.results)) for v, m in zip(inputs(producer), maps(producer)))
-
-
-def _reduces(op: ir.Operation | None) -> bool:
-    return op is not None and op.name == "linalg.generic" and REDUCTION in kinds(op)
+    return any(is_reduction(owner(v)) and not set(last) & set().union(*map(loops_of, m.results)) for v, m in zip(inputs(producer), maps(producer)))
 
 
 def _reads_in_order(producer: ir.Operation) -> bool:

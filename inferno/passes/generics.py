@@ -65,6 +65,11 @@ def is_generic(op: ir.Operation | None) -> bool:
     return op is not None and op.name == "linalg.generic"
 
 
+def is_reduction(op: ir.Operation | None) -> bool:
+    """Whether an operation reduces along a loop, at least."""
+    return is_generic(op) and REDUCTION in kinds(op)
+
+
 def knows_sizes(op: ir.Operation) -> bool:
     """Whether every tensor that the operation takes or makes has sizes that are known, as numbers or expressions of symbols."""
     values = [*op.operands, *op.results]

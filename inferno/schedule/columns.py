@@ -150,6 +150,10 @@ class Columns:
         """Whether a thread has all points of its rows."""
         return self.along == self.cluster == c.together == 1
 
+    def shares_lanes(self, c: RowKernel) -> bool:
+        """Whether the lanes of a vector share their reductions."""
+        return c.together > 1 and c.together % self.vector == 0
+
     @property
     def by_shuffles(self) -> bool:
         """Whether threads of a warp bring together what they have; otherwise all leave it in shared memory."""
@@ -170,7 +174,7 @@ class Columns:
         parts = sum(w * n for w, n in each.items()) * (self.threads // 32 if self.by_shuffles else self.along)
         reduced = [k for s in c.steps for k in s.combiners if k is not None]
         wholes = sum(max(8, w) // 8 for k in reduced for w in (k.narrow.width, *[k.total.width] * (1 + (c.together > 1))))
-        side = self.across * (1 if c.together > 1 and c.together % self.vector == 0 else self.vector)
+        side = self.across * (1 if self.shares_lanes(c) else self.vector)
         sent = self.cluster * self.numbers(c) * 8 * len(reduced) + 8 * c.phases if self.sends else 0
         return side * (parts + wholes + 4 * self.once) + sent
 
@@ -179,13 +183,11 @@ class Columns:
         alone = self.alone(c)
         whole = self.threads % 32 == 0 and (c.count % self.vector == 0 or (alone and packs(c)))
         whole = whole and (side <= self.threads or alone) and side % c.together == 0
-        whole = whole and (not self.once or (moments(c) is not None and not self.alone(c)))
+        whole = whole and (not self.once or (moments(c) is not None and not alone))
         whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
         whole = whole and self.left_bytes(c) <= STATIC
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
-        if self.alone(c):
-            return whole and self.threads & (self.threads - 1) == 0
-        return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
+        return whole and (self.threads & (self.threads - 1) == 0 if alone or self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 
 def row_runs(c: RowKernel) -> list[list[int]]:
@@ -364,7 +366,7 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
 def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
     """A schedule for rows of more than the L2 cache has, which a thread alone, a block or a cluster has in registers; None where they do not fit these, or
     would not fill the GPU."""
-    if turns(c) or c.width > _CLUSTERED_MOST or not _is_large(c):
+    if turns(c) or c.width > _CLUSTERED_MOST or _megabytes(c) <= _IN_CACHE:
         return None
     if (alone := many_alone(c, target)) is not None:
         return alone
@@ -382,10 +384,10 @@ def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
     return found if found.held and found.fits(c) and found.blocks(c) >= 2 * target.multiprocessors else None
 
 
-def _is_large(c: RowKernel) -> bool:
-    """Whether what is moved is more than the L2 cache has."""
+def _megabytes(c: RowKernel) -> float:
+    """What is moved."""
     read = {a for s in c.steps for a in s.extras if c.wide(a)}
-    return sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6 > _IN_CACHE
+    return sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6
 
 
 def _alone(c: RowKernel, most: int = 8) -> Columns | None:
@@ -427,7 +429,7 @@ def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
     """What schedules of ``c`` are told apart by; None where it is unlike what was timed: of longer rows, or of more than the L2 cache has, for which
     threads need not be few."""
     read = {a for s in c.steps for a in s.extras if c.wide(a)}
-    moved = sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6
+    moved = _megabytes(c)
     if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not read or packs(c):
         return None
     narrow = min(bit_width(a.element) // 8 for a in kept_accesses(c) or read)

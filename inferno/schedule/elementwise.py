@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import loop_of
+from inferno.passes.places import is_looked_up
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
@@ -163,15 +164,11 @@ def _of_many_lines(point: Pointwise, vector: int) -> bool:
 
 def _moved(point: Pointwise, vector: int) -> int:
     """Bytes of a vector that memory moves: what several points read caches have."""
-    def is_read(place: ir.Value) -> bool:
-        made = owner(place)
-        return isinstance(place, ir.BlockArgument) if made is None else any(map(is_read, made.operands))
-
     moved = sum(bit_width(a.element) for a in (*point.destinations, *point.sources) if a is not None and all(point.run_strides(a)))
     tables: dict[ir.Value, float] = {}
     for pick in walk(point.generic, "tensor.extract"):
-        table, own = pick.operands[0], any(map(is_read, list(pick.operands)[1:]))
-        share = 1.0 if own or not table.type.has_static_shape else math.prod(table.type.shape) / max(1, hint(point.points))
+        table = pick.operands[0]
+        share = 1.0 if is_looked_up(pick) or not table.type.has_static_shape else math.prod(table.type.shape) / max(1, hint(point.points))
         tables[table] = max(tables.get(table, 0.0), min(1.0, share) * bit_width(table.type.element_type))
     return max(1, round(vector * (moved + sum(tables.values())) / 8))
 

@@ -13,27 +13,18 @@ from inferno.schedule import rows
 from inferno.schedule.accesses import loop_sizes
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, places_in, replace_calls, rewrite_calls, waits,
+    Edges, defer, edges_of, inputs_of, joint_name, may_change, merged_kernel, places_in, replace_calls, waits,
 )
-from inferno.schedule.totals import Total, find_total, named_kernel, split_total
-from inferno.target import Target, find_target
+from inferno.schedule.totals import Total, named_kernel, rewrite_totals, split_total
+from inferno.target import Target
 
 
 def fuse_totals(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for fusing wherever that can be."""
-    machine = find_target(target)
-    if machine.kind != "nvptx":
-        return
+    def rewrite(main: func.FuncOp, kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
+        return any(_fuse(module, main, kernels, found, made, machine, always == "1") for made in _makers(found, kernels))
 
-    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        def rewrite(call: ir.Operation) -> bool:
-            found = find_total(call, kernels)
-            makers = _makers(found, kernels) if found is not None else ()
-            return any(_fuse(module, main, kernels, found, made, machine, always == "1") for made in makers)
-
-        return rewrite_calls(main, rewrite)
-
-    merge_in(module, merge)
+    rewrite_totals(module, target, rewrite)
 
 
 def _makers(found: Total, kernels: dict[str, func.FuncOp]) -> list[ir.Operation]:

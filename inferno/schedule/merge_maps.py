@@ -26,13 +26,13 @@ from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.fuse_reductions import changes_places
 from inferno.schedule.merge_calls import (
-    Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
+    Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, waits,
 )
-from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, Places, join_pairs, near
+from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
 from inferno.schedule.shared_points import loops_at, same
 from inferno.symbolic import product
-from inferno.target import Target, find_target
+from inferno.target import Target
 
 
 @dataclass
@@ -62,28 +62,12 @@ class _Program:
 
 def merge_maps(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    machine = find_target(target)
-    if machine.kind != "nvptx":
-        return
-
-    def merge_all(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        program = _Program(module, kernels, machine, places_in(main))
-
-        def join(call: ir.Operation, places: Places) -> ir.Operation | None:
-            program.places = places
-            others = _others(program, call) if program.is_map(call) else []
-            return next((n for other in others if (n := _join(program, other, call)) is not None), None)
-
-        changed, program.places = join_pairs(main, program.places, join)
-        _tell(program)  # last: what is said of an operation changes its hash
-        return changed
-
-    merge_in(module, merge_all)
+    merge_pairs(module, target, _Program, _others, _join, _tell)
 
 
 def _tell(program: _Program) -> None:
     """Note of maps that read what others of as many points make why they are not one."""
-    left = [(call, made) for call in program.places if program.is_map(call) for made in _others(program, call)]
+    left = [(call, made) for call in program.places for made in _others(program, call)]
     for call, made in left:
         if not any(r in inputs_of(call) for r in made.results) or product(shape(call.results[0])) != product(shape(made.results[0])):
             continue
@@ -101,7 +85,7 @@ def _is_map(kernel: func.FuncOp | None) -> bool:
 
 def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
     """Maps in front of a call that could be one with it."""
-    return [o for o in near(call, program.places) if program.is_map(o)]
+    return [o for o in near(call, program.places) if program.is_map(o)] if program.is_map(call) else []
 
 
 def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:

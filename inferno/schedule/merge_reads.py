@@ -22,13 +22,13 @@ from inferno.schedule.cost import count_bytes
 from inferno.schedule.fuse_reductions import alone, changes_places
 from inferno.schedule.mark_overwrites import stored_at, updated
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
+    Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merged_kernel, operations_in, pattern, replace_calls, waits,
 )
 from inferno.schedule.merge_generics import merge_generics
-from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, Places, join_pairs, near
+from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
 from inferno.schedule.reductions import Reductions
-from inferno.target import Target, find_target
+from inferno.target import Target
 
 _MOST_SUMS = 6  # running values of each of a thread's terms: all of them take registers
 
@@ -55,20 +55,7 @@ class _Program:
 
 def merge_reads(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    machine = find_target(target)
-    if machine.kind != "nvptx":
-        return
-
-    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        program = _Program(module, kernels, machine, places_in(main))
-
-        def join(call: ir.Operation, places: Places) -> ir.Operation | None:
-            program.places = places
-            return next((n for other in _others(program, call) if (n := _join(program, other, call)) is not None), None)
-
-        return join_pairs(main, program.places, join)[0]
-
-    merge_in(module, merge)
+    merge_pairs(module, target, _Program, _others, _join)
 
 
 def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:

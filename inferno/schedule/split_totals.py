@@ -11,10 +11,10 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.generics import REDUCTION, dims, inputs, kinds, maps
 from inferno.passes.programs import callee, root_of
 from inferno.schedule.accesses import loop_sizes
-from inferno.schedule.merge_calls import inputs_of, merge_in, rewrite_calls
+from inferno.schedule.merge_calls import inputs_of
 from inferno.schedule.recompute_maps import generics_of
-from inferno.schedule.totals import Total, find_total, named_kernel, split_total
-from inferno.target import Target, find_target
+from inferno.schedule.totals import Total, named_kernel, rewrite_totals, split_total
+from inferno.target import Target
 
 _WIDTH = 64  # points of a row, of which a total is written and read again
 _EACH = 2  # rows for each multiprocessor, so that all have work
@@ -23,26 +23,18 @@ _DEPTH = 4  # maps between what rows come to and what is made of it
 
 def split_totals(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
-    machine = find_target(target)
-    if machine.kind != "nvptx":
-        return
+    def rewrite(main: func.FuncOp, kernels: dict[str, func.FuncOp], found: Total, machine: Target) -> bool:
+        leading = _rows(found, kernels, machine)
+        if leading is None:
+            return False
+        each, total = split_total(module, found, loop_sizes(found.generic), leading)
+        for new in (each, total):
+            kernels[callee(new)] = named_kernel(module, callee(new))
+        found.call.results[0].replace_all_uses_with(total.results[0])
+        found.call.erase()
+        return True
 
-    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        def rewrite(call: ir.Operation) -> bool:
-            found = find_total(call, kernels)
-            leading = _rows(found, kernels, machine) if found is not None else None
-            if leading is None:
-                return False
-            each, total = split_total(module, found, loop_sizes(found.generic), leading)
-            for new in (each, total):
-                kernels[callee(new)] = named_kernel(module, callee(new))
-            call.results[0].replace_all_uses_with(total.results[0])
-            call.erase()
-            return True
-
-        return rewrite_calls(main, rewrite)
-
-    merge_in(module, merge)
+    rewrite_totals(module, target, rewrite)
 
 
 def _rows(found: Total, kernels: dict[str, func.FuncOp], target: Target) -> int | None:

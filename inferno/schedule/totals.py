@@ -1,5 +1,6 @@
 """Totals of all points of a box, and such a total as one of each row and one of these."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, tensor, users, walk
@@ -7,7 +8,8 @@ from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, is
 from inferno.passes.programs import VIEWS, callee
 from inferno.schedule.accesses import filled
 from inferno.schedule.combiners import read_combiner
-from inferno.schedule.merge_calls import inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources
+from inferno.target import Target, find_target
 
 _PARTS = VIEWS | {"tensor.extract_slice"}
 
@@ -55,6 +57,22 @@ def find_total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Total | N
     if len(last.operands) != 2 or list(last.operands).count(running) != 1 or (combiner.sums and last.results[0].type.width < 32):
         return None  # what rows come to would be rounded, or beyond the largest number
     return Total(call, kernel, generic, last, running, casts)
+
+
+def rewrite_totals(module: ir.Module, target: str, rewrite: Callable[[func.FuncOp, dict[str, func.FuncOp], Total, Target], bool]) -> None:
+    """Let ``rewrite`` put something in the place of each total of ``@main``, which it says whether it did; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        def replace(call: ir.Operation) -> bool:
+            found = find_total(call, kernels)
+            return found is not None and rewrite(main, kernels, found, machine)
+
+        return rewrite_calls(main, replace)
+
+    merge_in(module, merge)
 
 
 def _parts_of_arguments(generic: ir.Operation) -> list[ir.Operation] | None:
