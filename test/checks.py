@@ -8,7 +8,7 @@ import torch
 
 import inferno
 from inferno.capture import capture
-from inferno.capture.library_grouped import capturing_for
+from inferno.capture.devices import capturing_for
 from inferno.runtime.build import build_from
 from inferno.runtime.program import Program
 from inferno.target import find_target

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from inferno.capture import capture
-from inferno.capture.library_grouped import capturing_for
+from inferno.capture.devices import capturing_for
 from inferno.runtime.build import build_from
 from inferno.target import find_target
 

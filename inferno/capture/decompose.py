@@ -32,9 +32,9 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from inferno.capture.devices import captures_for_hopper
 from inferno.capture.functionalise import functionalise, is_mutable
 from inferno.capture.graph_key import NAMESPACES, state
-from inferno.capture.library_grouped import captures_for_hopper
 from inferno.capture.refusal import CHECKS, REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import registered, run_decompositions

@@ -2,16 +2,13 @@
 there is none than a product of all matrices with all rows, of which the right rows are picked (see ``decompositions.grouped``), so that only few groups, or
 few rows, are ours."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from math import ceil
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from inferno.capture.devices import on_hopper
+from inferno.capture.devices import captures_for_hopper, on_hopper
 from inferno.capture.orders import example
 from inferno.settings import settings
 
@@ -32,24 +29,6 @@ _FLOPS, _BYTES, _FEW = {1: 3e8, 2: 6e8, 4: 1.2e8, 8: 3e7}, 2.7e6, 64
 # in 64 groups took a mixture 140 longer than the library.
 _KERNELS, _BOTH, _MOST_ROWS, _KEPT, _COLUMNS = 5.0, 0.2, 1 << 14, 32e6, 192
 _WORTH = 1.25  # a call between segments: what would be fused with the product is not
-
-
-_ON_HOPPER: ContextVar[bool] = ContextVar("on_hopper", default=True)
-
-
-@contextmanager
-def capturing_for(hopper: bool) -> Iterator[None]:
-    """Whether what is captured will run on Hopper, as far as its tensors' device leaves that open."""
-    token = _ON_HOPPER.set(hopper)
-    try:
-        yield
-    finally:
-        _ON_HOPPER.reset(token)
-
-
-def captures_for_hopper() -> bool:
-    """Which of the two it is."""
-    return _ON_HOPPER.get()
 
 
 def is_target(op: object) -> bool:
@@ -84,7 +63,7 @@ def is_grouped(rows: Tensor, matrices: Tensor) -> bool:
     sizes = (*rows.shape, *matrices.shape)
     if not all(isinstance(s, int) for s in sizes) or rows.dtype not in (torch.bfloat16, torch.float16):
         return False
-    if rows.device.type == "cpu" or not captures_for_hopper() or (rows.device.type == "cuda" and not on_hopper(rows)):
+    if rows.device.type == "cpu" or captures_for_hopper() is False or (rows.device.type == "cuda" and not on_hopper(rows)):
         return False
     (count, terms), (groups, _, columns) = rows.shape, matrices.shape
     places = groups * count * columns  # of the product of all with all, as it is imported

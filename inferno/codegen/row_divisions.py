@@ -9,13 +9,14 @@ factors are scaled there by a power of two: an element that this makes infinite,
 from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, math, owner, users, walk
 from inferno.schedule.accesses import Access
+from inferno.schedule.row_contraction import RowContraction
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 
 _SMALL, _LARGE, _SCALE = 2.0**-100, 2.0**100, 2.0**64
 
 
-def multiply_by_reciprocals(step: RowStep, kernel: RowKernel) -> None:
+def multiply_by_reciprocals(step: RowStep, kernel: RowKernel | RowContraction) -> None:
     """Rewrite such divisions in a step's body, in place; once a row is done what is computed of the divisor alone."""
     rows = {
         argument for argument, source in zip(step.block.arguments, step.sources)

@@ -10,6 +10,7 @@ from math import e, log2
 
 from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, llvm, users, walk
+from inferno.schedule.row_contraction import RowContraction
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import is_below_largest
 from inferno.schedule.row_steps import RowStep
@@ -18,7 +19,7 @@ _HIGH = 1.44269502162933349609375  # log2(e) in float32
 _LOW = log2(e) - _HIGH
 
 
-def approximate_exponentials(step: RowStep, kernel: RowKernel, summed: bool = False) -> None:
+def approximate_exponentials(step: RowStep, kernel: RowKernel | RowContraction, summed: bool = False) -> None:
     """Rewrite such exponentials in a step's body, in place; ``summed``: what it makes is only added up."""
     narrow = all(d.access.element.width == 16 for d in kernel.destinations)
     for op in walk(step.generic, "math.exp"):

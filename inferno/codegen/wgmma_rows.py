@@ -5,7 +5,9 @@ from typing import ClassVar
 from inferno.codegen import wgmma
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_epilogue import RowEpilogue
+from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.errors import CompileError
 from inferno.mlir import func
 from inferno.schedule.tiling import tile_contraction
@@ -25,6 +27,8 @@ def generate(kernel: func.FuncOp, schedule: WgmmaRows, target: Target) -> None:
         raise CompileError(f"@{kernel.name.value} is not a contraction whose rows fit {schedule}")
     wgmma.prepare_bodies(c)
     for step in c.steps:
+        multiply_by_reciprocals(step, c)
+        approximate_exponentials(step, c)
         recognise_maximum(step.generic)
         expand_math(step.generic)
     wgmma.emit(kernel, _Emitter(kernel.name.value, c, tiling, schedule, target, str(c.lhs.element)))

@@ -14,11 +14,11 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import autocast, export_model
 from inferno.capture.capture import leaf_names
+from inferno.capture.devices import capturing_for
 from inferno.capture.dynamic_shapes import check_dynamic_shapes
 from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import picks_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
-from inferno.capture.library_grouped import capturing_for
 from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key

@@ -43,6 +43,14 @@ class RowContraction(Contraction):
     def phases(self) -> int:
         return max(s.phase for s in self.steps) + 1
 
+    def wide(self, access: Access) -> bool:
+        """Whether an access differs between the points of a row."""
+        return any(access.strides[d] for d in self.n.dims)
+
+    def maker(self, value: int) -> RowStep:
+        """The step that computes a value."""
+        return next(s for s in self.steps if value in s.results)
+
     def computed(self, value: int) -> int:
         """The phase in which a value becomes known."""
         step = next((s for s in self.steps if value in s.results), None)

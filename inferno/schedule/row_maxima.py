@@ -6,6 +6,7 @@ from math import inf
 from inferno.mlir import ir, owner, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.combiners import Combiner
+from inferno.schedule.row_contraction import RowContraction
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 
@@ -75,7 +76,7 @@ def _yielded(step: RowStep) -> ir.Value:
     return step.block.operations[len(step.block.operations) - 1].operands[0]
 
 
-def is_below_largest(value: ir.Value, step: RowStep, kernel: RowKernel) -> bool:
+def is_below_largest(value: ir.Value, step: RowStep, kernel: RowKernel | RowContraction) -> bool:
     """Whether this is x - (the largest x of the row)."""
     op = owner(value)
     if op is None or op.name != "arith.subf":
@@ -88,7 +89,7 @@ def is_below_largest(value: ir.Value, step: RowStep, kernel: RowKernel) -> bool:
     return source_of(term, maker) == x
 
 
-def largest_of(value: ir.Value, step: RowStep, kernel: RowKernel) -> int | None:
+def largest_of(value: ir.Value, step: RowStep, kernel: RowKernel | RowContraction) -> int | None:
     """The number of the maximum of rows that a value is, or is unless that is infinite, as logsumexp has it."""
     op = owner(value)
     if op is not None and op.name == "arith.extf":
