@@ -66,16 +66,16 @@ class PickTransposing(Transposing):
     def bring(self, whole: bool) -> None:
         ints, tile, lanes = self.ints, self.schedule.tile, self.schedule.vector
         columns = [ints.add(ints.mul(self.lane, lanes), b) for b in range(0, tile, 32 * lanes)]
-        every = [(self.point.sources[n], None) for n in self.transposed] + [(p.access, p.op) for p in self.picks]
+        every = [(self.point.sources[n], None) for n in self.transposed] + [(p.access, p) for p in self.picks]
         read = []
-        for (source, op), array in zip(every, self.shared):
-            step, taken = self.point.run_strides(source)[self.last], taken_branches(op, self.point.generic) if op is not None else []
+        for (source, pick), array in zip(every, self.shared):
+            step, taken = self.point.run_strides(source)[self.last], taken_branches(pick.op, self.point.generic) if pick is not None else []
             inside = 0 <= step * (tile - 1) <= product(source.shape) - lanes  # from the first element on, where a branch is not taken
-            by_steps = whole and inside and taken is not None and not self.follows_last(taken)
+            by_steps = whole and inside and taken is not None and not self.follows_last(taken) and not (pick is not None and pick.moved)
             for i in columns:
                 base = self.place(source, taken, self.at(i, self.row, True, lanes)) if by_steps else None
                 for a in range(0, tile, self.schedule.threads // 32):
-                    where = base if by_steps else self.place(source, taken, self.at(i, ints.add(self.row, a), whole, lanes))
+                    where = base if by_steps else self.place(source, taken, self.at(i, ints.add(self.row, a), whole, lanes), pick)
                     read.append((source, array, i, a, self.read_at(source, where, step * a if by_steps else 0)))
         for source, array, i, a, value in read:
             side = pitch(tile, source.element)
@@ -91,9 +91,14 @@ class PickTransposing(Transposing):
             return load(self.ints, buffer, offset, source.element, plus)
         return load_vector(self.ints, buffer, offset, source.element, lanes, lanes, plus)
 
-    def place(self, source: Access, taken: list[tuple[ir.Value, bool]] | None, where: list[Integer]) -> Integer:
+    def place(self, source: Access, taken: list[tuple[ir.Value, bool]] | None, where: list[Integer], pick: Pick | None = None) -> Integer:
         """Where a point's element is, if it is picked there; otherwise anywhere."""
         ints = self.ints
+        if pick is not None and pick.moved:
+            table = ir.RankedTensorType(pick.op.operands[0].type)
+            indices, known = loop_indices(self.point, ints, where), {}
+            places = [ints.narrow(self.evaluate(v, indices, where, known)) for v in list(pick.op.operands)[1:]]
+            return ints.dot(places, row_major(table.shape))
         offset = ints.dot(where, self.point.run_strides(source), source.offset)
         if taken is None:
             return ints.min(offset, product(source.shape) - self.schedule.vector)
@@ -102,6 +107,18 @@ class PickTransposing(Transposing):
             known, zero = _evaluate(condition, indices), ints.value(0)
             offset = arith.select(known, ints.value(offset), zero) if holds else arith.select(known, zero, ints.value(offset))
         return offset
+
+    def evaluate(self, value: ir.Value, indices: list[ir.Value], where: list[Integer], known: dict[ir.Value, ir.Value]) -> ir.Value:
+        """What is computed of loops' numbers and of operands, for a point; ``known``: what was before."""
+        if value in known:
+            return known[value]
+        if isinstance(value, ir.BlockArgument):
+            source = self.point.sources[value.arg_number]
+            offset = self.ints.dot(where, self.point.run_strides(source), source.offset)
+            known[value] = load(self.ints, self.buffers[source.argument], offset, source.element)
+        else:
+            known[value] = _computed(owner(value), indices, lambda v: self.evaluate(v, indices, where, known))
+        return known[value]
 
     def follows_last(self, taken: list[tuple[ir.Value, bool]]) -> bool:
         """Whether conditions depend on the last run."""
@@ -160,10 +177,13 @@ def _branch(op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region],
 
 def _evaluate(value: ir.Value, indices: list[ir.Value]) -> ir.Value:
     """What is computed of loops' numbers, for a point."""
-    op = owner(value)
+    return _computed(owner(value), indices, lambda v: _evaluate(v, indices))
+
+
+def _computed(op: ir.Operation, indices: list[ir.Value], operand: Callable[[ir.Value], ir.Value]) -> ir.Value:
     if op.name == "linalg.index":
         return indices[ir.IntegerAttr(op.attributes["dim"]).value]
-    operands = [_evaluate(v, indices) for v in op.operands]
+    operands = [operand(v) for v in op.operands]
     new = op.clone()
     for n, v in enumerate(operands):
         new.operands[n] = v

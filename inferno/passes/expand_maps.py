@@ -20,6 +20,7 @@ from inferno.passes.programs import readers
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _MOST_LOOPS = 8
+_MOST_CHANGES = 16  # for each operation: a reshape passes few readers, and rewrites that undo each other must not go on for ever
 
 
 def expand_maps(module: ir.Module) -> None:
@@ -28,8 +29,9 @@ def expand_maps(module: ir.Module) -> None:
     if EXPAND not in module.operation.attributes:
         return
     del module.operation.attributes[EXPAND]  # no later pass asks
-    changed = True
-    while changed:
+    changed, left = True, _MOST_CHANGES * len(walk(module.operation, "linalg.generic")) + _MOST_CHANGES
+    while changed and left:
+        left -= 1
         _erase_unread(module)
         _join_equal(module)
         views = walk(module.operation, "tensor.expand_shape", "tensor.collapse_shape")
@@ -71,7 +73,8 @@ def _exchange(view: ir.Operation) -> bool:
         return False
     with ir.InsertionPoint(view), view.location:
         between = expand(flat.operands[0], sizes, within, view) if any(len(g) > 1 for g in within) else flat.operands[0]
-        made = tensor.CollapseShapeOp(view.results[0].type, between, reassociation_attribute(groups)).result
+        back = any(len(g) > 1 for g in groups)  # a reshape to the same shape would go behind one reader after the other for ever
+        made = tensor.CollapseShapeOp(view.results[0].type, between, reassociation_attribute(groups)).result if back else between
     view.results[0].replace_all_uses_with(made)
     view.erase()
     flat.erase()

@@ -1,7 +1,7 @@
 """Elements that a map picks in branches, as of a concatenation's pieces, which lie side by side along another loop than the result does.
 
 Each such ``tensor.extract`` is read for a tile of points along the loop in which its tensor lies, only where its branch is taken, and picked from shared
-memory.
+memory.  The tensor's other places may be what a table says, as of rows that are gathered.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,13 @@ _BELOW = (arith.CmpIPredicate.ult, arith.CmpIPredicate.slt, arith.CmpIPredicate.
 
 @dataclass(frozen=True)
 class Pick:
-    """``op`` reads ``access``, whose strides are those of loops; where its branches are not taken that may be outside of the tensor."""
+    """``op`` reads ``access``, whose strides are those of loops; where its branches are not taken that may be outside of the tensor.  ``moved``: by so
+    many elements besides for each place that follows from what is read at a point, of the loops ``read``."""
 
     op: ir.Operation
     access: Access
+    moved: tuple[int, ...] = ()
+    read: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -37,18 +40,19 @@ class TurnedPicks:
 
 
 def turned_picks(point: Pointwise) -> TurnedPicks | None:
-    """What tiles are for in a kernel whose picks are all at sums and differences of loops; None where there are none, or too many, or along several loops."""
+    """What tiles are for in a kernel whose picks are all at sums and differences of loops, or at what follows from operands; None where there are none, or
+    too many, or along several loops."""
     sizes, last, extracts = point.run_sizes, len(point.runs) - 1, [op.operation for op in walk(point.generic, "tensor.extract")]
     if last < 1 or not extracts or not all(isinstance(n, int) for n in point.sizes) or sizes[last] < _LEAST:
         return None
     if point.run_strides(point.destinations[0])[last] != 1:
         return None
     arguments = dict(point.tables)
-    every = [_access(point, op, arguments[op.operands[0]]) for op in extracts]
+    every = [_pick(point, op, arguments[op.operands[0]]) for op in extracts]
     if None in every:
         return None
-    beside = [{r for r in range(last) if abs(point.run_strides(a)[r]) == 1} if abs(point.run_strides(a)[last]) > 1 else set() for a in every]
-    found = [Pick(op, a) for op, a, runs in zip(extracts, every, beside) if runs]
+    beside = [_beside(point, p) for p in every]
+    found = [p for p, runs in zip(every, beside) if runs]
     along = set().union(*beside)
     if len(along) != 1 or sum(_share(p.op, point) for p in found) < _SHARE:
         return None
@@ -73,18 +77,58 @@ def _share(op: ir.Operation, point: Pointwise) -> float:
     return share
 
 
-def _access(point: Pointwise, op: ir.Operation, argument: int) -> Access | None:
-    """Where an extract reads, by loops; None where that is no sum of them, or runs are walked with several strides."""
+def _beside(point: Pointwise, pick: Pick) -> set[int]:
+    """Runs in front of the last one along which a pick's elements lie side by side, if they do not along the last."""
+    strides, last = point.run_strides(pick.access), len(point.runs) - 1
+    if abs(strides[last]) <= 1 and not pick.read & set(point.runs[last]):
+        return set()
+    return {r for r in range(last) if abs(strides[r]) == 1 and not pick.read & set(point.runs[r])}
+
+
+def _pick(point: Pointwise, op: ir.Operation, argument: int) -> Pick | None:
+    """Where an extract reads; None where that is neither a sum of loops nor told by operands, or runs are walked with several strides."""
     table, loops = op.operands[0].type, len(point.sizes)
-    places = [linear(v, loops) for v in list(op.operands)[1:]]
-    if not table.has_static_shape or any(p is None for p in places):
+    if not table.has_static_shape:
         return None
-    steps = row_major(table.shape)
-    strides = tuple(sum(s * p[0][d] for s, p in zip(steps, places)) for d in range(loops))
+    steps, read = row_major(table.shape), set()
+    strides, offset, moved = [0] * loops, 0, []
+    for step, value in zip(steps, list(op.operands)[1:]):
+        place = linear(value, loops)
+        if place is not None:
+            strides, offset = [n + step * c for n, c in zip(strides, place[0])], offset + step * place[1]
+            continue
+        of = _loops_of(value, point) if op.parent == point.generic else None
+        if of is None:
+            return None
+        read |= of
+        moved.append(step)
     for run in point.runs:
         if any(strides[d] != strides[run[-1]] * prod(point.sizes[e] for e in run[i + 1:]) for i, d in enumerate(run)):
             return None
-    return Access(argument, table.element_type, strides, sum(s * p[1] for s, p in zip(steps, places)), tuple(table.shape))
+    return Pick(op, Access(argument, table.element_type, tuple(strides), offset, tuple(table.shape)), tuple(moved), frozenset(read))
+
+
+def _loops_of(value: ir.Value, point: Pointwise) -> set[int] | None:
+    """The loops that a value follows by what is read of operands and computed of that; None where it follows from something else."""
+    sources, found, left, seen = dict(zip(point.block.arguments, point.sources)), set(), [value], set()
+    while left:
+        value = left.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, ir.BlockArgument):
+            if sources.get(value) is None:
+                return None
+            found |= {d for d, stride in enumerate(sources[value].strides) if stride}
+            continue
+        op = owner(value)
+        if op.name == "linalg.index":
+            found.add(ir.IntegerAttr(op.attributes["dim"]).value)
+        elif op.name.startswith(("arith.", "math.")) and not len(op.regions):
+            left += op.operands
+        else:
+            return None
+    return found
 
 
 def taken_branches(op: ir.Operation, generic: ir.Operation) -> list[tuple[ir.Value, bool]] | None:
@@ -110,6 +154,8 @@ def brought_together(point: Pointwise, turned: TurnedPicks) -> int:
     """Neighbours that can be brought to a tile at once: 2 of 16 bits that lie in one word, in one branch, and 1 otherwise."""
     run, every = turned.across, [*(point.sources[n] for n in turned.numbers), *(p.access for p in turned.picks)]
     if len(point.runs[run]) > 1 or point.sizes[point.runs[run][0]] % 2 or any(bit_width(a.element) != 16 for a in every):
+        return 1
+    if any(step % 2 for p in turned.picks for step in p.moved):
         return 1
     for a in every:
         strides = point.run_strides(a)

@@ -72,3 +72,38 @@ def test_words_of_16_bits(program, shape, together):
     found = check(SimulatedModel(program, args, choose=choose, expand=True), program, args)
     assert found.right, str(found)
     assert chosen == [together]
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """Numbers of rows, by what they have in their first column, some counted from the end."""
+    number = (x[:, 0].float() * 37).to(torch.int64)
+    return number.remainder(x.shape[0]) - torch.where(number % 2 == 0, x.shape[0], 0)
+
+
+def gathered(x, y, z):
+    return (x[_rows(z)] + y).t().contiguous()
+
+
+def gathered_backwards(x, y, z):
+    return (x.flip(-1)[_rows(z)] * y[:, :1]).t().contiguous()
+
+
+def gathered_of_images(x, y, z):
+    x, y = (t.reshape(2, -1, t.shape[1]) for t in (x, y))
+    return (x[:, _rows(y[0])] + y).permute(0, 2, 1).contiguous()
+
+
+@pytest.mark.covering(most=8)
+@pytest.mark.parametrize("program", [gathered, gathered_backwards, gathered_of_images])
+@pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66), (132, 64)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_rows_that_are_gathered(program, shape, dtype):
+    text = assert_right_of(program, shape, dtype, 3)
+    kernels = text[text.index("func.func private"):]
+    assert "tile = 64" in kernels or "tile = 32" in kernels, text[:3000]
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("shape, together", [((134, 20), 2), ((70, 33), 1)])
+def test_words_of_gathered_rows(shape, together):
+    test_words_of_16_bits(gathered, shape, together)

@@ -64,4 +64,34 @@ func.func @heads(%x: tensor<8x32xf32>, %s: tensor<32xf32>) -> tensor<8x4x8xf32> 
   } -> tensor<8x4x8xf32>
   return %q : tensor<8x4x8xf32>
 }
+
+/// What is flattened and split again as it was has no reshape that could go from reader to reader.
+// CHECK-LABEL: func.func @back
+// CHECK-NOT: tensor.collapse_shape %{{.*}} {{\[\[}}0], [1], [2]]
+// CHECK: return
+func.func @back(%x: tensor<2x17x20xf32>, %y: tensor<34x20xf32>) -> tensor<2x20x17xf32> {
+  %0 = tensor.empty() : tensor<2x17x20xf32>
+  %made = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>],
+    iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<2x17x20xf32>) outs(%0 : tensor<2x17x20xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %n = arith.negf %in : f32
+    linalg.yield %n : f32
+  } -> tensor<2x17x20xf32>
+  %flat = tensor.collapse_shape %made [[0, 1], [2]] : tensor<2x17x20xf32> into tensor<34x20xf32>
+  %1 = tensor.empty() : tensor<34x20xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>],
+    iterator_types = ["parallel", "parallel"]} ins(%flat, %y : tensor<34x20xf32>, tensor<34x20xf32>) outs(%1 : tensor<34x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %out: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<34x20xf32>
+  %split = tensor.expand_shape %sum [[0, 1], [2]] output_shape [2, 17, 20] : tensor<34x20xf32> into tensor<2x17x20xf32>
+  %2 = tensor.empty() : tensor<2x20x17xf32>
+  %turned = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k, j)>, affine_map<(i, j, k) -> (i, j, k)>],
+    iterator_types = ["parallel", "parallel", "parallel"]} ins(%split : tensor<2x17x20xf32>) outs(%2 : tensor<2x20x17xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<2x20x17xf32>
+  return %turned : tensor<2x20x17xf32>
+}
 }
