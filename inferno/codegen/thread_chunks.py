@@ -14,6 +14,7 @@ from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vecto
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import only_if
 from inferno.mlir import arith, gpu, ir, scf
+from inferno.schedule.short_sorts import is_access
 
 _VECTOR, _LINE = 16, 128  # bytes
 
@@ -35,8 +36,7 @@ class Chunks:
     @staticmethod
     def is_direct(count: int, element: ir.Type) -> bool:
         """Whether a thread's elements are one access."""
-        bytes_ = count * element.width // 8
-        return bytes_ <= _VECTOR and bytes_ & (bytes_ - 1) == 0
+        return is_access(count * element.width // 8)
 
     @staticmethod
     def size(count: int, threads: int, held: ir.Type) -> int:

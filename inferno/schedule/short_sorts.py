@@ -16,8 +16,9 @@ _LONGEST = 32  # elements of a row
 _WORDS = 64  # registers of a thread for items, where it has more than a row
 _VECTOR, _SECTOR, _SHARED = 16, 32, 32 << 10  # bytes, the last of a block, so that several are on a multiprocessor
 _THREADS, _FEWEST = 128, 32
+_ALONE = 256  # threads that need no shared memory, as those of maps
 # Rows down to which each has a thread, by their length: fewer have several, for there is not one for each lane of the GPU (sorts.py has times).
-_ROWS = ((4, 1), (8, 1 << 12), (_LONGEST, 1 << 14))
+_ROWS = ((4, 1), (8, 1 << 12), (16, 1 << 13), (_LONGEST, 1 << 14))
 _MANY = 1 << 16  # rows from which on a thread has several where one alone would do
 _BLOCKS = 264  # down to which blocks are large
 
@@ -51,16 +52,17 @@ def pick(c: SortKernel) -> ShortSorts | None:
     bytes_ = c.bits // 8
     if c.inner == 1 or (c.inner * bytes_ < _SECTOR and c.inner * row_words(c) <= _WORDS):
         rows = _rows_behind(c)
-        return ShortSorts(_threads(c, rows, True), rows)
+        return ShortSorts(_threads(c, rows, shared_bytes(c, rows, 1)), rows)
     rows = gcd(c.inner, _VECTOR // (8 if needs_places(c) else bytes_))  # of the widest elements that are read or written
     while rows > 1 and (rows * row_words(c) > _WORDS or c.rows // rows < _MANY):
         rows //= 2
-    return ShortSorts(_threads(c, rows, False), rows, True)
+    return ShortSorts(_threads(c, rows, 0), rows, True)
 
 
-def _threads(c: SortKernel, rows: int, shares: bool) -> int:
-    threads = _THREADS
-    while threads > _FEWEST and ((shares and shared_bytes(c, rows, threads) >= _SHARED) or c.rows < rows * threads * _BLOCKS):
+def _threads(c: SortKernel, rows: int, shared: int) -> int:
+    """Threads of a block, each of which has so many bytes of shared memory."""
+    threads = _THREADS if shared or rows * c.length * c.bits > 8 * _VECTOR else _ALONE
+    while threads > _FEWEST and (threads * shared >= _SHARED or c.rows < rows * threads * _BLOCKS):
         threads //= 2
     return threads
 
@@ -82,8 +84,17 @@ def row_words(c: SortKernel) -> int:
 
 
 def shared_bytes(c: SortKernel, rows: int, threads: int) -> int:
-    """Shared memory of a block, at most: each thread's elements and the places of those that it keeps, with one more for every eighth."""
-    return threads * rows * (c.length * c.bits // 8 + needs_places(c) * 4 * c.count) * 9 // 8
+    """Shared memory of a block for each thread's elements, and for the places of those that it keeps, where they are more than one access; with one more for
+    every eighth."""
+    values = [c.length] + [c.count] * any(not k.indices for k in c.kept)
+    elements = c.length * c.bits // 8 if not all(is_access(rows * n * c.bits // 8) for n in values) else 0
+    places = 4 * c.count if needs_places(c) and not is_access(8 * rows * c.count) else 0
+    return threads * rows * (elements + places) * 9 // 8
+
+
+def is_access(bytes_: int) -> bool:
+    """Whether a thread reads or writes so many neighbouring bytes at once."""
+    return bytes_ <= _VECTOR and bytes_ & (bytes_ - 1) == 0
 
 
 def _rows_behind(c: SortKernel) -> int:
