@@ -13,7 +13,7 @@ from inferno.mlir import arith, ir, llvm, scf, vector
 
 
 def sort_values(element: ir.Type, descending: bool, rows: list[list[ir.Value]]) -> list[list[ir.Value]]:
-    """The elements of each row, of up to 32, in order; equal ones as they were."""
+    """The elements of each row, of up to 32, in order; equal ones as they were.  What is not a number is in the order of its bits."""
     order, pairs = _Order(element), element.width <= 16 and len(rows) % 2 == 0
     bits = [[order.bits(x) for x in row] for row in rows]
     items = [[join(both) for both in zip(a, b)] for a, b in zip(bits[::2], bits[1::2])] if pairs else bits

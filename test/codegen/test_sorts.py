@@ -61,6 +61,7 @@ def test_bits_of_numbers_stay():
     assert torch.equal(found.view(torch.int32), x.gather(-1, torch.sort(x, stable=True)[1]).view(torch.int32))
 
 
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("schedule", [ShortSorts(32, 1), ShortSorts(64, 2)])
