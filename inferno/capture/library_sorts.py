@@ -46,7 +46,7 @@ def is_long_sort(node: Node, device: torch.device) -> bool:
         return (elements * length * _CPU_PAIR if varies else steps * _CPU_MERGED) > _CPU_LEAST + theirs
     if varies:
         return max(length * _STEP, elements * length * _PAIR) > _LEAST + elements * _ELEMENT
-    bits = 32 if value.dtype in (torch.bool, torch.uint8) else 8 * value.dtype.itemsize
+    bits = 16 if value.dtype in (torch.bool, torch.uint8) else 8 * value.dtype.itemsize
     if can_select(length, *_part(node, dim, length), bits):
         return False
     return length > _MERGED.get(bits, 0) or (length > _ALONE and elements < _FEW)

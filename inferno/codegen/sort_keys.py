@@ -12,7 +12,7 @@ from inferno.mlir import arith, ir
 
 Item = tuple[ir.Value, ...]
 # Bits of infinity.
-_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
+INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
 
 
 @dataclass(frozen=True)
@@ -58,45 +58,45 @@ class Keys:
     def key(self, value: ir.Value) -> ir.Value:
         """The key of an element, in an integer of at least 32 bits."""
         type_ = _int(max(32, self.bits))
-        if str(self.element) not in _INFINITY:
+        if str(self.element) not in INFINITY:
             wide = arith.extui(type_, value) if value.type != type_ else value
             turned = arith.xori(wide, _constant(type_, self._sign))
             return arith.xori(turned, _constant(type_, self._mask)) if self.descending else turned
         bits = arith.bitcast(_int(self.bits), value)
-        wide = arith.extui(type_, bits) if bits.type != type_ else bits
-        zero = arith.cmpi(arith.CmpIPredicate.eq, wide, _constant(type_, self._sign))
-        wide = arith.select(zero, _constant(type_, 0), wide)
-        negative = arith.cmpi(arith.CmpIPredicate.uge, wide, _constant(type_, self._sign))
-        turned = arith.xori(wide, arith.select(negative, _constant(type_, self._mask), _constant(type_, self._sign)))
-        # Numbers from 0 on; NaN, which lies before and behind them, all behind.
-        moved = arith.andi(arith.subi(turned, _constant(type_, self._lowest)), _constant(type_, self._mask))
-        key = arith.minui(moved, _constant(type_, self._nan))
+        wide = arith.extsi(type_, bits) if bits.type != type_ else bits
+        # A float's bits are a sign and a size.  As a number they are equal for both zeros, and from minus infinity on; NaN, of either sign, is behind all.
+        signs = _signs(wide)
+        number = arith.subi(arith.xori(arith.andi(wide, _constant(type_, self._mask >> 1)), signs), signs)
+        moved = arith.addi(number, _constant(type_, self._infinity))
+        key = arith.minui(arith.andi(moved, _constant(type_, self._mask)) if type_.width > self.bits else moved, _constant(type_, self._nan))
         return arith.subi(_constant(type_, self._mask), key) if self.descending else key
 
     @property
-    def _lowest(self) -> int:
-        """What minus infinity became."""
-        return self._mask - (_INFINITY[str(self.element)] | self._sign)
+    def _infinity(self) -> int:
+        return INFINITY[str(self.element)]
 
     @property
     def _nan(self) -> int:
-        return (_INFINITY[str(self.element)] | self._sign) - self._lowest + 1
+        return 2 * self._infinity + 1
 
     def value(self, key: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The element of a key, and a condition under which it is to be read again, for other bits have the same key."""
         type_ = key.type
         if self.descending:
             key = arith.xori(key, _constant(type_, self._mask))
-        if str(self.element) not in _INFINITY:
+        if str(self.element) not in INFINITY:
             bits = arith.xori(key, _constant(type_, self._sign))
             return (arith.trunci(self.element, bits) if type_ != self.element else bits), None
-        zero = arith.cmpi(arith.CmpIPredicate.eq, key, _constant(type_, self._sign - self._lowest))
-        nan = arith.cmpi(arith.CmpIPredicate.eq, key, _constant(type_, self._nan))
-        turned = arith.addi(key, _constant(type_, self._lowest))
-        positive = arith.cmpi(arith.CmpIPredicate.uge, turned, _constant(type_, self._sign))
-        bits = arith.xori(turned, arith.select(positive, _constant(type_, self._sign), _constant(type_, self._mask)))
+        again = arith.ori(*(arith.cmpi(arith.CmpIPredicate.eq, key, _constant(type_, k)) for k in (self._infinity, self._nan)))
+        number = arith.subi(key, _constant(type_, self._infinity))
+        signs = _signs(number)
+        bits = arith.ori(arith.subi(arith.xori(number, signs), signs), arith.andi(signs, _constant(type_, self._sign)))
         bits = arith.trunci(_int(self.bits), bits) if type_.width != self.bits else bits
-        return arith.bitcast(self.element, bits), arith.ori(zero, nan)
+        return arith.bitcast(self.element, bits), again
+
+    def is_nan(self, key: ir.Value) -> ir.Value:
+        """Whether the key of a float is that of what is not a number."""
+        return arith.cmpi(arith.CmpIPredicate.eq, key, _constant(key.type, self._mask - self._nan if self.descending else self._nan))
 
     def item(self, key: ir.Value, place: Integer, ints: Integers) -> Item:
         place = ints.value(place)
@@ -134,7 +134,9 @@ def choose(condition: ir.Value, a: Item, b: Item) -> Item:
 def in_order(a: Item, b: Item) -> tuple[Item, Item]:
     """The two, the first one first."""
     if len(a) == 1:
-        return (arith.minui(a[0], b[0]),), (arith.maxui(a[0], b[0]),)
+        first = arith.minui(a[0], b[0])
+        # Of 64 bits a maximum would be compared again.
+        return (first,), (arith.xori(arith.xori(a[0], b[0]), first) if first.type.width > 32 else arith.maxui(a[0], b[0]),)
     swap = less(b, a)
     return choose(swap, b, a), choose(swap, a, b)
 
@@ -154,6 +156,11 @@ def network(count: int) -> list[tuple[int, int]]:
             d, q, r = q - p, q // 2, p
         p //= 2
     return found
+
+
+def _signs(x: ir.Value) -> ir.Value:
+    """All bits as the sign."""
+    return arith.shrsi(x, _constant(x.type, x.type.width - 1))
 
 
 def _int(width: int) -> ir.Type:

@@ -22,6 +22,7 @@ _CLASSES = {
     "columns": "inferno.schedule.columns:Columns",
     "reductions": "inferno.schedule.reductions:Reductions",
     "scans": "inferno.schedule.scans:Scans",
+    "short_sorts": "inferno.schedule.short_sorts:ShortSorts",
     "sorts": "inferno.schedule.sorts:Sorts",
     "row_sums": "inferno.schedule.row_sums:RowSums",
     "sorted_rows": "inferno.schedule.sorted_rows:SortedRows",

@@ -40,6 +40,7 @@ class Assembly:
         chosen = re.fullmatch(r"prmt\.b32 \$0, \$1, \$2, (\d+);", ir.StringAttr(op.attributes["asm_string"]).value)
         assert chosen, op
         both = [(np.asarray(v).astype(np.uint32) >> np.uint32(8 * i)) & np.uint32(255) for v in operands for i in range(4)]
+        both += [(byte >> np.uint32(7)) * np.uint32(255) for byte in both]  # eight bits that are the highest one
         found = sum(both[int(chosen[1]) >> 4 * i & 15].astype(np.int64) << 8 * i for i in range(4))
         return [found.astype(np.uint32).view(np.int32)]
 

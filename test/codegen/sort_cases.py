@@ -2,8 +2,9 @@
 
 import torch
 
-from inferno.schedule import select, sorts
+from inferno.schedule import select, short_sorts, sorts
 from inferno.schedule.select import Select
+from inferno.schedule.short_sorts import ShortSorts
 from inferno.schedule.sort_kernel import parse_sort_kernel
 from inferno.schedule.sorts import Sorts
 
@@ -26,6 +27,11 @@ def sort(dim=-1, descending=False):
     return lambda x: torch.sort(x, dim=dim, descending=descending, stable=True)
 
 
+def values(dim=-1, descending=False):
+    """Sorted elements, whose places nobody reads."""
+    return lambda x: torch.sort(x, dim=dim, descending=descending, stable=True)[0]
+
+
 def first(count, dim=-1, descending=True):
     """The first of a stable sort, which tells the places of equal elements too."""
     return lambda x: [y.narrow(dim, 0, count) for y in torch.sort(x, dim=dim, descending=descending, stable=True)]
@@ -35,7 +41,7 @@ def choose(schedule=None):
     """A way to choose schedules: what the generators would pick for selections and sorts, or ``schedule``."""
     def chosen(kernel):
         c = parse_sort_kernel(kernel)
-        return None if c is None else schedule or select.pick(c) or sorts.pick(c)
+        return None if c is None else schedule or select.pick(c) or short_sorts.pick(c) or sorts.pick(c)
 
     return chosen
 
@@ -56,6 +62,28 @@ CASES = {
     "one row": (sort(), lambda: numbers(1, 300), None, 1),
     "one after the other": (first(5, 1), lambda: numbers(4, 90, 1), None, 1),
     "two columns": (sort(), lambda: numbers(600, 2), None, 1),
+    "short rows": (sort(), lambda: numbers(4100, 8), None, 1),
+    "short rows of 7, descending": (sort(-1, True), lambda: numbers(300, 7, dtype=torch.float16), ShortSorts(64, 2), 1),
+    "short rows of 31 f64": (sort(), lambda: numbers(70, 31, dtype=torch.float64), ShortSorts(32, 1), 1),
+    "short rows of 12 i8": (sort(-1, True), lambda: whole(200, 12, dtype=torch.int8), ShortSorts(32, 2), 1),
+    "short rows of i64": (sort(), lambda: whole(260, 6), ShortSorts(64, 1), 1),
+    "values of short rows": (values(), lambda: numbers(4100, 8), None, 1),
+    "values of pairs": (values(-1, True), lambda: numbers(2000, 2, dtype=torch.bfloat16), None, 1),
+    "values of rows of 3": (values(), lambda: numbers(1001, 3, dtype=torch.bfloat16), None, 1),
+    "values of rows of 17": (values(-1, True), lambda: numbers(131, 17, dtype=torch.float16), ShortSorts(32, 2), 1),
+    "values of rows of 32 f64": (values(), lambda: numbers(70, 32, dtype=torch.float64), ShortSorts(32, 1), 1),
+    "values of rows of 24": (values(), lambda: numbers(300, 24), ShortSorts(128, 1), 1),
+    "values of i8": (values(), lambda: whole(300, 16, dtype=torch.int8), ShortSorts(64, 2), 1),
+    "values of i16": (values(-1, True), lambda: whole(300, 5, dtype=torch.int16), ShortSorts(64, 1), 1),
+    "places of short rows": (lambda x: torch.argsort(x, dim=-1, stable=True), lambda: numbers(513, 5), ShortSorts(128, 2), 1),
+    "first of short rows": (first(2), lambda: numbers(900, 4), None, 1),
+    "middle of short rows": (lambda x: x.kthvalue(4, -1), lambda: torch.randn(300, 9), ShortSorts(64, 1), 1),
+    "values of the middle of short rows": (lambda x: values()(x)[:, 2:5], lambda: numbers(400, 8), ShortSorts(64, 1), 1),
+    "short columns": (sort(0), lambda: numbers(8, 400), ShortSorts(32, 4, True), 1),
+    "values of short columns": (values(1, True), lambda: numbers(3, 12, 40, dtype=torch.bfloat16), ShortSorts(64, 8, True), 1),
+    "short columns of odd numbers": (sort(1), lambda: numbers(3, 4, 33), None, 1),
+    "short rows between others": (sort(1, True), lambda: numbers(70, 4, 3), None, 1),
+    "values between others": (values(1), lambda: numbers(70, 5, 2, dtype=torch.bfloat16), ShortSorts(32, 4), 1),
     "a whole tile": (sort(), lambda: numbers(2, 4096), None, 1),
     "merged": (sort(), lambda: numbers(2, 900), Sorts(32, 8), 3),
     "merged, descending bf16": (sort(-1, True), lambda: numbers(3, 511, dtype=torch.bfloat16), Sorts(32, 4), 3),

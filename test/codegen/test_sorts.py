@@ -1,16 +1,20 @@
 """Sorts and selections: what they give on a simulated GPU, that their kernels assemble, and which schedules they get."""
 
+import re
+
 import pytest
 import torch
-from sort_cases import CASES, PASSES, choose, numbers, sort
+from sort_cases import CASES, PASSES, choose, numbers, sort, values
 from universal_program import SimulatedModel, assert_assembles
 
 import inferno
 from inferno.codegen.sort_keys import network
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
+from inferno.schedule import short_sorts
 from inferno.schedule.select import Select, pick
-from inferno.schedule.sort_kernel import SortKernel
+from inferno.schedule.short_sorts import ShortSorts
+from inferno.schedule.sort_kernel import Kept, SortKernel
 from inferno.schedule.sorts import Sorts
 from inferno.target import find_target
 
@@ -33,7 +37,8 @@ def test_right(name):
 
 
 @pytest.mark.covering(most=2)
-@pytest.mark.parametrize("name", ["sort f64 along the middle", "merged", "select by warps", "select many", "select of parts", "kthvalue in the middle"])
+@pytest.mark.parametrize("name", ["sort f64 along the middle", "merged", "select by warps", "select many", "select of parts", "kthvalue in the middle",
+                                  "short rows of 31 f64", "values of rows of 17", "values of short columns", "short rows between others"])
 def test_assembles(name):
     model, make, schedule, _ = CASES[name]
     assert_assembles(SimulatedModel(model, (make(),), choose=choose(schedule), passes=PASSES).program.gpu, find_target("sm_90a"))
@@ -57,6 +62,30 @@ def test_bits_of_numbers_stay():
 
 
 @pytest.mark.covering(most=6)
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("schedule", [ShortSorts(32, 1), ShortSorts(64, 2)])
+def test_values_alone_stay_the_same(schedule, dtype, descending):
+    """Zeros of both signs are in the order in which they were, and every NaN is there."""
+    x = numbers(301, 9, dtype=dtype)
+    found, wanted = SimulatedModel(values(-1, descending), (x,), choose=choose(schedule), passes=PASSES)(x), values(-1, descending)(x)
+    assert same(found, wanted)
+    assert torch.equal(torch.signbit(found) & (found == 0), torch.signbit(wanted) & (wanted == 0))
+    if dtype != torch.bfloat16:  # of which the simulator has but one NaN
+        assert torch.equal((torch.signbit(found) & found.isnan()).sum(-1), (torch.signbit(wanted) & wanted.isnan()).sum(-1))
+
+
+def test_short_rows_without_places():
+    """Elements are compared alone, two of 16 bits at a time, and memory is read by vectors."""
+    for dtype, smaller in ((torch.float32, "min.s32"), (torch.bfloat16, "min.s16x2")):
+        compiled = inferno.compile(lambda x: x.sort(-1)[0], (torch.randn(1 << 14, 8).to(dtype),), target="sm_90a", fallback=False)
+        (row,) = compiled.explain().rows
+        ptx = compiled.ir("ptx")
+        assert row.generator == "short_sorts" and ptx.count(smaller) >= 19 and "min.u64" not in ptx
+        assert re.findall(r"(?:ld|st)\.global\S*", ptx) and all(".v4." in x for x in re.findall(r"(?:ld|st)\.global\S*", ptx))
+
+
+@pytest.mark.covering(most=6)
 @pytest.mark.parametrize("count", range(1, 17))
 def test_networks_sort(count):
     """By the principle of zeros and ones: what sorts all rows of these sorts any."""
@@ -66,7 +95,16 @@ def test_networks_sort(count):
     assert (rows.diff(dim=1) >= 0).all()
 
 
-@pytest.mark.parametrize("schedule", [Sorts(96, 8), Sorts(64, 32), Select(128, 64, 4, 64), Select(128, 128, 4, 8)])
+def test_longer_networks_sort():
+    torch.manual_seed(0)
+    for count in range(17, 33):
+        rows = (torch.rand(5000, count) < torch.rand(5000, 1)).to(torch.int8)
+        for low, high in network(count):
+            rows[:, low], rows[:, high] = rows[:, [low, high]].amin(1), rows[:, [low, high]].amax(1)
+        assert (rows.diff(dim=1) >= 0).all()
+
+
+@pytest.mark.parametrize("schedule", [Sorts(96, 8), Sorts(64, 32), Select(128, 64, 4, 64), Select(128, 128, 4, 8), ShortSorts(96, 2, True), ShortSorts(80, 2)])
 def test_schedules_that_do_not_fit(schedule):
     with pytest.raises(CompileError):
         SimulatedModel(lambda x: x.topk(6, -1), (torch.randn(4, 9),), choose=choose(schedule), passes=PASSES)
@@ -80,3 +118,25 @@ def test_schedules_that_do_not_fit(schedule):
 def test_picks(length, begin, count, wanted):
     with idle_context(), ir.Location.unknown():
         assert pick(SortKernel(0, (4, length), 1, ir.F32Type.get(), False, begin, count, ())) == wanted
+
+
+@pytest.mark.parametrize("shape, dim, type_, places, wanted", [
+    ((1 << 21, 8), 1, "f32", False, ShortSorts(128, 1)),
+    ((1 << 21, 8), 1, "bf16", False, ShortSorts(128, 2)),
+    ((1 << 21, 8), 1, "bf16", True, ShortSorts(128, 1)),
+    ((1 << 21, 2), 1, "f32", False, ShortSorts(256, 2)),
+    ((1 << 13, 8), 1, "f32", False, ShortSorts(32, 1)),
+    ((1 << 21, 17), 1, "bf16", False, ShortSorts(128, 2)),
+    ((1 << 21, 32), 1, "f64", True, ShortSorts(64, 1)),
+    ((1 << 21, 33), 1, "f32", False, None),
+    ((1 << 13, 32), 1, "f32", False, None),
+    ((1 << 13, 12), 1, "f32", True, ShortSorts(32, 1)),
+    ((8, 1 << 21), 0, "bf16", False, ShortSorts(128, 8, True)),
+    ((8, 1 << 21), 0, "f32", True, ShortSorts(128, 2, True)),
+    ((1 << 16, 8, 3), 1, "f32", False, ShortSorts(128, 3)),
+    ((1 << 16, 8, 33), 1, "f32", False, ShortSorts(128, 1, True)),
+])
+def test_picks_of_short_rows(shape, dim, type_, places, wanted):
+    with idle_context(), ir.Location.unknown():
+        c = SortKernel(0, shape, dim, ir.Type.parse(type_), False, 0, shape[dim], (Kept(1, places),))
+        assert short_sorts.pick(c) == wanted and (wanted is None or wanted.fits(c))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import poison_memory
-from sort_cases import CASES, PASSES, choose, first, numbers, sort, whole
+from sort_cases import CASES, PASSES, choose, first, numbers, sort, values, whole
 from test_sorts import same
 from universal_program import compile_universal
 
@@ -32,11 +32,24 @@ def test_cases(name):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int16])
-@pytest.mark.parametrize("rows, columns", [(70000, 3), (5001, 33), (300, 1000), (33, 4096), (9, 8192), (5, 20000), (2, 300001)])
+@pytest.mark.parametrize("rows, columns", [
+    (70000, 3), (9001, 8), (70000, 2), (20011, 17), (16400, 32), (5001, 33), (300, 1000), (33, 4096), (9, 8192), (5, 20000), (2, 300001),
+])
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorts(rows, columns, dtype, descending):
     torch.manual_seed(0)
     right(sort(-1, descending), (numbers if dtype.is_floating_point else whole)(rows, columns, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.int16, torch.int64])
+@pytest.mark.parametrize("shape, dim", [
+    ((70001, 2), 1), ((20000, 5), 1), ((9001, 8), 1), ((17001, 17), 1), ((17000, 32), 1), ((8, 70000), 0), ((9000, 7, 3), 1),
+])
+@pytest.mark.parametrize("descending", [False, True])
+def test_values(shape, dim, dtype, descending):
+    """Of short rows, whose places nobody reads."""
+    torch.manual_seed(0)
+    right(values(dim, descending), (numbers if dtype.is_floating_point else whole)(*shape, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32])

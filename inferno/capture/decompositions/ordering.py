@@ -24,7 +24,7 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Te
 
 
 def sort_by_number(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
-    values, indices = aten.sort.default(x.to(torch.int32) if x.dtype in _UNSIGNED else x, dim, descending)
+    values, indices = aten.sort.default(x.to(torch.int16) if x.dtype in _UNSIGNED else x, dim, descending)
     return values.to(x.dtype), indices
 
 
@@ -32,7 +32,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     """Sorted, which a caller who asks for no order gets as well: the import has no other."""
     if x.dtype not in _UNSIGNED:
         return NotImplemented if sorted else aten.topk.default(x, k, dim, largest)
-    values, indices = aten.topk.default(x.to(torch.int32), k, dim, largest)
+    values, indices = aten.topk.default(x.to(torch.int16), k, dim, largest)
     return values.to(x.dtype), indices
 
 
