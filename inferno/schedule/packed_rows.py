@@ -19,9 +19,9 @@ _ROWS, _POINTS = 1024, 24
 # pieces, took 22 us in float32, as long as a copy, rows of 12 in bf16, six, 24.8 (torch.compile 13.4), of 17 in float32 200; where they are written, too, a
 # softmax of rows of 3 took 43 us in float32, of which a copy takes 34.
 _BYTES, _OWN_PIECES, _ODD = 32, 3, 7
-# By way of shared memory: rows of which each scheduler of a large GPU has a warp; points of one, which its thread has in registers; bytes of one that is whole
-# pieces, of which a power of two are read by as many threads as well (the largest less the smallest of rows of 16 in float32 took an H200 82 us by ``rows``,
-# torch.compile 68, of 8 42 and 37); and bytes of a block.
+# By way of shared memory: rows of which each scheduler of a large GPU has a warp; points of one, which its thread has in registers; bytes of one that is a power
+# of two of pieces, where several numbers are made of it (the largest less the smallest of 4M rows of 16 in float32 took an H200 82 us by ``rows``, torch.compile
+# 68, of 8 42 and 37); and bytes of a block.
 _STAGED_ROWS, _STAGED_POINTS, _STAGED_BYTES, _BLOCK = 1 << 14, 32, 64, 48 << 10
 _READ = 128 * 32  # bits of all that a thread reads of its rows at once
 _LEAST = 32  # bytes of a thread's rows, that it keeps memory busy
@@ -56,9 +56,17 @@ def stages(c: RowKernel) -> bool:
     few = max(lengths) * whole_pieces(c) <= _OWN_PIECES * PIECE and whole_pieces(c) * _widest_result(c) <= PIECE
     if all(n == PIECE for n in lengths) or sum(c.width * max(32, 8 * _bytes(a)) for a in packed_reads(c)) > _READ:
         return False
-    if _is_short(c) and few and not written:
+    if (_is_short(c) and few and not written) or _is_even(c):
         return False
-    return any(n % PIECE or n & (n - 1) or n <= _STAGED_BYTES for n in lengths) and staged_bytes(c, whole_rows(c), 32) <= _BLOCK // 4
+    return staged_bytes(c, whole_rows(c), 32) <= _BLOCK // 4
+
+
+def _is_even(c: RowKernel) -> bool:
+    """Whether threads that share rows have whole pieces of them, and read or write these as fast as a copy does: unless it is all for several numbers of a
+    row."""
+    lengths, reduced = [c.width * _bytes(a) for a in _of_rows(c)], sum(k is not None for s in c.steps for k in s.combiners)
+    several = reduced > 1 and max(lengths) <= _STAGED_BYTES and not any(c.wide(d.access) for d in c.destinations)
+    return all(n % PIECE == 0 and n & (n - 1) == 0 for n in lengths) and not several
 
 
 def scans_alone(c: RowKernel) -> bool:

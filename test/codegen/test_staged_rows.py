@@ -33,7 +33,7 @@ CASES = {
     "running sums float64": lambda: (lambda x: x.cumsum(-1), (randn(1030, 5).double(),)),
     "of what a softmax makes": lambda: (lambda x: x.softmax(-1).cumsum(-1), (randn(1030, 17),)),
     "softmax": lambda: (lambda x: x.softmax(-1), (randn(1041, 3).to(bf16),)),
-    "softmax, whole pieces": lambda: (lambda x: x.softmax(-1), (randn(1043, 16),)),
+    "softmax, whole pieces": lambda: (lambda x: x.softmax(-1), (randn(1043, 24),)),
     "softmax, wide": lambda: (lambda x: x.softmax(-1), (randn(1043, 12).double(),)),
     "rms norm": lambda: (rms_norm, (randn(1055, 20).to(bf16), randn(20).to(bf16))),
     "layer norm": lambda: (lambda x, w, b: F.layer_norm(x, w.shape, w, b), (randn(1037, 13).half(), randn(13).half(), randn(13).half())),
@@ -116,7 +116,9 @@ def softmax(x):
     (softmax, (1 << 16, 33), torch.float32, None),  # too many to a thread
     (softmax, (1 << 16, 4), torch.float32, None),  # a piece
     (softmax, (1 << 16, 32), torch.float32, None),  # as many pieces as eight threads have
-    (lambda x: x.cumsum(-1), (1 << 16, 8), torch.float32, True),
+    (lambda x: x.cumsum(-1), (1 << 16, 8), torch.float32, None),
+    (lambda x: x.cumsum(-1), (1 << 16, 12), torch.float32, True),
+    (lambda x: x.amax(-1) - x.amin(-1), (1 << 16, 16), torch.float32, True),
     (lambda x: x.argmax(-1), (1 << 16, 2), bf16, True),
     (lambda x: x.logcumsumexp(-1), (1 << 16, 3), torch.float32, None),  # pairs of numbers
 ])
