@@ -175,6 +175,7 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     return c if c is not None and _has_known_points(c) else None
 
 
+@asked_once
 def parse_extrema(kernel: func.FuncOp) -> RowKernel | None:
     """The same where reductions may be of values and their places, as an argmax is, and one is; None where sizes vary."""
     if symbol_arguments(kernel.operation) or not any(len(o.results) > 1 for o in walk(kernel.operation, "linalg.generic")):
