@@ -19,9 +19,9 @@ _ROWS, _POINTS = 1024, 24
 # pieces, took 22 us in float32, as long as a copy, rows of 12 in bf16, six, 24.8 (torch.compile 13.4), of 17 in float32 200; where they are written, too, a
 # softmax of rows of 3 took 43 us in float32, of which a copy takes 34.
 _BYTES, _OWN_PIECES, _ODD = 32, 3, 7
-# By way of shared memory: rows of which each scheduler of a large GPU has a warp; points of one, which its thread has in registers; bytes of one that is a power
-# of two of pieces, where several numbers are made of it (the largest less the smallest of 4M rows of 16 in float32 took an H200 82 us by ``rows``, torch.compile
-# 68, of 8 42 and 37); and bytes of a block.
+# By way of shared memory: rows of which each scheduler of a large GPU has a warp; points of one, which its thread has in registers; bytes of one that is a
+# power of two of pieces, where several numbers are made of it (the largest less the smallest of 4M rows of 16 in float32 took an H200 82 us by ``rows``,
+# torch.compile 68, of 8 42 and 37); and bytes of a block.
 _STAGED_ROWS, _STAGED_POINTS, _STAGED_BYTES, _BLOCK = 1 << 14, 32, 64, 48 << 10
 _READ = 128 * 32  # bits of all that a thread reads of its rows at once
 _LEAST = 32  # bytes of a thread's rows, that it keeps memory busy
