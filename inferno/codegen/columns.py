@@ -3,6 +3,7 @@
 A vector's lanes are neighbouring rows, and so are those of a few threads side by side; the other threads of a block, and the blocks of a cluster, have
 other points of these rows.  What a phase reads is kept in shared memory for the next ones.  Partial results meet by shuffles, in shared memory, and
 in distributed shared memory.  Rows that share their reductions are of one block, whose parts meet there before those of the cluster's blocks do.
+Short rows that lie one behind the other are a thread's alone, which may scan them, too (``column_scans.py``, ``staged_rows.py``).
 """
 
 import math
@@ -12,6 +13,7 @@ from inferno.codegen import widened_pairs
 from inferno.codegen.cluster import await_cluster
 from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.column_moments import ColumnMoments
+from inferno.codegen.column_scans import ColumnScans
 from inferno.codegen.column_totals import ColumnTotals
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
@@ -21,17 +23,20 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.packed_vectors import PackedVectors
 from inferno.codegen.picked_values import PickedValues
 from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_values import unused
 from inferno.codegen.rows import Emitter
+from inferno.codegen.staged_rows import StagedRows
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.mlir import arith, func, gpu, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.columns import Columns, is_packed, kept_accesses, packs, parse, row_runs
+from inferno.schedule.columns import Columns, kept_accesses, parse
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.moments import Moments, met, moments
+from inferno.schedule.packed_rows import is_packed, packs, row_runs
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 from inferno.target import Target
@@ -45,6 +50,8 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     if not s.fits(c) or c.run_sizes[-1] % s.run:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
+        if step.scans is not None:
+            continue
         if s.reciprocals:
             multiply_by_reciprocals(step, c)
         if s.approximate:
@@ -66,15 +73,15 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     shared += [(side, ir.F32Type.get())] if s.once else []  # means
     if s.sends:
         shared += [(s.cluster * s.numbers(c), slot_type(k.total)) for _, k in reduced] + [(c.phases, ir.IntegerType.get_signless(64))]
-    kept = s.kept_bytes(c)
-    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
+    kept, dynamic = s.kept_bytes(c), s.dynamic_bytes(c)
+    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=dynamic > 0) as function:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
         emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
-        emitter.parts, emitter.lists, emitter.moments = parts, len(lists), found
+        emitter.parts, emitter.lists, emitter.moments, emitter.dynamic = parts, len(lists), found, function.dynamic
         emitter.emit()
     with launcher(kernel) as arguments:
-        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), dynamic)
 
 
 def _result_types(c: RowKernel, combiners: list[Combiner]) -> list[list[ir.Type]]:
@@ -97,7 +104,7 @@ def _places(c: RowKernel, found: Moments | None) -> tuple[list[ir.Type], dict[in
 
 
 @dataclass
-class _Columns(ColumnMoments, ColumnTotals, Emitter):
+class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVectors, Emitter):
     """``_rows`` are vectors here, a lane a row."""
 
     def emit(self) -> None:
@@ -125,8 +132,12 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         self.full = ints.less(vector, vectors - 1) if c.count % s.vector else None  # whether a thread has as many rows as others
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
+        if s.whole:
+            self.begin_staging(block, self.dynamic)
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
             self._rows[at] = self.lanes(at, self.row_offset(at))
+        if s.whole:
+            self.end_staging()
         for phase in range(c.phases):
             self.phase(phase)
         if s.cluster > 1 and not s.sends:
@@ -170,6 +181,15 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
                 self.read(source, u)
         return [self.total(k, value) for (_, k), value in zip(running, self.parts_of_turn(reducing, running, stored))]
 
+    def parts_of_turn(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
+        if not self.s.whole:
+            return super().parts_of_turn(reducing, running, stored)
+        terms = []
+        for u in range(self.s.unroll):
+            terms.append(self.terms(reducing, running, u, None))
+            self.write(stored, u)
+        return [self.joined(k, list(each)) for (_, k), each in zip(running, zip(*terms))]
+
     def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         ints, s = self.ints, self.s
         if s.run == 1:
@@ -191,6 +211,8 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
         """For each running value a vector of terms, joined with those before."""
         found, inside = [], self._chunk[chunk][1]
         for step in reducing:
+            if step.extremum is not None:
+                continue
             for result, k in zip(self.body(step, chunk), step.combiners):
                 if k is None:
                     continue
@@ -248,56 +270,15 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
                     self.kept.store(at, chunk, self._points[key])
         return self._points[key]
 
-    def take_apart(self, at: Access) -> dict[tuple[Access, int], ir.Value]:
-        """The points of a thread's rows, which it reads together."""
-        vector, width = self.s.vector, self.c.width
-        points = lanes_of(self.neighbours(at, vector * width, self.aligned_rows(at)))
-        return {(at, u): join([points[i * width + u] for i in range(vector)]) for u in range(width)}
-
-    def neighbours(self, at: Access, count: int, aligned: int) -> ir.Value:
-        """So many elements from a vector's first row on, of which the last thread has fewer: those that are there."""
-        ints, buffer, begin = self.ints, self.buffers[at.argument], self.row_offset(at)
-        if self.full is None:
-            return load_vector(ints, buffer, begin, at.element, count, aligned)
-        last = at.offset + (self.c.count - 1) * at.strides[self.c.rows[-1]] + count // self.s.vector - 1
-        type_ = ir.VectorType.get([count], at.element)
-        op = scf.IfOp(self.full, [type_], has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([as_vector(load_vector(ints, buffer, begin, at.element, count, aligned), count)])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_([join([load(ints, buffer, ints.min(ints.add(begin, i), last), at.element) for i in range(count)])])
-        return op.results[0]
-
-    def store_neighbours(self, at: Access, value: ir.Value, begin: Integer, aligned: int) -> None:
-        """Write what ``neighbours`` would read."""
-        ints, buffer, count = self.ints, self.buffers[at.argument], ir.VectorType(value.type).shape[0]
-        if self.full is None:
-            store_vector(ints, value, buffer, begin, aligned)
-            return
-        last = at.offset + (self.c.count - 1) * at.strides[self.c.rows[-1]] + count // self.s.vector - 1
-        op = scf.IfOp(self.full, has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            store_vector(ints, value, buffer, begin, aligned)
-            scf.yield_([])
-        with ir.InsertionPoint(op.else_block):
-            for i, x in enumerate(lanes_of(value)):
-                place = ints.add(begin, i)
-                self.where([ints.less(place, last + 1)], lambda x=x, place=place: store(ints, x, buffer, place))
-            scf.yield_([])
-
-    def aligned_rows(self, at: Access) -> int:
-        """Neighbouring points of a thread's rows that are aligned together."""
-        aligned, strides = 1, [at.strides[d] for d in self.row if d != self.c.rows[-1]]
-        while all(x % (2 * aligned) == 0 for x in (self.s.vector * self.c.width, at.offset, *strides)):
-            aligned *= 2
-        return aligned
-
     def write(self, stored: list, chunk: int) -> None:
         if not stored or (chunk + 1) % self.s.run:
             return
         chunks = range(chunk + 1 - self.s.run, chunk + 1)
         inside = self._chunk[chunk][1]  # so are the points beside it
         values = [[as_vector(self.value(d.source, i), self.s.vector) for i in chunks] for d in stored]
+        if self.s.whole:
+            self.write_staged([(d.access, _by_rows(each)) for d, each in zip(stored, values)])
+            return
 
         def put() -> None:
             for d, run in zip(stored, values):
@@ -314,7 +295,7 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
             return
         lanes, wide = [lanes_of(v) for v in values], len(values) > 1 and point == 1
         if self.short:
-            self.store_neighbours(at, join([x[i] for i in range(self.s.vector) for x in lanes]), offsets[0], self.aligned_rows(at))
+            self.store_neighbours(at, join(_by_rows(values)), offsets[0], self.aligned_rows(at))
             return
         for i in range(self.s.vector):
             if wide:
@@ -333,3 +314,9 @@ class _Columns(ColumnMoments, ColumnTotals, Emitter):
     def put_row(self, at: Access, value: ir.Value) -> None:
         vector = as_vector(value, self.s.vector)
         self.store_neighbours(at, vector, self.row_offset(at), self.alignment(at))
+
+
+def _by_rows(points: list[ir.Value]) -> list[ir.Value]:
+    """The lanes of points, row by row."""
+    lanes = [lanes_of(x) for x in points]
+    return [x[i] for i in range(len(lanes[0])) for x in lanes]

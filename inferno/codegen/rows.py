@@ -188,7 +188,7 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
         self.write_rows(phase)
         reducing, running = self.reductions(phase)
         stored = [d for d in c.destinations if not c.values[d.source].per_row and c.computed(d.source) == phase]
-        scanning = [step for step in c.scans if step.phase == phase]
+        scanning = [step for step in c.steps if step.walks and step.phase == phase]
         if not running and not stored and not scanning:
             return
         taken = self.online.get(phase - 1)

@@ -3,7 +3,7 @@ dimension.
 
 Where a few neighbours are of one row, as the channels of a group norm's group are, they are rows of their own here, which share their reductions
 (``group_channels.py``).  Rows that lie one behind the other are side by side, too, where they are so short that a thread has a few whole ones: all that
-these are of it reads and writes at once, and takes apart in registers.
+these are of it reads and writes at once, and takes apart in registers (``packed_rows.py``).
 """
 
 from dataclasses import dataclass, replace
@@ -13,13 +13,14 @@ from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.accesses import Access, merge
+from inferno.schedule.accesses import Access
 from inferno.schedule.column_time import Work, time
 from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
 from inferno.schedule.moments import met, moments
+from inferno.schedule.packed_rows import packs, row_runs, scans_alone, staged_bytes, stages, staging_threads, whole_pieces, whole_rows
 from inferno.schedule.reductions import STATIC
-from inferno.schedule.row_kernel import RowKernel, parse_by_loops
+from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_extrema
 from inferno.schedule.row_work import arithmetic, instructions
 from inferno.schedule.rows import estimated, read_rows, row_bytes
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
@@ -57,11 +58,6 @@ _SIDES, _SIDE_VECTOR, _SIDE_UNROLL, _SIDE_THREADS = ((256, 16), (512, 8)), 4, 8,
 # Points of a block of a cluster, and rows of what type: softmaxes of 1536, 2048 and 4096 channels in float32 took an H100 155, 172 and 139 us by kernels of
 # their own, 124, 137 and 119 by clusters of 4 and 8 (in bf16 149, 188 and 203 for 172, 179 and 217).
 _CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
-# Bytes of the pieces by which rows that are of whole ones are gone over as they lie, and rows from which on others are a few to a thread.
-_PIECES, _PACKED_ROWS = 16, 1024
-# Odd factor of their length at most: a warp's access is of so many lines for each that it reads (rows of 17 numbers in float32 took an H200 200 us so, 76 by
-# ``rows``; of 12 in bf16 24.8 by 96 bytes a thread, torch.compile 13.4).
-_ODD = 7
 _AT_ONCE_ALONE = 8  # blocks of a multiprocessor, with which threads that have rows alone keep memory busy
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
 # dimension of 4x1920, 24x64, 128x256 and 50x1000 in bf16 took 2.0, 2.2, 3.1 and 2.7 us, and 1.3, 1.4, 2.2 and 1.9 so; of 8x256 in float32 1.9 and 1.2.
@@ -108,7 +104,8 @@ class Columns:
     other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
     neighbours in their row, which a thread writes together where rows are written one behind the other.  ``held``: there is one turn, and what is read and
     computed of its points stays in registers until the rows' reductions are known.  ``sends``: blocks of a cluster send each other what they have, instead
-    of a barrier of the cluster for each phase; ``once``: a row's mean and deviation are taken at once (``codegen/column_moments.py``).  ``reciprocals``:
+    of a barrier of the cluster for each phase; ``once``: a row's mean and deviation are taken at once (``codegen/column_moments.py``).  ``whole``:
+    rows of a thread alone, one behind the other, come and go by way of shared memory (``codegen/staged_rows.py``).  ``reciprocals``:
     see ``codegen/row_divisions.py``; ``approximate``: see ``codegen/row_exponentials.py``."""
 
     generator: ClassVar[str] = "columns"
@@ -127,6 +124,7 @@ class Columns:
     approximate: bool = False
     sends: bool = False
     once: bool = False
+    whole: bool = False
 
     @property
     def along(self) -> int:
@@ -142,6 +140,10 @@ class Columns:
     def kept_bytes(self, c: RowKernel) -> int:
         """Shared memory of a block for what it keeps."""
         return self.kept * self.unroll * self.threads * _kept_point(c, self.vector)
+
+    def dynamic_bytes(self, c: RowKernel) -> int:
+        """Shared memory of a block whose size the launch says."""
+        return staged_bytes(c, self.vector, self.threads) if self.whole else self.kept_bytes(c)
 
     def blocks(self, c: RowKernel) -> int:
         return ceil(ceil(c.count / self.vector) / self.across) * self.cluster
@@ -185,15 +187,9 @@ class Columns:
         whole = whole and (side <= self.threads or alone) and side % c.together == 0
         whole = whole and (not self.once or (moments(c) is not None and not alone))
         whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
-        whole = whole and self.left_bytes(c) <= STATIC
+        whole = whole and self.left_bytes(c) <= STATIC and (not self.whole or (alone and self.held and stages(c)))
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
         return whole and (self.threads & (self.threads - 1) == 0 if alone or self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
-
-
-def row_runs(c: RowKernel) -> list[list[int]]:
-    """The loops of rows, merged where every tensor walks them with one stride."""
-    every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
-    return merge(c.rows, c.sizes, every)
 
 
 def kept_accesses(c: RowKernel) -> list[Access]:
@@ -259,9 +255,12 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if c is None:  # of one image with channels last, which its reductions read as it lies, and maps by rows
         c = read_rows(kernel, target, parse_by_loops)
         c = c if c is not None and c.rows and c.rows[-1] != len(c.sizes) - 1 else None
+    if c is None:
+        c = read_rows(kernel, target, parse_extrema)
+        c = c if c is not None and c.rows and packs(c) else None
     if c is not None and (channels := channels_of_groups(c)) is not None and pick_side(channels, lanes(channels), target) is not None:
         c = channels
-    if c is None or c.varies or c.joined or c.scans or not c.rows:
+    if c is None or c.varies or c.joined or not c.rows or (c.scans and not (packs(c) and scans_alone(c))):
         return None
     beside = c.rows[-1] == len(c.sizes) - 1
     short = (beside or packs(c)) and _alone(c) is not None
@@ -280,23 +279,6 @@ def turns(c: RowKernel) -> bool:
     read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
     side = all(a.strides[inner] == 1 and a.strides[point] not in (0, 1) for a in read)
     return bool(read) and side and inner < point and lanes(c) > 1 and all(most_beside(c) * lanes(c) * a.element.width >= 8 * _SECTOR for a in read)
-
-
-def packs(c: RowKernel) -> bool:
-    """Whether rows lie one behind the other, and are so short, or of so odd a length, that a vector of their points is no row's, or none of 16 bytes."""
-    if c.rows[-1] == len(c.sizes) - 1 or c.width > _ALONE or c.together > 1 or len(c.runs) != 1 or c.count < _PACKED_ROWS:
-        return False
-    if c.width // (c.width & -c.width) > _ODD or len(row_runs(c)) != 1:
-        return False
-    wide = {a for s in c.steps for a in s.extras if c.wide(a)} | {d.access for d in c.destinations if c.wide(d.access)}
-    of_rows = {a for a in wide if any(a.strides[d] for d in c.rows)}
-    lengths = [c.width * bit_width(a.element) // 8 for a in of_rows]
-    return bool(of_rows) and all(is_packed(c, a) for a in of_rows) and any(n % _PIECES for n in lengths) and min(lengths) <= 2 * _PIECES
-
-
-def is_packed(c: RowKernel, access: Access) -> bool:
-    """Whether the points of neighbouring rows lie one behind the other."""
-    return access.strides[c.rows[-1]] == c.width and access.strides[c.runs[-1][-1]] == 1
 
 
 def lanes(c: RowKernel) -> int:
@@ -393,22 +375,15 @@ def _megabytes(c: RowKernel) -> float:
 def _alone(c: RowKernel, most: int = 8) -> Columns | None:
     """A schedule whose threads have all points of their rows in registers."""
     short = packs(c)
-    vector, run = min(_whole_pieces(c) if short else min(lanes(c), _OWN_VECTOR), most), c.width if short else 1
+    whole = short and stages(c)
+    vector = min((whole_rows(c) if whole else whole_pieces(c)) if short else min(lanes(c), _OWN_VECTOR), most)
     while vector:
-        found = _holding(Columns(_OWN_THREADS, _OWN_THREADS, vector, 1, c.width, 0, run), c)
+        threads = staging_threads(c, vector, _OWN_THREADS) if whole else _OWN_THREADS
+        found = replace(_holding(Columns(threads, threads, vector, 1, c.width, 0, c.width if short else 1), c), whole=whole)
         if vector * c.width <= _OWN_LANES and found.held:
-            return found if c.width <= _ALONE and not turns(c) and found.fits(c) else None
+            return found if (short or c.width <= _ALONE) and not turns(c) and found.fits(c) else None
         vector //= 2
     return None
-
-
-def _whole_pieces(c: RowKernel) -> int:
-    """Short rows of a thread, which are whole pieces of 16 bytes, and two at least."""
-    width = min(bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a))
-    vector = max(1, _PIECES // ((c.width & -c.width) * width))
-    while vector < 8 and vector * c.width * width < 2 * _PIECES:
-        vector *= 2
-    return min(8, vector)
 
 
 def many_alone(c: RowKernel, target: Target) -> Columns | None:
@@ -496,7 +471,7 @@ def _time(s: Columns, c: RowKernel, k: Work) -> float:
 
 def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds of the instructions of points, which every phase computes anew, where blocks may be fewer than multiprocessors."""
-    return arithmetic(c, True, s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
+    return arithmetic(c, True, c.width if s.alone(c) else s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
 
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
@@ -504,8 +479,8 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     if (s.held or s.kept >= s.rounds(c)) and (k := _work(c, s.vector, target)) is not None:
         return _time(s, c, k)
     whole = s.held or s.kept >= s.rounds(c)
-    kept = set(kept_accesses(c)) if whole else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
+    kept = set(every) if s.held else set(kept_accesses(c)) if whole else set()
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
     rate, more = _RUNS if s.run > 1 and not s.alone(c) else next((r for points, r in _KEPT if whole and c.width <= points), _RATE), 0.0
     if c.together > 1 and not turns(c):

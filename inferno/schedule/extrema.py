@@ -93,6 +93,14 @@ def to_candidate(body: ir.Block, inputs: int) -> None:
             op.erase()
 
 
+def unround(body: ir.Block, extremum: Extremum) -> None:
+    """Let the candidate be the number that is compared, and not what it is rounded to."""
+    end = body.operations[len(body.operations) - 1].operation
+    value = owner(end.operands[0])
+    if value is not None and value.name == "arith.truncf" and value.operands[0].type == extremum.type:
+        end.operands[0] = value.operands[0]
+
+
 def _parts(body: ir.Block, inputs: int) -> _Parts | None:
     running = list(body.arguments)[inputs:]
     end = body.operations[len(body.operations) - 1]

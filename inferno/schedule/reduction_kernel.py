@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
 
-from inferno.mlir import arith, func, ir, owner, users, walk
+from inferno.mlir import arith, func, ir, users, walk
 from inferno.passes.generics import dims
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
@@ -17,7 +17,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.exponential_sums import ExponentialSum, read_exponential_sum, to_first_term
 from inferno.schedule.merge_generics import merge_generics
-from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
+from inferno.schedule.extrema import Extremum, read_extremum, to_candidate, unround
 from inferno.schedule.split_products import split_products
 from inferno.schedule.stored_maps import take_in
 from inferno.schedule.strewn_extracts import read_by_maps
@@ -161,10 +161,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None
     if extremum is not None:
         to_candidate(block, inputs)
-        end = block.operations[len(block.operations) - 1].operation
-        value = owner(end.operands[0])
-        if value is not None and value.name == "arith.truncf" and value.operands[0].type == extremum.type:
-            end.operands[0] = value.operands[0]
+        unround(block, extremum)
     elif exponentials is not None:
         to_first_term(block)
     else:

@@ -175,6 +175,15 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     return c if c is not None and _has_known_points(c) else None
 
 
+@asked_once
+def parse_extrema(kernel: func.FuncOp) -> RowKernel | None:
+    """The same where reductions may be of values and their places, as an argmax is, and one is; None where sizes vary."""
+    if symbol_arguments(kernel.operation) or not any(len(o.results) > 1 for o in walk(kernel.operation, "linalg.generic")):
+        return None
+    c = _WithExtrema.read(kernel)
+    return c if c is not None and any(s.extremum is not None for s in c.steps) else None
+
+
 def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
     """The same where reductions walk what they read in the order of their loops, which is another one than of memory; None where sizes vary."""
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
@@ -322,6 +331,10 @@ def _loops(op: ir.Operation) -> tuple[tuple[Int, ...] | None, list[str]]:
         return loop_sizes(op), iterators(op)
     shape, along = op.operands[0].type.shape, ir.IntegerAttr(op.attributes["dimension"]).value
     return tuple(shape), ["reduction" if d == along else "parallel" for d in range(len(shape))]
+
+
+class _WithExtrema(_Parser):
+    with_extrema = True
 
 
 class _ByLoops(_Parser):

@@ -104,7 +104,8 @@ def largest_of(value: ir.Value, step: RowStep, kernel: RowKernel | RowContractio
     maker = kernel.maker(number)
     place = maker.results.index(number)
     if maker.reduces:
-        return number if maker.combiners[place].name == "arith.maximumf" else None
+        k = maker.combiners[place]
+        return number if k is not None and k.name == "arith.maximumf" else None
     return largest_of(maker.block.operations[len(maker.block.operations) - 1].operands[place], maker, kernel)
 
 

@@ -13,6 +13,7 @@ from inferno.passes.programs import VIEWS
 from inferno.schedule.split_products import split_products
 from inferno.schedule.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, row_major, sink_constants
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
+from inferno.schedule.extrema import Extremum, read_extremum, to_candidate, unround
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class RowStep:
     ``indices``: the rows' loop behind each of its own, for ``linalg.index``; None for one of one iteration, or that is not read.
     ``phase``: how many reductions and scans lie in front of it, one behind the other.
 
-    With ``scans`` it is a scan along rows: its only result is the running value of its only source, by this combiner.
+    With ``scans`` it is a scan along rows: its only result is the running value of its only source, by this combiner.  With ``extremum`` its results are a
+    value and its place, and its body yields candidates.
     """
 
     generic: ir.Operation
@@ -44,6 +46,7 @@ class RowStep:
     per_row: bool
     phase: int
     scans: Combiner | None = None
+    extremum: Extremum | None = None
 
     @property
     def block(self) -> ir.Block:
@@ -51,7 +54,12 @@ class RowStep:
 
     @property
     def reduces(self) -> bool:
-        return any(c is not None for c in self.combiners)
+        return self.extremum is not None or any(c is not None for c in self.combiners)
+
+    @property
+    def walks(self) -> bool:
+        """Whether it takes points in their order."""
+        return self.scans is not None or self.extremum is not None
 
     @property
     def meets(self) -> bool:
@@ -70,6 +78,7 @@ class StepParser:
 
     with_tables: ClassVar[bool] = False  # whether bodies may extract elements of tensors
     by_loops: ClassVar[bool] = False  # whether reductions walk points in the order of their loops, and not of what they read
+    with_extrema: ClassVar[bool] = False  # whether reductions may be of values and their places
     turning: ClassVar[bool] = False  # whether maps of what is given back alone walk points as what they read lies, and not as what they write
     sizes: Sequence[int]
     loops: list[int]
@@ -137,7 +146,9 @@ class StepParser:
             return None
         live = [any(True for _ in r.uses) for r in generic.results]
         reduces = "reduction" in [k for k, s in zip(kinds, sizes) if s != 1]
-        _forget(generic, live)
+        extremum = self.extremum(generic, kinds, sizes, count) if self.with_extrema and reduces else None
+        if extremum is None:
+            _forget(generic, live)
         numbers = [self.find(v) for v in generic.operands][:count]
         full = [m for m, n in zip(every, numbers) if n is not None and not self.values[n].per_row]
         order = self.order(generic, sizes, full) if reduces else self.point_order(generic, sizes, full)
@@ -183,7 +194,11 @@ class StepParser:
         body = generic.regions[0].blocks[0]
         combiners: list[Combiner | None] = [None] * len(live)
         starts: list[ir.Attribute | None] = [None] * len(live)
-        if reduces:
+        if extremum is not None:
+            starts = [filled(v) for v in outputs(generic)]
+            to_candidate(body, count)
+            unround(body, extremum)
+        elif reduces:
             for i in results:
                 if live[i]:
                     combiners[i], starts[i] = read_combiner(body, body.arguments[count + i], i), filled(outputs(generic)[i])
@@ -198,7 +213,13 @@ class StepParser:
         phase = max((self.ready[n] for n in sources if isinstance(n, int)), default=0)
         made = tuple(self.add(r, per_row or reduces, phase + reduces) if live[i] else None for i, r in enumerate(generic.results))
         self.turned.update({made[i]: strides for i, strides in turned.items()})
-        return RowStep(generic, tuple(sources), made, tuple(combiners), tuple(starts), indices, per_row, phase)
+        return RowStep(generic, tuple(sources), made, tuple(combiners), tuple(starts), indices, per_row, phase, extremum=extremum)
+
+    def extremum(self, generic: ir.Operation, kinds: Sequence[str], sizes: Sequence[int], count: int) -> Extremum | None:
+        """The reduction of values and their places that this is, which begins with what comes behind every candidate."""
+        loops = [d for d, (k, s) in enumerate(zip(kinds, sizes)) if k == "reduction" and s != 1]
+        found = read_extremum(generic.regions[0].blocks[0], count, loops[0]) if len(loops) == 1 else None
+        return found if found is not None and all(filled(v) is not None for v in outputs(generic)) else None
 
     def _turned(self, written: list[int] | None, order: list[int], sizes: Sequence[int]) -> tuple[int, ...] | None:
         """The strides, by the rows' loops, of a result that is written in an order of a map's loops while points are walked in another."""

@@ -1,16 +1,17 @@
-"""Sums, and whatever else rows are reduced to, of rows that are so short that a thread has a few whole ones: a schedule of ``columns``.
+"""Sums, running sums, and whatever else is made of rows that are so short that a thread has a few whole ones: a schedule of ``columns``.
 
 Where a thread has a point or two of each row (``reductions``), or one row (``rows``), it waits for memory most of the time.
 """
 
 from inferno.mlir import func
 from inferno.schedule import columns
+from inferno.schedule.packed_rows import packs
 from inferno.target import Target
 
 
 def choose(kernel: func.FuncOp, target: Target) -> columns.Columns | None:
     """A schedule if ``kernel`` goes over such rows, one behind the other or, where they are many, side by side."""
     c = columns.read(kernel, target) if target.kind == "nvptx" else None
-    if c is None or not any(s.reduces for s in c.steps):
+    if c is None or not any(s.meets for s in c.steps):
         return None
-    return columns.pick(c, target) if columns.packs(c) else columns.many_alone(c, target)
+    return columns.pick(c, target) if packs(c) else columns.many_alone(c, target)

@@ -22,6 +22,10 @@ class Threads:
         assert self.is_whole(mask, self.threads), "a barrier that not all threads of a block reach"
         return []
 
+    def nvvm_bar_warp_sync(self, op, operands, mask):
+        assert self.is_whole(mask, 32) and int(operands[0]) == -1, "a barrier that not all threads of a warp reach"
+        return []
+
     def is_whole(self, mask, threads: int) -> bool:
         """Whether of each so many threads all are there, or none."""
         if self.threads % threads:

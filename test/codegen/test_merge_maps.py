@@ -58,6 +58,11 @@ def chosen(x, y, z):
     return a, a > 0.5, a.abs() * 3
 
 
+def columns(x, y, z):
+    a, b, c, d, *_ = z.unbind(-1)
+    return a.exp(), b + 1, c.sin() * d, x + y
+
+
 MODELS = (given_back, two, cell, step, parts, pieces, turned, chain, chosen)
 
 
@@ -86,3 +91,23 @@ def test_right(model, dtype):
 def test_one_kernel(model, shape):
     found = kernels(model, shape, shape, shape, dtype=torch.bfloat16)
     assert [r.generator for r in found] == ["elementwise"]
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_columns_of_short_rows(dtype):
+    """They lie in the same sectors, which are read once."""
+    def model(x):
+        return tuple(c.relu() * 2 + i for i, c in enumerate(x.unbind(-1)))
+
+    (row,) = kernels(model, (1 << 20, 8), dtype=dtype)
+    assert row.generator == "elementwise"
+    torch.manual_seed(0)
+    x = torch.randn(37, 8, dtype=dtype)
+    simulated = SimulatedModel(model, (x,), choose=lambda k: assign.choose(k, TARGET), passes="merge-maps{target=sm_90a}")
+    found = check(simulated, model, (x,))
+    assert found.right, str(found)
+
+
+def test_halves_of_long_rows_stay_apart():
+    found = kernels(lambda x: (x[:, :1024].exp(), x[:, 1024:].sin()), (4096, 2048))
+    assert len(found) == 2

@@ -41,6 +41,24 @@ def test_short_rows(rows, width, dtype):
         assert found.right, f"from {begin}: {found}"
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int32])
+@pytest.mark.parametrize("width", [2, 3, 5, 7, 8, 12, 16, 17, 20, 31, 32])
+@pytest.mark.parametrize("rows", [16384, 16385, 40007])
+def test_short_rows_by_way_of_shared_memory(rows, width, dtype):
+    """Running sums, places of extrema, and reductions of rows, which warps copy as they lie."""
+    torch.manual_seed(0)
+    x = (torch.randn(rows, width, device="cuda") * 10).to(dtype)
+    models = [
+        lambda x: x.cumsum(-1), lambda x: x.argmax(-1), lambda x: x.min(-1), lambda x: (x > 9).any(-1), lambda x: x.amax(-1) - x.amin(-1),
+        lambda x: (x - x.amax(-1, keepdim=True), x.sum(-1)), lambda x: tuple(c * 2 + i for i, c in enumerate(x.unbind(-1)[:8])),
+    ]
+    for number, model in enumerate(models):
+        compiled = inferno.compile(model, (x,))
+        poison_memory()
+        found = check(compiled, model, (x,))
+        assert found.right, f"{number}: {found}"
+
+
 @pytest.mark.parametrize("channels", [2, 3, 5, 8, 19, 24, 25, 64, 150, 256, 300, 512, 700, 1024, 1500])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_channels_of_large_images(channels, dtype):
