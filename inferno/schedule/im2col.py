@@ -126,7 +126,7 @@ def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, 
 
 def _is_timed(s: Im2col, c: Contraction) -> bool:
     """Whether a GPU has run its like, in groups."""
-    return s.split == s.cluster == s.chunks == 1 and not (s.stream or s.lhs_rows) and set(c.windows.steps) == {1}
+    return s.split == s.cluster == s.chunks == 1 and not (s.stream or s.lhs_rows) and (set(c.windows.steps) == {1} or bit_width(c.lhs.element) == 32)
 
 
 def keeps_to_group(s: Wgmma, c: Contraction) -> bool:

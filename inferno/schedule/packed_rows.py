@@ -19,10 +19,11 @@ _ROWS, _POINTS = 1024, 24
 # pieces, took 22 us in float32, as long as a copy, rows of 12 in bf16, six, 24.8 (torch.compile 13.4), of 17 in float32 200; where they are written, too, a
 # softmax of rows of 3 took 43 us in float32, of which a copy takes 34.
 _BYTES, _OWN_PIECES, _ODD = 32, 3, 7
-# By way of shared memory: rows of which each scheduler of a large GPU has a warp; points of one, which its thread has in registers; bytes of one that is a
-# power of two of pieces, where several numbers are made of it (the largest less the smallest of 4M rows of 16 in float32 took an H200 82 us by ``rows``,
-# torch.compile 68, of 8 42 and 37); and bytes of a block.
-_STAGED_ROWS, _STAGED_POINTS, _STAGED_BYTES, _BLOCK = 1 << 14, 32, 64, 48 << 10
+# By way of shared memory: rows of which each scheduler of a large GPU has a warp; points of one, which its thread has in registers; and bytes of a block.
+# 16M numbers on an H200, us, before and so: softmax of rows of 3, 5, 17 in float32 43, 58, 46 and 33, 34, 35 (a copy 33), in bf16 22, 30, 39 and 19, 18, 18
+# (18), sums of 17 39 and 19, 39 and 6; of powers of two it took longer: softmax of 2, 16 and 32 in bf16 18, 18, 18 and 21, 22, 20, the largest less the
+# smallest of 8 in float32 22 and 27.
+_STAGED_ROWS, _STAGED_POINTS, _BLOCK = 1 << 14, 32, 48 << 10
 _READ = 128 * 32  # bits of all that a thread reads of its rows at once
 _LEAST = 32  # bytes of a thread's rows, that it keeps memory busy
 
@@ -62,11 +63,10 @@ def stages(c: RowKernel) -> bool:
 
 
 def _is_even(c: RowKernel) -> bool:
-    """Whether threads that share rows have whole pieces of them, and read or write these as fast as a copy does: unless it is all for several numbers of a
-    row."""
-    lengths, reduced = [c.width * _bytes(a) for a in _of_rows(c)], sum(k is not None for s in c.steps for k in s.combiners)
-    several = reduced > 1 and max(lengths) <= _STAGED_BYTES and not any(c.wide(d.access) for d in c.destinations)
-    return all(n % PIECE == 0 and n & (n - 1) == 0 for n in lengths) and not several
+    """Whether rows are of a power of two: then what threads read is no more lines than it fills, and those that share rows have whole pieces of them.  Scans
+    of rows that are no whole pieces are by threads alone all the same, and so are places of extrema, of which a thread writes more than it reads."""
+    lengths, alone = [c.width * _bytes(a) for a in _of_rows(c)], bool(c.scans) or any(s.extremum is not None for s in c.steps)
+    return c.width & (c.width - 1) == 0 and not (alone and any(n % PIECE for n in lengths))
 
 
 def scans_alone(c: RowKernel) -> bool:

@@ -57,7 +57,7 @@ def test_only_where_float32_may_be_rounded(monkeypatch):
     with capturing_for(True):
         assert merged_groups._together(x, layer.weight, layer.groups) == 4
         assert merged_groups._together(x.bfloat16(), layer.weight.bfloat16(), layer.groups) == 1
-        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-        assert merged_groups._together(x, layer.weight, layer.groups) == 1
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+        with monkeypatch.context() as patch:
+            patch.setattr(merged_groups, "takes_tf32_convolutions", lambda: False)
+            assert merged_groups._together(x, layer.weight, layer.groups) == 1
     assert merged_groups._together(x, layer.weight, layer.groups) == 1, "for a CPU"

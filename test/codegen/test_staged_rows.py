@@ -118,7 +118,8 @@ def softmax(x):
     (softmax, (1 << 16, 32), torch.float32, None),  # as many pieces as eight threads have
     (lambda x: x.cumsum(-1), (1 << 16, 8), torch.float32, None),
     (lambda x: x.cumsum(-1), (1 << 16, 12), torch.float32, True),
-    (lambda x: x.amax(-1) - x.amin(-1), (1 << 16, 16), torch.float32, True),
+    (softmax, (1 << 16, 2), torch.float32, False),  # half a piece, of which threads fill their lines
+    (lambda x: x.amax(-1) - x.amin(-1), (1 << 16, 16), torch.float32, None),
     (lambda x: x.argmax(-1), (1 << 16, 2), bf16, True),
     (lambda x: x.logcumsumexp(-1), (1 << 16, 3), torch.float32, None),  # pairs of numbers
 ])

@@ -28,7 +28,7 @@ func.func private @sort(%x: tensor<65536x8xf32>, %v: tensor<65536x8xf32>) -> ten
 
 // Columns that are sorted: a thread has neighbouring ones.
 // CHECK-LABEL: func.func private @columns
-// CHECK-SAME: inferno.schedule = {beside = true, generator = "short_sorts", rows = 2 : i64, threads = 128 : i64}
+// CHECK-SAME: inferno.schedule = {beside = true, generator = "short_sorts", rows = 2 : i64, threads = 256 : i64}
 func.func private @columns(%x: tensor<4x524288xbf16>, %v: tensor<4x524288xi64>) -> tensor<4x524288xi64> {
   %e = tensor.empty() : tensor<4x524288xbf16>
   %p = linalg.generic {indexing_maps = [#same], iterator_types = ["parallel", "parallel"]} outs(%v : tensor<4x524288xi64>) {
