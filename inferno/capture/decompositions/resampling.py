@@ -99,7 +99,9 @@ def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:
-    """torch.nn.functional.interpolate, in the modes that take sums."""
+    """torch.nn.functional.interpolate, in the modes that take sums, and where elements that are trained are repeated."""
+    if mode in ("nearest", "nearest-exact") and not antialias and align_corners is None:
+        return _spread(input, size, scale_factor)
     dims = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}.get(mode)
     if dims is None or antialias or input.dim() != dims + 2 or (size is None) == (scale_factor is None):
         return NotImplemented
@@ -113,6 +115,22 @@ def interpolate(
     if not input.requires_grad or not known or list(counts) == list(input.shape[2:]) or torch.are_deterministic_algorithms_enabled():
         return _resized(input, mode, counts, bool(align_corners), scales)
     return _Resized.apply(input, mode, counts, bool(align_corners), scales)
+
+
+def _spread(x: Tensor, size: Any, scale_factor: Any) -> Tensor:
+    """Each element so many times, as one that stands for all of them, whose gradient is their sum: the one of what is picked by places would be a scatter."""
+    dims, given = x.dim() - 2, size if size is not None else scale_factor
+    given = list(given) if isinstance(given, (list, tuple)) else [given] * dims
+    known = x.requires_grad and dims in (1, 2, 3) and len(given) == dims and (size is None) != (scale_factor is None)
+    if not known or not all(isinstance(n, int) and n for n in x.shape) or not all(isinstance(n, (int, float)) for n in given):
+        return NotImplemented
+    factors = [n / own if size is not None else float(n) for n, own in zip(given, x.shape[2:])]
+    if any(f < 1 or f != int(f) or int(f) & (int(f) - 1) for f in factors) or set(factors) == {1.0}:
+        return NotImplemented  # (as in ``_repeated``)
+    apart = x.reshape(*x.shape[:2], *(n for own in x.shape[2:] for n in (own, 1)))
+    spread = apart.expand(*x.shape[:2], *(n for own, f in zip(x.shape[2:], factors) for n in (own, int(f))))
+    found = spread.reshape(*x.shape[:2], *(own * int(f) for own, f in zip(x.shape[2:], factors)))
+    return found.contiguous(memory_format=suggest_memory_format(x))
 
 
 def _resized(x: Tensor, mode: str, counts: list[int], align_corners: bool, scales: list[float | None]) -> Tensor:
