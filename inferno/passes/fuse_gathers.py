@@ -272,6 +272,8 @@ def _reads_in_order_there(producer: ir.Operation, pick: ir.Operation) -> bool:
     for value, map_ in zip(inputs(producer), maps(producer)):
         if not isinstance(value.type, ir.RankedTensorType) or _SMALLER * product(hint(s) for s in shape(value)) <= own:
             continue
+        if not len(map_.results):
+            continue  # one number
         last = list(map_.results)[-1]
         if not isinstance(last, ir.AffineDimExpr) or at[ir.AffineDimExpr(last).position][0] != inner:
             return False

@@ -150,8 +150,10 @@ def _join_operations(kernel: func.FuncOp) -> bool:
         return False
     if any(root_of(v) in made for op in walk(second, "tensor.extract") for v in list(op.operands)[:1]):
         return False
-    mark_rounding(first)  # others read it, too
     returned = list(operations_in(kernel)[-1].operands)
+    if any(v not in (*first.results, *second.results) for v in returned):
+        return False  # a result in another shape
+    mark_rounding(first)  # others read it, too
     added = [operands.number(v, m) for v, m in zip(inputs(first), own)]
     kept = [-1 - made.index(v) if v in made else operands.number(v, m) for v, m in zip(inputs(second), maps(second))]
     results = {**dict(zip(first.results, outputs(first))), **dict(zip(second.results, outputs(second)))}

@@ -1,0 +1,49 @@
+"""Programs of views, choices and places that passes once went on for ever with, or gave up: they compile for a GPU, and are right."""
+
+import pytest
+import torch
+from checks import check
+from torch.nn import functional as F
+from universal_program import SimulatedModel
+
+
+def one_element(x, y, z):
+    """Of a slice of one element that is picked twice, all that is read of each place is one number."""
+    x = torch.where(x.reshape(-1) > 0, x.reshape(-1), y)[55:56]
+    x = x.index_select(0, (torch.arange(2, device=x.device) * 7) % 1)
+    return torch.cat((x, z), 0).flip(0)
+
+
+def chosen_in_another_shape(x, y, z, v, w):
+    """A map's result that goes on in another shape is read by a scan."""
+    x = torch.cat((x.sum(2, keepdim=True).repeat_interleave(2, 1) - y, z), 2)
+    x = x.gather(1, x.argmax(1, keepdim=True)).amax(1) * v
+    return torch.where(x > 0, x, w).cumsum(0)
+
+
+def split_as_before(x, y, z):
+    """What is flattened and split again as it was, and then turned."""
+    x, y = (t.reshape(2, -1, t.shape[1]) for t in (x, y))
+    picked = x[:, (z[:17, 0].float() * 37).to(torch.int64).remainder(17)]
+    return (picked.reshape(-1, 20) + y.reshape(-1, 20)).reshape(2, -1, 20).permute(0, 2, 1).contiguous()
+
+
+def of_slices(x, y, z):
+    return F.layer_norm(torch.stack((x, x * y), 2).flatten(1)[:, 1:].flip(1), (z.shape[0],)) * z
+
+
+PROGRAMS = {
+    "one element": (one_element, [(8, 24), (192,), (4,)]),
+    "chosen in another shape": (chosen_in_another_shape, [(4, 8, 12), (4, 16, 1), (4, 16, 4), (4, 5), (4, 5)]),
+    "split as before": (split_as_before, [(34, 20), (34, 20), (34, 20)]),
+    "of slices": (of_slices, [(6, 8), (6, 8), (15,)]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_right(name):
+    torch.manual_seed(0)
+    program, shapes = PROGRAMS[name]
+    args = tuple(torch.randn(s) for s in shapes)
+    found = check(SimulatedModel(program, args, expand=True), program, args)
+    assert found.right, str(found)
