@@ -10,7 +10,6 @@ from math import inf
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.shared_tiles import panel
@@ -29,8 +28,6 @@ class PixelSums(Wgmma):
 
 def choose(kernel: func.FuncOp, target: Target) -> PixelSums | None:
     """The schedule with the lowest estimate if ``kernel`` is a sum over the pixels of images, which 16-bit tensor cores compute."""
-    if not takes_unmeasured(kernel.operation):
-        return None
     c = parse_summed(kernel, target)
     found = at_size(kernel, c, target) if c is not None else []
     return min(found, key=lambda item: item[0], default=(inf, None))[1]

@@ -81,17 +81,32 @@ def test_weights_gradients_are_autograds(name):
 
 
 @pytest.mark.parametrize("change", [
-    {"mask": [False, True, True]}, {"groups": 2}, {"shape": (2, 6, 5, 6)}, {"dtype": torch.float64}, {"padding": 3}, {"measured": "1"}, {"dilation": 80},
+    {"mask": [False, True, True]}, {"groups": 2}, {"shape": (2, 6, 5, 6)}, {"dtype": torch.float64}, {"padding": 3}, {"dilation": 80},
 ], ids=lambda change: next(iter(change)))
 def test_others_stay(monkeypatch, change):
     """Where nothing is asked, or no generator is for it."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "0" if "measured" in change else "1")
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     shape, dilation = change.get("shape", (2, 8, 5, 6)), change.get("dilation", 1)
     size = 200 if dilation > 1 else 1
     layer = nn.Conv2d(shape[1], 16, 3, padding=change.get("padding", 1), groups=change.get("groups", 1), dilation=(1, dilation))
     gradient, x, weight = operands(layer, (*shape[:3], size * shape[3]), change.get("dtype", torch.float32))
     arguments = gradient, x, weight, [16], *options(layer), change.get("mask", [True, True, True])
     assert convolution_gradients.convolution_backward(*arguments) is NotImplemented
+
+
+@pytest.mark.parametrize("name, dtype, last, faster", [
+    ("3x3", torch.float32, False, True), ("3x3", torch.bfloat16, False, True), ("3x3", torch.bfloat16, True, False), ("3x3 by 2", torch.bfloat16, False, True),
+    ("3x3 by 2", torch.float32, False, False), ("depthwise", torch.float32, True, True), ("transposed", torch.float32, False, True),
+])
+def test_only_what_is_faster(monkeypatch, name, dtype, last, faster):
+    """Unless all is asked for."""
+    layer, shape = LAYERS[name]
+    gradient, x, weight = operands(layer, shape, dtype)
+    x = x.contiguous(memory_format=torch.channels_last) if last else x
+    arguments = gradient, x, weight, None, *options(layer), [True, True, False]
+    assert convolution_gradients.convolution_backward(*arguments) is not NotImplemented
+    monkeypatch.setenv("INFERNO_UNMEASURED", "0")
+    assert (convolution_gradients.convolution_backward(*arguments) is not NotImplemented) == faster
 
 
 def test_a_graph_keeps_the_weights_gradient_alone():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check
+from checks import check, scheduled
 from torch.nn import functional as F
 from universal_program import SimulatedModel
 
@@ -45,5 +45,6 @@ def test_right(name):
     torch.manual_seed(0)
     program, shapes = PROGRAMS[name]
     args = tuple(torch.randn(s) for s in shapes)
+    scheduled(program, args)
     found = check(SimulatedModel(program, args, expand=True), program, args)
     assert found.right, str(found)

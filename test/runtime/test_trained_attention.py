@@ -200,7 +200,9 @@ def test_left_to_its_parts(monkeypatch, change):
 @pytest.mark.parametrize("q, k, mask, wanted", [
     ((2, 4, 1024, 128), (2, 2, 1024, 128), None, True), ((2, 4, 1024, 64), (2, 2, 1024, 64), None, True),
     ((2, 4, 1024, 96), (2, 2, 1024, 96), None, False), ((2, 4, 1024, 128), (2, 2, 512, 128), None, False),
-    ((2, 4, 96, 128), (2, 2, 96, 128), None, False), ((2, 4, 8192, 128), (2, 4, 8192, 128), None, True),
+    ((2, 4, 96, 128), (2, 2, 96, 128), None, False), ((16, 8, 77, 64), (16, 8, 77, 64), None, True), ((64, 4, 49, 32), (64, 4, 49, 32), None, True),
+    ((2, 4, 49, 64), (2, 4, 49, 64), None, False), ((2, 4, 128, 32), (2, 4, 128, 32), None, False), ((16, 8, 77, 64), (16, 8, 77, 64), (77, 77), False),
+    ((2, 4, 8192, 128), (2, 4, 8192, 128), None, True),
     ((2, 4, 1024, 128), (2, 4, 1024, 128), (1024, 1024), True), ((2, 4, 128, 64), (2, 4, 128, 64), (128, 128), True),
     ((2, 4, 1024, 96), (2, 2, 1024, 96), (1024, 1024), True), ((2, 4, 1024, 72), (2, 4, 1024, 72), (1, 1024), True),
     ((2, 4, 1024, 56), (2, 4, 1024, 56), (1024, 1024), False), ((2, 4, 1024, 136), (2, 4, 1024, 136), (1024, 1024), False),
@@ -210,5 +212,5 @@ def test_what_was_timed(monkeypatch, q, k, mask, wanted):
     given = [SimpleNamespace(shape=s, device=torch.device("cuda")) for s in (q, k, k)]
     mask = None if mask is None else SimpleNamespace(shape=mask)
     assert trained.is_timed_for(*given, mask) == wanted
-    assert trained.is_timed_for(*given, mask, 0.5) == (wanted and q[-1] in (64, 128))
+    assert trained.is_timed_for(*given, mask, 0.5) == (wanted and q[-1] in (64, 128) and q[2] >= 128)
     assert not trained.is_timed_for(*(torch.empty(s, device="meta") for s in (q, k, k)), mask)
