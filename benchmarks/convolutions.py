@@ -1,4 +1,4 @@
-"""The suites ``convolutions`` (every convolution of five known networks) and ``depthwise``, with a bias and what follows in the network."""
+"""The suites ``convolutions`` (every convolution of five known networks), ``depthwise``, with a bias and what follows in the network, and ``large-windows``."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -125,7 +125,7 @@ def _case(layer: Layer, batch: int, type_: str, channels_last: bool, core: bool,
 
     order = " channels last" if channels_last else ""
     group = group or f"{layer.network} {batch} {type_}{order}"
-    unit = 2**-10 if type_ == "f32" and layer.groups == 1 else None  # TF32's, which torch allows, and eager does not use for every shape
+    unit = 2**-10 if type_ == "f32" and layer.groups < layer.channels else None  # TF32's, which torch allows, and eager does not use for every shape
     return Case(layer.name(batch, type_) + order, make, ALL if core else ALL[:1], core=core, rate=rate, group=group, unit=unit)
 
 
@@ -153,4 +153,20 @@ def _depthwise() -> list[Case]:
     return cases
 
 
-SUITES: dict[str, list[Case]] = {"convolutions": _convolutions(), "depthwise": _depthwise()}
+def _windows() -> list[Case]:
+    """Large depthwise windows, as of RepLKNet and UniRepLKNet, and a ResNeXt's groups of few channels."""
+    cases = []
+    for type_ in ("bf16", "f32"):
+        for last in (False, True):
+            for window, batch, width, size in (
+                (13, 16, 512, 14), (13, 4, 128, 56), (17, 16, 256, 28), (31, 1, 128, 56), (31, 16, 128, 56), (29, 32, 256, 28), (51, 4, 128, 28),
+            ):
+                layer = Layer("", width, width, window, 1, size, width, None)
+                cases.append(_case(layer, batch, type_, last, window == 31 and not last, f"large windows {type_}"))
+            for width, stride, size in ((128, 1, 56), (256, 2, 56), (256, 1, 28), (512, 1, 14)):
+                layer = Layer("", width, width, 3, stride, size, 32, None)
+                cases.append(_case(layer, 16, type_, last, last and stride == 1, f"32 groups {type_}"))
+    return cases
+
+
+SUITES: dict[str, list[Case]] = {"convolutions": _convolutions(), "depthwise": _depthwise(), "large-windows": _windows()}

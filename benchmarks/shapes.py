@@ -58,6 +58,9 @@ def _cases() -> list[Case]:
                 case(group, f"stack of {k}", lambda *x: torch.stack(x, -1), t, *[(_POINTS // k,)] * k, core=False),
                 case(group, f"squares of {k} columns", lambda x: x.t() @ x, t, _rows(k), rate="read", core=False),
                 case(group, f"running sum of {k}", lambda x: x.cumsum(0), t, (k, _POINTS // k), core=False),
+                case(group, f"running sums of rows of {k}", lambda x: x.cumsum(-1), t, _rows(k), core=k == 3),
+                case(group, f"rows of {k} in order", lambda x: x.sort(-1)[0], t, _rows(k), core=k == 8),
+                case(group, f"places of the largest of {k}", lambda x: x.argmax(-1), t, _rows(k), rate="read", core=False),
             ]
         labels, pixels = whole_numbers(19, 8, 256, 512), whole_numbers(3, 1 << 22)
         cases += [

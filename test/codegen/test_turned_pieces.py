@@ -49,6 +49,10 @@ def of_images(x, y, z):
 @pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(program, shape, dtype):
+    _assert_right_by_tiles(program, shape, dtype)
+
+
+def _assert_right_by_tiles(program, shape, dtype):
     text = assert_right_of(program, shape, dtype, 3)
     kernels = text[text.index("func.func private"):]
     assert "tile = 64" in kernels or "tile = 32" in kernels, text[:3000]
@@ -98,9 +102,7 @@ def gathered_of_images(x, y, z):
 @pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66), (132, 64)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_rows_that_are_gathered(program, shape, dtype):
-    text = assert_right_of(program, shape, dtype, 3)
-    kernels = text[text.index("func.func private"):]
-    assert "tile = 64" in kernels or "tile = 32" in kernels, text[:3000]
+    _assert_right_by_tiles(program, shape, dtype)
 
 
 @pytest.mark.covering(most=2)
