@@ -1,4 +1,4 @@
-"""Depthwise convolutions of large windows, and groups of few channels, on a GPU."""
+"""Depthwise convolutions of large windows, groups of few channels, and groups in three dimensions, on a GPU."""
 
 import pytest
 import torch
@@ -34,4 +34,16 @@ def test_merged_groups(channels, stride, size):
     compiled = inferno.compile(layer, (x,))
     poison_memory()
     found = check(compiled, layer, (x,), unit=2**-10)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("groups, stride", [(32, 1), (32, 2), (4, 1)])
+def test_volumes(groups, stride, dtype):
+    torch.manual_seed(0)
+    layer = nn.Conv3d(32, 32, 3, stride, 1, groups=groups).to("cuda", dtype).requires_grad_(False)
+    x = torch.randn(2, 32, 8, 14, 15, device="cuda", dtype=dtype)
+    compiled = inferno.compile(layer, (x,))
+    poison_memory()
+    found = check(compiled, layer, (x,), unit=2**-10 if dtype == torch.float32 else None)
     assert found.right, str(found)

@@ -12,9 +12,9 @@ import torch
 
 from inferno.capture.decompositions import (
     arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents,
-    extrema, fast_paths, folding, gamma, grouped, indexing, integers, large_windows, lists, losses, masks, max_pooling, merged_groups, normalisation,
-    ordering, padding, pooling, precision, promotion, ranges, recurrent_cells, reductions, registered, resampling, scalars, scattering, segments,
-    selections, slices, transposed, triangular, views,
+    extrema, fast_paths, folding, gamma, grouped, grouped_volumes, indexing, integers, large_windows, lists, losses, masks, max_pooling,
+    merged_groups, normalisation, ordering, padding, pooling, precision, promotion, ranges, recurrent_cells, reductions, registered, resampling,
+    scalars, scattering, segments, selections, slices, transposed, triangular, views,
 )
 
 
@@ -22,9 +22,9 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         promotion, scalars, precision, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative,
-        division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, indexing, integers, large_windows, lists, losses, masks,
-        merged_groups, normalisation, ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions, registered, resampling,
-        scattering, segments, selections, slices, transposed, triangular, views,
+        division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, grouped_volumes, indexing, integers, large_windows, lists,
+        losses, masks, merged_groups, normalisation, ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions, registered,
+        resampling, scattering, segments, selections, slices, transposed, triangular, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}
