@@ -323,6 +323,8 @@ def _map_of(pick: ir.Operation, op: ir.Operation) -> ir.AffineMap | None:
         if times != 1 or loop in loops or not (whole or (isinstance(size, int) and isinstance(sizes[loop], int) and 0 <= begin <= size - sizes[loop])):
             return None
         loops.append(loop)
+    if tuple(sizes[d] for d in loops) != shape(pick.operands[0]) and not all(isinstance(sizes[d], int) for d in loops):
+        return None  # a part of a tensor whose size varies
     return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d, pick.context) for d in loops], pick.context)
 
 

@@ -6,6 +6,8 @@ from checks import check, scheduled
 from torch.nn import functional as F
 from universal_program import SimulatedModel
 
+import inferno
+
 
 def one_element(x, y, z):
     """Of a slice of one element that is picked twice, all that is read of each place is one number."""
@@ -48,3 +50,16 @@ def test_right(name):
     scheduled(program, args)
     found = check(SimulatedModel(program, args, expand=True), program, args)
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("target", [None, "sm_90a"])
+def test_a_part_of_a_tensor_whose_size_varies(target):
+    """Of a dimension of one element, which a flip leaves as it is, and another one that is known at the call."""
+    def program(x):
+        return x.cumsum(0).flip(2)
+
+    compiled = inferno.compile(program, (torch.randn(7, 5, 1),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},), target=target)
+    assert compiled.explain().launches
+    for n in (7, 33) if target is None else ():
+        found = check(compiled, program, (torch.randn(n, 5, 1),))
+        assert found.right, str(found)
