@@ -18,14 +18,10 @@ _SHORT = {64: 64, 32: 48}  # the fewest queries and keys, by columns
 # The backward of 2x16x2048x96 beside a mask that is read took 420 us, eager's 594, the products 1870.
 
 
-def is_timed(depth: int, width: int, length: int, masked: bool = False) -> bool:
-    """Whether gradients of attention of so many queries and as many keys were timed beside torch's; ``masked``: beside a mask or a bias, nothing dropped."""
-    if not masked and is_short(length):
+def is_timed(depth: int, width: int, length: int, masked: bool = False, dropped: bool = False) -> bool:
+    """Whether gradients of attention of so many queries and as many keys were timed beside torch's; ``masked``: beside a mask or a bias, nothing dropped;
+    ``dropped``: weights are, with or without one."""
+    if not (masked or dropped) and isinstance(length, int) and length < _SHORTEST:
         return depth == width and length >= _SHORT.get(depth, _SHORTEST)
     columns = min(_COLUMNS) <= depth <= max(_COLUMNS) if masked else depth in _COLUMNS
     return depth == width and columns and _SHORTEST <= length <= _LONGEST
-
-
-def is_short(length: int) -> bool:
-    """Whether queries and keys are fewer than those that were timed with dropout, and beside masks."""
-    return isinstance(length, int) and length < _SHORTEST

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.attention_limits import is_short, is_timed
+from inferno.attention_limits import is_timed
 from inferno.capture.decompositions.attention import factor, in_order, masked, order_of, repeat_heads
 from inferno.capture.devices import on_hopper
 from inferno.capture.draws import SEEDS
@@ -117,7 +117,7 @@ def is_timed_for(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: 
         return False
     if not all(isinstance(n, int) for t in (q, k, v, mask) if t is not None for n in t.shape) or q.shape[2] != k.shape[2]:
         return False
-    return is_timed(q.shape[3], v.shape[3], k.shape[2], masked=mask is not None and not dropout) and not (dropout and is_short(k.shape[2]))
+    return is_timed(q.shape[3], v.shape[3], k.shape[2], masked=mask is not None and not dropout, dropped=dropout > 0)
 
 
 def forward(

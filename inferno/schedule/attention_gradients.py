@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
-from inferno.attention_limits import is_short, is_timed
+from inferno.attention_limits import is_timed
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.accesses import Access
@@ -275,9 +275,10 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed.  Of a mask that is computed there may be nothing to see here: capture knows whether there is one."""
     keys = g.rows if g.turned else g.columns
-    if g.blocks is not None or not isinstance(keys.size, int) or (g.dropout is not None and is_short(keys.size)):
+    if g.blocks is not None or not isinstance(keys.size, int):
         return False
-    return any(is_timed(g.depth.size, g.width.size, keys.size, masked) for masked in {False, g.dropout is None})
+    dropped = g.dropout is not None
+    return any(is_timed(g.depth.size, g.width.size, keys.size, masked, dropped) for masked in {False, not dropped})
 
 
 def runs(s: AttentionGradients, kernel: func.FuncOp) -> bool:

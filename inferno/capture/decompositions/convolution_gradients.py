@@ -11,6 +11,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.window_sizes import are_known, per_dimension
 from inferno.capture.devices import on_hopper
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
@@ -41,7 +42,7 @@ def convolution_backward(
     if not output_mask[0] or not on_hopper(gradient):
         return NotImplemented
     rank = x.dim() - 2
-    stride, padding, dilation = (list(v) * rank if len(v) == 1 else list(v) for v in (stride, padding, dilation))
+    stride, padding, dilation = per_dimension(rank, stride, padding, dilation)
     if not (settings().unmeasured or _is_faster(x, stride, transposed, groups)):
         return NotImplemented
     if not _is_taken(gradient, x, weight, stride, padding, dilation, groups) or (transposed and _is_patches(gradient, weight, stride, padding)):
@@ -140,7 +141,7 @@ def _is_patches(gradient: Tensor, weight: Tensor, stride: Sizes, padding: Sizes)
 
 def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> bool:
     tensors = (gradient, x, weight)
-    if any(not isinstance(n, int) or n == 0 for t in tensors for n in t.shape) or any(t.dtype != gradient.dtype for t in tensors):
+    if not are_known(*tensors) or any(t.dtype != gradient.dtype for t in tensors):
         return False
     narrow = gradient.dtype in (torch.bfloat16, torch.float16)
     if not narrow and not (gradient.dtype == torch.float32 and takes_tf32_convolutions()):

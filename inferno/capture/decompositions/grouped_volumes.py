@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.window_sizes import are_known, per_dimension, window_count
 from inferno.capture.devices import for_hopper
 
 aten = torch.ops.aten
@@ -19,10 +20,10 @@ def convolution(
 ) -> Tensor:
     if transposed or groups == 1 or x.dim() != 5 or weight.dim() != 5 or not for_hopper(x):
         return NotImplemented
-    if any(not isinstance(n, int) or n == 0 for t in (x, weight) for n in t.shape) or weight.shape[2] > _MOST_TAPS:
+    if not are_known(x, weight) or weight.shape[2] > _MOST_TAPS:
         return NotImplemented
-    stride, padding, dilation = (list(v) * 3 if len(v) == 1 else list(v) for v in (stride, padding, dilation))
-    count = (x.shape[2] + 2 * padding[0] - dilation[0] * (weight.shape[2] - 1) - 1) // stride[0] + 1
+    stride, padding, dilation = per_dimension(3, stride, padding, dilation)
+    count = window_count(x.shape[2], weight.shape[2], stride[0], padding[0], dilation[0])
     if count < 1:
         return NotImplemented  # (an error of torch's)
     padded = aten.constant_pad_nd.default(x, [0, 0, 0, 0, padding[0], padding[0]]) if padding[0] else x

@@ -12,6 +12,7 @@ from math import ceil, prod
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.window_sizes import are_known, per_dimension, window_count
 from inferno.capture.devices import for_hopper
 from inferno.passes.convolution import MOST_TERMS
 
@@ -43,7 +44,7 @@ def convolution(
 ) -> Tensor:
     if transposed or not _is_taken(x, weight, groups):
         return NotImplemented
-    stride, padding, dilation = (list(v) * (x.dim() - 2) if len(v) == 1 else list(v) for v in (stride, padding, dilation))
+    stride, padding, dilation = per_dimension(x.dim() - 2, stride, padding, dilation)
     if x.dim() == 3:
         image, window = x.unsqueeze(2), weight.unsqueeze(2)
         found = convolution(image, window, bias, [1, *stride], [0, *padding], [1, *dilation], False, output_padding, groups)
@@ -54,7 +55,7 @@ def convolution(
         return found if found is NotImplemented else found.transpose(2, 3)
     (images, channels, _, columns), (features, _, down, along) = x.shape, weight.shape
     step, pad, gap = stride[1], padding[1], dilation[1]
-    height, width = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(x.shape[2:], weight.shape[2:], stride, padding, dilation))
+    height, width = map(window_count, x.shape[2:], weight.shape[2:], stride, padding, dilation)
     if min(height, width) < 1:
         return NotImplemented  # (an error of torch's)
     blocks = _choose(width, columns, images * height, down, (along - 1) * gap + 1, step, pad, x.element_size())
@@ -72,7 +73,7 @@ def convolution(
 
 def _is_taken(x: Tensor, weight: Tensor, groups: int) -> bool:
     """Whether each channel has a window of its own, with more terms than the kernels for such take."""
-    if x.dim() not in (3, 4) or weight.dim() != x.dim() or any(not isinstance(n, int) or n == 0 for t in (x, weight) for n in t.shape):
+    if x.dim() not in (3, 4) or weight.dim() != x.dim() or not are_known(x, weight):
         return False
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or weight.dtype != x.dtype:
         return False

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.window_sizes import are_known
 from inferno.capture.devices import for_hopper
 from inferno.tf32 import takes_tf32_convolutions
 
@@ -37,7 +38,7 @@ def convolution(
 
 def _together(x: Tensor, weight: Tensor, groups: int) -> int:
     """How many groups become one."""
-    if x.dim() != weight.dim() or any(not isinstance(n, int) or n == 0 for t in (x, weight) for n in t.shape):
+    if x.dim() != weight.dim() or not are_known(x, weight):
         return 1
     if x.dtype != torch.float32 or weight.dtype != x.dtype or not takes_tf32_convolutions() or not for_hopper(x):
         return 1

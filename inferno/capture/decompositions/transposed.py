@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.window_sizes import are_known, per_dimension
+
 
 aten = torch.ops.aten
 
@@ -17,9 +19,9 @@ def convolution(
     if not transposed or groups == 1 or x.dim() != weight.dim():
         return NotImplemented
     rank = x.dim() - 2
-    if any(not isinstance(n, int) or n == 0 for t in (x, weight) for n in t.shape):
+    if not are_known(x, weight):
         return NotImplemented
-    stride, padding, dilation, output_padding = (list(v) * rank if len(v) == 1 else list(v) for v in (stride, padding, dilation, output_padding))
+    stride, padding, dilation, output_padding = per_dimension(rank, stride, padding, dilation, output_padding)
     for d in range(rank):
         low = dilation[d] * (weight.shape[2 + d] - 1) - padding[d]
         x = _spread(x, 2 + d, stride[d], low, low + output_padding[d])

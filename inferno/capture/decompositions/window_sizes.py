@@ -1,0 +1,20 @@
+"""What decompositions of convolutions ask of sizes."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+
+def per_dimension(rank: int, *options: Sequence[int]) -> list[list[int]]:
+    """Options with a number for each dimension, of which one may be given for all."""
+    return [list(v) * rank if len(v) == 1 else list(v) for v in options]
+
+
+def are_known(*tensors: Tensor) -> bool:
+    """Whether all sizes are numbers, and there are elements."""
+    return all(isinstance(n, int) and n != 0 for t in tensors for n in t.shape)
+
+
+def window_count(size: int, taps: int, stride: int, padding: int, dilation: int) -> int:
+    """Places of a window along a dimension; less than 1 where it does not fit."""
+    return (size + 2 * padding - dilation * (taps - 1) - 1) // stride + 1
