@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from inferno.mlir import ir
 from inferno.passes.generics import REDUCTION, kinds, loop_sizes, maps
 from inferno.symbolic import product
+from inferno.window_limits import FEW_CHANNELS, MOST_TERMS
 
-# Windows of so many terms - the weights that a thread can keep - over images of so few channels, or in groups of their own, are read as they are, on CUDA
-# cores (generator ``windows``): with more the tensor cores' generators are better.
-MOST_TERMS, FEW_CHANNELS = 128, 4
 # Results up to which a depthwise convolution reads its weight as it lies, element by element: a launch that turns it takes longer.
 _FEW_RESULTS = 2**21
 

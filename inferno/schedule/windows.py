@@ -7,12 +7,12 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.convolution import FEW_CHANNELS, MOST_TERMS
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.window_kernel import WindowKernel, parse_windows
 from inferno.symbolic import Int
 from inferno.target import Target
+from inferno.window_limits import FEW_CHANNELS, MOST_TERMS
 
 _REGISTERS = 200
 # Fitted to 70 kernels measured on an H200, 10% off on average: microseconds of a launch and of a row's loads, bytes a microsecond of memory and of

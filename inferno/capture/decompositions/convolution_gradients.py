@@ -15,13 +15,14 @@ from inferno.capture.decompositions.window_sizes import are_known, per_dimension
 from inferno.capture.devices import on_hopper
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
+from inferno.window_limits import MOST_TERMS
 
 aten = torch.ops.aten
 
 # What a window may reach, by the image's dimensions: the box that the copy engine walks has a corner as far outside of it.
 _REACH = {1: 1 << 14, 2: 127, 3: 15}
-# Convolutions that one by steps, transposed, may become, and terms of a depthwise window.
-_MOST_PHASES, _MOST_TERMS = 16, 128
+# Convolutions that one by steps, transposed, may become.
+_MOST_PHASES = 16
 _PIXEL = 16  # bytes of a pixel's channels, of which there are whole ones
 _MOST_STEP = 8  # of the copy engine through an image
 _PANEL = 32  # channels of a tap that it brings together, at least, where taps are columns
@@ -152,7 +153,7 @@ def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, paddin
         return False
     if groups == 1:
         return all(t.shape[1] * t.element_size() % _PIXEL == 0 for t in (gradient, x))
-    return groups == gradient.shape[1] == x.shape[1] and len(taps) < 3 and prod(taps) <= _MOST_TERMS
+    return groups == gradient.shape[1] == x.shape[1] and len(taps) < 3 and prod(taps) <= MOST_TERMS
 
 
 TABLE = {aten.convolution_backward.default: convolution_backward}

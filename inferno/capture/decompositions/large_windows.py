@@ -14,7 +14,7 @@ from torch import Tensor
 
 from inferno.capture.decompositions.window_sizes import are_known, per_dimension, window_count
 from inferno.capture.devices import for_hopper
-from inferno.passes.convolution import MOST_TERMS
+from inferno.window_limits import MOST_TERMS
 
 aten = torch.ops.aten
 
