@@ -110,7 +110,8 @@ def packed_reads(c: RowKernel) -> list[Access]:
 
 def whole_pieces(c: RowKernel) -> int:
     """Short rows of a thread that reads them by itself, which are whole pieces of 16 bytes, and two at least."""
-    width = min(_bytes(a) for s in c.steps for a in s.extras if c.wide(a))
+    read = [a for s in c.steps for a in s.extras if c.wide(a)]
+    width = min(map(_bytes, read or _of_rows(c)))  # rows that are made of tables alone are only written
     vector = max(1, PIECE // ((c.width & -c.width) * width))
     while vector < 8 and vector * c.width * width < 2 * PIECE:
         vector *= 2

@@ -34,10 +34,16 @@ def of_slices(x, y, z):
     return F.layer_norm(torch.stack((x, x * y), 2).flatten(1)[:, 1:].flip(1), (z.shape[0],)) * z
 
 
+def rows_of_a_table(x, y):
+    """Of short rows nothing is read where they would lie."""
+    return x[y.abs().mul(100).long() % x.shape[0]].logsumexp(1)
+
+
 PROGRAMS = {
     "one element": (one_element, [(8, 24), (192,), (4,)]),
     "chosen in another shape": (chosen_in_another_shape, [(4, 8, 12), (4, 16, 1), (4, 16, 4), (4, 5), (4, 5)]),
     "split as before": (split_as_before, [(34, 20), (34, 20), (34, 20)]),
+    "rows of a table": (rows_of_a_table, [(3008, 4), (3008,)]),
     "of slices": (of_slices, [(6, 8), (6, 8), (15,)]),
 }
 
