@@ -94,6 +94,7 @@ GROUPED = {
     "threads of no row": grouped(11, 70, 6, 8, bf16),
     "thirty channels": grouped(1, 64, 32, 30, bf16),
     "more blocks than groups": grouped(1, 500, 16, 8, torch.float32),
+    "an odd number of channels": lambda: (lambda x: x - x.sum((0, 2), keepdim=True), (randn(40, 1100, 17),)),
     "written one behind the other": lambda: (first, (randn(3, 32, 9, 8).contiguous(memory_format=LAST) + 1,)),
 }
 # What a kernel's own schedule becomes.

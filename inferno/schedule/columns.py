@@ -449,7 +449,7 @@ def _pick_groups(c: RowKernel, target: Target) -> Columns:
             along //= 2
     else:  # threads are whole warps, and as few as there are points for in so many turns
         step = 32 // gcd(32, across)
-        most = _THREADS // (across * step)
+        most = max(1, _THREADS // (across * step))
         turns_ = ceil(own / (most * step * unroll))
         along = step * max(1, min(most, ceil(own / (turns_ * step * unroll))))
         # of which sums and squares together leave no more than a block has

@@ -5,7 +5,7 @@ Groups side by side are whole vectors and whole sectors; what is reduced of a gr
 """
 
 from dataclasses import replace
-from math import lcm
+from math import gcd, lcm
 
 from inferno.schedule.accesses import merge
 from inferno.schedule.cost import bit_width
@@ -57,6 +57,8 @@ def pick_side(c: RowKernel, vector: int, target: Target) -> tuple[int, int] | No
         while cluster < _PORTABLE and (c.width * across * vector * sum(kept) > _BLOCK * cluster or blocks * cluster < target.multiprocessors):
             cluster *= 2
         if c.width * across * vector * sum(kept) > _LARGEST * cluster or cluster > c.width:
+            continue
+        if 32 // gcd(32, across) * cluster > 4 * c.width:  # threads are whole warps, of which most would have no point
             continue
         moving = efficiency(width) * min(1.0, blocks * cluster / target.multiprocessors)
         share = moving * min(1.0, c.width / cluster / _POINTS) ** 0.25

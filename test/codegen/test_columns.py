@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check
+from checks import check, scheduled
 from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, SHORT, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
@@ -107,6 +107,13 @@ def test_groups(unmeasured, name):
     right(name, cases=GROUPED)
 
 
+@pytest.mark.parametrize("images", [3, 40])
+def test_groups_of_an_odd_number_of_channels(images):
+    """Of 17 lanes side by side threads are 17 warps, or whatever has fewer to do."""
+    schedules = scheduled(lambda x: x - x.sum((0, 2), keepdim=True), (torch.empty(images, 65536, 17),)).ir("scheduled")
+    assert schedules.count("generator") == 1 and ("across = 17" in schedules) == (images > 32)
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("schedule", ONCE)
@@ -172,7 +179,7 @@ def test_few_points_have_more_rows_side_by_side(points, across):
 @pytest.mark.covering(most=4)
 @pytest.mark.parametrize("shape, channels_first, expected", [
     ((4, 19, 256, 512), False, f"across = 128 : i64, {HELD}, run = 1 : i64, sends = false, threads = 128 : i64, unroll = 19 : i64, vector = 2"),
-    ((1, 19, 256, 512), False, f"across = 32 : i64, {HELD}, run = 1 : i64, sends = false, threads = 256 : i64, unroll = 3"),
+    ((1, 19, 128, 128), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 3"),
     ((2, 19, 16, 16), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 64 : i64, unroll = 3"),
     ((1, 4, 9, 59), False, "across = 16 : i64, approximate = true, cluster = 1"),  # of an odd number, neither
     ((2, 80, 32, 32), False, f"across = 8 : i64, {HELD}, run = 1 : i64, sends = false, threads = 128 : i64, unroll = 5"),
