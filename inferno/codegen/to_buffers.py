@@ -8,6 +8,7 @@ from inferno.codegen.stand_ins import stand_in
 from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
 from inferno.passes.generics import inverse
 from inferno.passes.name_symbols import resolve_scalars
+from inferno.passes.negate_terms import negate_terms
 from inferno.passes.shapes import argument_attributes, function_of, mixed, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.symbolic import Int
@@ -45,6 +46,7 @@ def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
         run_upstream(module, _BUFFERIZE)
         stand_ins.restore(module)
         run_upstream(module, ("func.func(tm-tensor-to-loops)," if tm_loops else "") + _SIMPLIFY)
+        negate_terms(module)
         parallel_first(module)
         function = next(o for o in module.body.operations if isinstance(o, func.FuncOp))
         _copy_leftover_results(function, results)

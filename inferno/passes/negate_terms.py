@@ -1,7 +1,7 @@
 """Sums that take their terms off are sums of what is negated: the import of ``(-x).sum()`` is folded to differences, which nobody regroups.
 
-``a - b`` and ``a + (-b)`` are the same number, so generators of reductions need to know sums alone.  This is the last word on it: canonicalisation would fold
-them again.
+``a - b`` and ``a + (-b)`` are the same number, so generators of reductions need to know sums alone.  This is the last word on it: canonicalisation folds
+them again, and ``to_buffers`` asks for it once more.
 """
 
 from inferno.mlir import arith, ir, owner, walk
