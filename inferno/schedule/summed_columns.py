@@ -82,7 +82,7 @@ def _take_sums(kernel: func.FuncOp) -> tuple[int, tuple[bool, ...], tuple[int, .
 def _of_columns(sums: ir.Operation) -> bool:
     """Whether an operation adds up, from zero, what lies along all but the last dimension of a tensor."""
     read, results, loops = dims(maps(sums)[0]), [dims(m) for m in maps(sums)[1:]], kinds(sums)
-    if read is None or any(r != [read[-1]] for r in results) or sorted(read) != list(range(len(loops))):
+    if not read or any(r != [read[-1]] for r in results) or sorted(read) != list(range(len(loops))):
         return False
     starts = [filled(v) for v in outputs(sums)]
     zero = all(s is not None and isinstance(s.type, ir.FloatType) and s.type.width >= 32 and ir.FloatAttr(s).value == 0 for s in starts)

@@ -58,6 +58,14 @@ def test_right(name):
     assert found.right, str(found)
 
 
+def test_sums_of_a_vector():
+    """What is added up of one dimension has no columns."""
+    def program(x):
+        return F.pad(F.log_softmax(x - x.std(0, keepdim=True), 0) * 2, (1, 2)).sum([0], keepdim=True)
+
+    assert "generator" in scheduled(program, (torch.empty(1 << 18),)).ir("scheduled")
+
+
 @pytest.mark.parametrize("target", [None, "sm_90a"])
 def test_a_part_of_a_tensor_whose_size_varies(target):
     """Of a dimension of one element, which a flip leaves as it is, and another one that is known at the call."""
