@@ -74,7 +74,8 @@ def _split_of(table: dict[Any, Callable]) -> tuple[frozenset, frozenset, frozens
 @functools.lru_cache(maxsize=4)
 def _split(registered: tuple, table: frozenset, plain: frozenset) -> tuple[frozenset, frozenset, frozenset, frozenset]:
     """The composite operations that ``table`` lacks, those that it takes apart in another way than the ``plain`` one, which is their own, those
-    that it takes apart so, and its operations that are none."""
+    that it takes apart so, and its operations that are none, or that a device has a kernel for, too (``silu_backward``), which is asked first."""
     composite = frozenset(exported_program._collect_all_valid_cia_ops())
     known = frozenset(op for op in table if op in composite or exported_program._is_preservable_cia_op(op))
-    return composite - known, known - plain, known & plain, table - known
+    kernels = frozenset(op for op in known if any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), device) for device in ("CPU", "CUDA")))
+    return composite - known, known - plain, known & plain, table - known | kernels

@@ -165,6 +165,17 @@ def test_programs_that_are_decomposed_as_a_whole(function):
     assert decompose_kinds(export_model(function, (torch.randn(4, 6),)).program, table()) is None
 
 
+def test_composite_operations_that_devices_have_kernels_for():
+    """As a whole, too: what writes to a tensor in a way that is left to torch lets nothing be decomposed by kinds."""
+    def gradient(x):
+        y = (x * 1).squeeze_(0)
+        return torch.ops.aten.silu_backward(y, y)
+
+    x = torch.randn(1, 7)
+    assert decompose_kinds(export_model(gradient, (x,)).program, table()) is None
+    assert '"torch.aten.silu_backward"' not in capture(gradient, (x,)).text
+
+
 def test_sizes_that_vary_are_decomposed_as_a_whole():
     sizes = {"x": {0: torch.export.Dim("n", min=2, max=64)}}
     assert decompose_kinds(export_model(lambda x: x * 2, (torch.randn(4, 6),), dynamic_shapes=sizes).program, table()) is None
