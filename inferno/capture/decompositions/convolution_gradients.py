@@ -11,6 +11,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.depthwise_gradients import depthwise_weight_gradient, is_summed_by_taps
 from inferno.capture.decompositions.window_sizes import are_known, per_dimension
 from inferno.capture.devices import on_hopper
 from inferno.settings import settings
@@ -50,7 +51,9 @@ def convolution_backward(
         return NotImplemented
     of_input = input_gradient(gradient, x.shape, weight, stride, padding, dilation, transposed, groups)
     of_weight = None
-    if output_mask[1] and _is_summed(*((x, gradient) if transposed else (gradient, x)), weight, stride, groups):
+    if output_mask[1] and is_summed_by_taps(*((x, gradient) if transposed else (gradient, x)), weight, groups):
+        of_weight = depthwise_weight_gradient(*((x, gradient) if transposed else (gradient, x)), weight, stride, padding, dilation)
+    elif output_mask[1] and _is_summed(*((x, gradient) if transposed else (gradient, x)), weight, stride, groups):
         of_weight = weight_gradient(*((x, gradient) if transposed else (gradient, x)), weight, stride, padding, dilation)
     elif output_mask[1]:
         of_weight = aten.convolution_backward.default(
