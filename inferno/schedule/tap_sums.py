@@ -1,90 +1,29 @@
 """The schedule of gradients of depthwise convolutions' weights on CUDA cores: for each channel and tap a sum over the places of all images."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import product
 from math import ceil, inf, prod
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.schedule.accesses import Access
-from inferno.schedule.contraction import Contraction
-from inferno.schedule.cost import CLOCK, bit_width
-from inferno.schedule.window_kernel import Axis, WindowKernel, parse_windows
-from inferno.schedule.windows import is_supported
+from inferno.schedule.cost import CLOCK
+from inferno.schedule.tap_kernel import TapKernel, read, seen
 from inferno.target import Target
-from inferno.window_limits import MOST_TERMS
 
-_ELEMENTS = ("f32", "bf16", "f16")
-_REGISTERS = 232
-# Microseconds of a launch and of the one that adds up what blocks have, bytes a microsecond of memory, clocks that the copies of a tile take until they
-# come, the share of issue slots that is used, slots of one copy, and of a thread's tile beside its loads and products.
-_START, _SECOND, _RATE, _LATENCY, _ISSUED, _COPY, _TILE = 2.0, 2.0, 3.6e6, 1500, 0.85, 14, 40
+# Registers of a thread, at most, of all threads of a lane of a scheduler, and elements of a row of the image that a thread has at a time.
+_REGISTERS, _SCHEDULER, _ROW = 232, 512, 16
+_LEAST, _MOST, _WASTE = 32, 512, 0.8  # threads of a block, and the share of them that has work
+# Microseconds of a launch and of the one that adds up what blocks have, bytes a microsecond of memory and of what is in the cache, clocks that the copies of
+# a tile take until they come, the share of issue slots that many warps use, warps of a scheduler that use half of that, slots of one copy, and of a thread's
+# tile beside its loads and products.
+_START, _SECOND, _RATE, _CACHED, _LATENCY, _ISSUED, _HALF, _COPY, _TILE = 1.5, 1.5, 3.6e6, 5.0e6, 1200, 0.85, 0.35, 14, 40
+_TERMS = 32  # of float32, that are added one after the other
+_MEETING, _RESERVED = 1 << 14, 1 << 10  # bytes of sums that meet, at least, and of shared memory that a block takes for itself
+_PRODUCTS, _VALUES = 2048, 36  # of a tile, which are spelled out, and sums of a thread, if it has several channels
 _WHOLE = 16  # bytes of a copy, at most
-_SHARED_LINE = 128  # bytes that a warp reads at once
-
-
-@dataclass(frozen=True)
-class Side:
-    """A dimension of the images: element ``place * stride + tap * dilation - low`` of ``size``, zero outside, for loops ``place`` of the sum and ``tap`` of
-    the result; None for those that there are not.  ``image`` and ``gradient``: elements of memory from one to the next."""
-
-    place: int | None = None
-    tap: int | None = None
-    places: int = 1
-    taps: int = 1
-    stride: int = 1
-    dilation: int = 1
-    low: int = 0
-    size: int = 1
-    image: int = 0
-    gradient: int = 0
-
-    def reach(self, places: int) -> int:
-        """Elements from the first to the last one that so many neighbouring places read."""
-        return (places - 1) * self.stride + (self.taps - 1) * self.dilation + 1
-
-
-@dataclass(frozen=True)
-class TapKernel:
-    """``result[channel, taps] = sum over images and places of image * gradient``; ``channel`` is its loop, None for a single one, ``images`` are the loops
-    of the sum over images.  ``origin``: where the image's first element is.  ``last``: channels are neighbours in memory."""
-
-    contraction: Contraction
-    image: Access
-    gradient: Access
-    channel: int | None
-    images: tuple[int, ...]
-    down: Side
-    along: Side
-    origin: int
-    last: bool
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return self.contraction.sizes
-
-    @property
-    def channels(self) -> int:
-        return self.sizes[self.channel] if self.channel is not None else 1
-
-    @property
-    def count(self) -> int:
-        """Images."""
-        return prod(self.sizes[d] for d in self.images)
-
-    @property
-    def taps(self) -> int:
-        return self.down.taps * self.along.taps
-
-    @property
-    def width(self) -> int:
-        """Bytes of an element."""
-        return bit_width(self.image.element) // 8
-
-    def step(self, at: Access) -> int:
-        """Elements of memory between two channels."""
-        return at.strides[self.channel] if self.channel is not None else 0
+_SHARED_LINE, _SECTOR = 128, 32  # bytes that a warp reads at once of shared memory, and that come from memory together
 
 
 @dataclass(frozen=True)
@@ -118,7 +57,7 @@ class Region:
 class TapSums:
     """A thread has the sums of all taps of ``vector`` channels, for ``rows`` by ``along`` places at a time.  ``lanes`` threads are neighbours along the
     channels, ``wide`` along the columns, ``high`` along the rows, ``images`` along the images: a tile, which a block brings to shared memory.  ``parts``
-    blocks share the tiles of their channels, whose sums a second kernel adds."""
+    blocks share the tiles of their channels, whose sums a second kernel adds; with two ``stages`` the next tile comes while one is added."""
 
     generator: ClassVar[str] = "tap_sums"
     pads: ClassVar[bool] = True  # what lies outside of the image is zeros
@@ -131,6 +70,7 @@ class TapSums:
     high: int = 1
     images: int = 1
     parts: int = 1
+    stages: int = 1
 
     @cached_property
     def strips(self) -> int:
@@ -179,24 +119,32 @@ class TapSums:
         """Columns that a thread may read together from shared memory."""
         if self.channels > 1:
             return 1
-        return _together(k.width, (self.along * (k.along.stride if of_image else 1),), 8 if of_image else _WHOLE)
+        return _together(k.width, (self.along * (k.along.stride if of_image else 1),))
 
     def values(self, k: TapKernel) -> int:
         """Sums of a thread."""
         return k.taps * self.vector
 
+    def tile_bytes(self, k: TapKernel) -> int:
+        """Of shared memory."""
+        return self.region(k, True).bytes + self.region(k, False).bytes
+
     def shared(self, k: TapKernel) -> int:
         """Bytes: tiles, and later sums that meet."""
-        return max(self.region(k, True).bytes + self.region(k, False).bytes, self.meeting(k) * self.threads * 4)
+        return max(self.stages * self.tile_bytes(k), self.meeting(k) * self.threads * 4)
 
     def meeting(self, k: TapKernel) -> int:
         """Sums of each thread that meet at a time."""
-        room = max(self.region(k, True).bytes + self.region(k, False).bytes, 32 * 1024)
-        return max(1, min(self.values(k), room // (4 * self.threads)))
+        return max(1, min(self.values(k), max(self.stages * self.tile_bytes(k), _MEETING) // (4 * self.threads)))
+
+    def has_totals(self, k: TapKernel) -> bool:
+        """Whether a thread adds up the products of a tile, and then the tiles: longer sums of float32 would be less exact than eager's are."""
+        return k.width == 4 and self.parts < prod(self.tiles(k))
 
     def registers(self, k: TapKernel) -> int:
         """About so many a thread has."""
-        return self.values(k) + self.rows * self.along * self.vector + 2 * k.along.reach(self.along) * self.vector // 2 + 40
+        row = min(_ROW, k.along.reach(self.along)) * self.vector
+        return self.values(k) * (2 if self.has_totals(k) else 1) + self.rows * self.along * self.vector + row + (40 if k.width == 2 else 48)
 
 
 def _together(width: int, numbers: tuple[int, ...], most: int = _WHOLE) -> int:
@@ -213,110 +161,131 @@ def choose(kernel: func.FuncOp, target: Target) -> TapSums | None:
     return pick(k, target) if k is not None else None
 
 
-def read(kernel: func.FuncOp, target: Target) -> TapKernel | None:
-    """What ``kernel`` computes if that can be generated."""
-    w = parse_windows(kernel) if target.kind == "nvptx" else None
-    if w is None or w.images is not None or not is_supported(w, _ELEMENTS):
-        return None
-    reduced = {d for d, kind in enumerate(w.kinds) if kind == "reduction" and w.sizes[d] > 1}
-    taps = [a.loop for a in w.axes if a.loop is not None]
-    terms, count = prod(w.sizes[d] for d in reduced), prod(w.sizes[d] for d in taps)
-    if not 1 <= len(w.axes) <= 2 or any(a.tap is None for a in w.axes) or not terms > MOST_TERMS >= count:
-        return None
-    plain = [d for d, kind in enumerate(w.kinds) if kind != "reduction" and w.sizes[d] > 1 and d not in taps]
-    if len(plain) > 1 or any(0 in (w.image.strides[d], w.weight.strides[d]) for d in plain):
-        return None
-    sides = sorted((_side(a, w) for a in w.axes), key=lambda s: -s.image)
-    down, along = sides if len(sides) == 2 else (Side(), *sides)
-    channel = plain[0] if plain else None
-    images = tuple(sorted((d for d in reduced if d not in (down.place, along.place)), key=lambda d: -w.image.strides[d]))
-    if any(w.image.strides[d] < 1 or w.weight.strides[d] < 1 for d in images) or max(map(prod, (w.image.shape, w.weight.shape))) >= 2**31:
-        return None
-    origin = w.image.offset + sum(s.low * s.image for s in (down, along))
-    last = channel is not None and w.image.strides[channel] < along.image
-    return TapKernel(w.contraction, w.image, w.weight, channel, images, down, along, origin, last)
-
-
-def _side(a: Axis, w: WindowKernel) -> Side:
-    """An axis of which the loop is a tap of the result, and what the window is along are places."""
-    taps, places = w.sizes[a.loop] if a.loop is not None else 1, w.sizes[a.tap]
-    return Side(a.tap, a.loop, places, taps, a.dilation, a.stride, a.low, a.size, w.image.strides[a.tap] // a.dilation, w.weight.strides[a.tap])
-
-
 def fits(s: TapSums, k: TapKernel, target: Target) -> bool:
     """Whether the generator takes the kernel with the schedule."""
     if min(s.vector, s.lanes, s.rows, s.along, s.wide, s.high, s.images, s.parts) < 1 or s.threads > 1024 or s.vector not in (1, 2, 4):
         return False
     if (s.channels > 1) != k.last or (k.last and k.channels % s.vector):
         return False
-    return s.registers(k) <= 255 and s.shared(k) <= target.shared and s.parts <= prod(s.tiles(k))
+    return s.registers(k) <= 255 and resident(s, k, target) > 0 and s.parts <= prod(s.tiles(k))
 
 
 def schedules(k: TapKernel, target: Target) -> Iterator[TapSums]:
     """What is worth a look."""
-    forms = [(v, n) for v in (1, 2, 4) for n in (4, 8, 16, 24, 32, 48, 64) if v * n <= 2 * k.channels and k.channels % v == 0] if k.last else [(1, 1)]
-    for vector, lanes in forms:
-        for rows in sorted({min(n, k.down.places) for n in (1, 2, 4, 7, 8)}):
-            for along in (3, 4, 5, 7, 8) if k.last else (2, 4, 7, 8):
-                if k.taps * vector + rows * along * vector > _REGISTERS or along > max(4, k.along.places):
-                    continue
-                for wide in sorted({ceil(ceil(k.along.places / along) / n) for n in (1, 2, 3, 4, 8)}):
-                    for high in sorted({min(n, ceil(k.down.places / rows)) for n in (1, 2, 4, 7, 8, 16)}):
-                        whole = wide * along >= k.along.places and high * rows >= k.down.places
-                        for images in sorted({min(n, k.count) for n in (1, 2, 4, 8, 16, 32)}) if whole else (1,):
-                            s = TapSums(vector, lanes, rows, along, wide, high, images)
-                            if 64 <= s.threads <= 512 and s.registers(k) <= _REGISTERS and fits(s, k, target):
-                                yield from _shared_out(s, k, target)
-
-
-def _shared_out(s: TapSums, k: TapKernel, target: Target) -> Iterator[TapSums]:
-    """The schedule with numbers of parts that fill the machine once or twice, or with one."""
-    tiles, there = prod(s.tiles(k)), target.multiprocessors * resident(s, k, target)
-    wanted = {1, *(min(tiles, max(1, n * there // s.groups(k))) for n in (1, 2))}
-    yield from (replace(s, parts=ceil(tiles / ceil(tiles / n))) for n in sorted(wanted))
-
-
-def resident(s: TapSums, k: TapKernel, target: Target) -> int:
-    """Blocks of a multiprocessor at a time."""
-    registers = -(-s.registers(k) // 8) * 8
-    return max(1, min(65536 // (registers * s.threads), target.shared // (s.shared(k) + 1024), 2048 // s.threads, 8))
+    return (s for _, s in candidates(k, target))
 
 
 def pick(k: TapKernel, target: Target) -> TapSums | None:
     """The schedule with the least estimate."""
-    return min(((estimate(s, k, target), s) for s in schedules(k, target)), key=lambda found: found[0], default=(inf, None))[1]
+    return min(candidates(k, target), key=lambda found: found[0], default=(inf, None))[1]
 
 
-def estimate(s: TapSums, k: TapKernel, target: Target) -> float:
+def candidates(k: TapKernel, target: Target) -> list[tuple[float, TapSums]]:
+    """Schedules with their estimates: of blocks nearly all of whose threads have work, or of any."""
+    return next((found for waste in (_WASTE, 0) if (found := list(_of_blocks(k, target, waste)))), [])
+
+
+def _of_blocks(k: TapKernel, target: Target, waste: float) -> Iterator[tuple[float, TapSums]]:
+    for (vector, lanes), rows, along in product(_forms(k), (1, 2, 4, 5, 7, 8), (4, 5, 7, 8) if k.last else (2, 4, 7, 8)):
+        if rows > k.down.places or along > max(4, k.along.places) or rows * along > (_TERMS if k.width == 4 else _PRODUCTS // (k.taps * vector)):
+            continue
+        for wide in _parts_of(ceil(k.along.places / along), (1, 2, 4, 8)):
+            for high in _parts_of(ceil(k.down.places / rows), (1, 2, 3, 4, 8)):
+                whole = wide * along >= k.along.places and high * rows >= k.down.places
+                for images in sorted({min(n, k.count) for n in (1, 2, 4, 8, 16, 32)}) if whole else (1,):
+                    s = TapSums(vector, lanes, rows, along, wide, high, images)
+                    s = replace(s, parts=prod(s.tiles(k))) if k.width == 4 and s.registers(k) > _REGISTERS else s
+                    if _LEAST <= s.threads <= _MOST and s.threads * waste <= s.strips * lanes and s.registers(k) <= _REGISTERS:
+                        yield from _shared_out(s, k, target)
+
+
+def _forms(k: TapKernel) -> list[tuple[int, int]]:
+    """Channels of a thread, and threads along the channels."""
+    if not k.last:
+        return [(1, 1)]
+    found, least = [], -(-_SECTOR // k.width)
+    for vector in (n for n in (1, 2, 4) if k.channels % n == 0 and (n == 1 or 8 <= n * k.taps <= _VALUES)):
+        many = k.channels // vector
+        found += [(vector, n) for n in sorted({min(many, -(-least // vector)), min(many, 32), ceil(many / ceil(many / 32)), ceil(many / ceil(many / 48))})]
+    return found
+
+
+def _parts_of(strips: int, numbers: Sequence[int]) -> list[int]:
+    """Of so many strips a part, one of these."""
+    return sorted({ceil(strips / n) for n in numbers if ceil(strips / n) <= _MOST})
+
+
+def _shared_out(s: TapSums, k: TapKernel, target: Target) -> Iterator[tuple[float, TapSums]]:
+    """A schedule's tiles given to one block, or to as many as fill the machine once or twice, which wait for each tile or not."""
+    tile, tiles = _Tile.make(s, k), prod(s.tiles(k))
+    there = target.multiprocessors * resident(s, k, target, tile)
+    if not there:
+        return
+    wanted = {min(tiles, max(1, n * there // s.groups(k))) for n in (1, 2)} | ({1} if s.groups(k) > target.multiprocessors // 2 else set())
+    wanted = wanted if s.parts == 1 else {s.parts}
+    for parts, stages in product({ceil(tiles / ceil(tiles / n)) for n in wanted}, (1, 2)):
+        each = replace(s, parts=parts, stages=stages)
+        if (stages == 1 or parts < tiles) and resident(each, k, target, tile):
+            yield estimate(each, k, target, tile), each
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """What one tile takes: bytes of shared memory, clocks of a multiprocessor's four schedulers, those of a block's end, and bytes
+    that come for it."""
+
+    bytes: int
+    issue: float
+    end: float
+    brought: float
+
+    @staticmethod
+    def make(s: TapSums, k: TapKernel) -> "_Tile":
+        image, gradient, places, together = s.region(k, True), s.region(k, False), s.rows * s.along, s.read(k, True)
+        rows, columns = seen(k.down, s.rows), seen(k.along, s.along)
+        elements = len(rows) * len(columns) + places
+        loads = len(rows) * len({(x + image.lead) // together for x in columns}) + places / s.read(k, False)
+        widened = elements * s.vector if k.width == 2 else 0
+        copies = sum(ceil(r.copies / s.threads) * (1 if r.vector * k.width >= 4 else 2) for r in (image, gradient))
+        slots = places * k.taps * s.vector + loads + widened + copies * _COPY + _TILE
+        warps = s.threads / 32
+        lines = warps * loads * _lines(s.lanes, s.along * k.along.stride * s.channels * k.width, s.vector * k.width, together)
+        size = image.bytes + gradient.bytes
+        brought = size * max(1, _SECTOR / (s.channels * k.width)) if k.last else size
+        return _Tile(size, max(warps * slots / 4 / _ISSUED, lines), warps * s.values(k) * 6 / 4 + _LATENCY, brought)
+
+
+def resident(s: TapSums, k: TapKernel, target: Target, tile: _Tile | None = None) -> int:
+    """Blocks of a multiprocessor at a time; 0 where one has no room."""
+    shared = max(s.stages * (tile.bytes if tile is not None else s.tile_bytes(k)), _MEETING) + _RESERVED
+    warps = 4 * (_SCHEDULER // (-(-s.registers(k) // 8) * 8))  # whole warps of each of four schedulers
+    return min(warps * 32 // s.threads, target.shared // shared, 8)
+
+
+def estimate(s: TapSums, k: TapKernel, target: Target, tile: _Tile | None = None) -> float:
     """Microseconds: the issue slots of a multiprocessor's tiles, or what their copies take to come, or memory."""
-    image, gradient, places = s.region(k, True), s.region(k, False), s.rows * s.along
-    rows = len({y * k.down.stride + r * k.down.dilation for y in range(s.rows) for r in range(k.down.taps)})
-    columns = len({x * k.along.stride + r * k.along.dilation for x in range(s.along) for r in range(k.along.taps)})
-    elements = rows * columns + places
-    loads = elements / max(1, min(s.read(k, True), 4)) * _conflicts(s, k)
-    widened = elements * s.vector if k.width == 2 else 0
-    copies = ceil((image.copies + gradient.copies) / s.threads)
-    slots = places * k.taps * s.vector + elements / max(1, s.read(k, True) / 2) + widened + copies * _COPY * (2 if image.vector * k.width < 4 else 1) + _TILE
-    warps = s.threads / 32
-    issue = max(warps * slots / 4 / _ISSUED, warps * loads * max(1.0, 32 * s.vector * k.width / _SHARED_LINE))
-    end = warps * s.values(k) * 6 / 4 + 1000
-    there = resident(s, k, target)
-    tiles, blocks = ceil(prod(s.tiles(k)) / s.parts), s.blocks(k)
-    rounds = ceil(blocks / (target.multiprocessors * there))
-    beside = min(there, ceil(blocks / target.multiprocessors))
-    busy = rounds * (tiles * max(beside * issue, issue + _LATENCY) + beside * end) / CLOCK
-    brought = prod(s.tiles(k)) * s.groups(k) * (image.bytes + gradient.bytes) / 2 + k.width * (prod(k.image.shape) + prod(k.gradient.shape))
-    memory = brought / _RATE / 2 + s.parts * k.channels * k.taps * 8 / _RATE
-    return _START + (busy**2 + memory**2) ** 0.5 + (_SECOND if s.parts > 1 else 0)
+    tile = tile or _Tile.make(s, k)
+    there, blocks, total = resident(s, k, target, tile), s.blocks(k), prod(s.tiles(k))
+    tiles, rounds, beside = ceil(total / s.parts), ceil(blocks / (target.multiprocessors * there)), min(there, ceil(blocks / target.multiprocessors))
+    warps = beside * s.threads / 128  # of a scheduler
+    issue = tile.issue * (warps + _HALF) / warps
+    each = max(beside * issue, issue + _LATENCY) if s.stages == 1 else max(beside * issue, _LATENCY)
+    busy = rounds * (_LATENCY + tiles * each + tile.end) / CLOCK
+    whole = k.width * (prod(k.image.shape) + prod(k.gradient.shape))
+    memory = max(whole / _RATE, total * s.groups(k) * tile.brought / _CACHED)
+    meeting = _SECOND + s.parts * k.channels * k.taps * 8 / _CACHED if s.parts > 1 else 0
+    return _START + (busy**3 + memory**3) ** (1 / 3) + meeting
 
 
-def _conflicts(s: TapSums, k: TapKernel) -> float:
-    """How often a warp reads shared memory for one load of each thread, beside what is more than a line."""
-    if not k.last or s.lanes >= 32:
-        return 1.0
-    width, step = s.vector * k.width, s.along * k.along.stride * s.channels * k.width
-    lines: dict[int, set[int]] = {}
-    for thread in range(32):
-        at = thread // s.lanes * step + thread % s.lanes * width
-        lines.setdefault(at // 4 % 32, set()).add(at // 4)
-    return max(map(len, lines.values())) / max(1.0, 32 * width / _SHARED_LINE)
+@cache
+def _lines(lanes: int, step: int, width: int, together: int) -> int:
+    """Turns that shared memory takes for a load of each thread of a warp, ``lanes`` of which are neighbours and the next ones ``step`` bytes away."""
+    at = [thread // lanes * step + thread % lanes * width for thread in range(32)]
+    size = width * together
+    turns, each = 0, min(32, max(1, _SHARED_LINE // size))
+    for first in range(0, 32, each):
+        banks: dict[int, set[int]] = {}
+        for word in {n for begin in at[first:first + each] for n in range(begin // 4, (begin + size - 1) // 4 + 1)}:
+            banks.setdefault(word % 32, set()).add(word)
+        turns += max(map(len, banks.values()))
+    return turns

@@ -14,7 +14,8 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 @dataclass(frozen=True)
 class Case:
-    """Of a convolution of ``image`` (batch, channels, sizes...) by a ``window`` a channel, padded by ``low`` and ``high``; ``last``: channels last."""
+    """Of a convolution of ``image`` (batch, channels, sizes...) by a ``window`` a channel, padded by ``low`` and ``high``; ``last``: channels last,
+    ``mixed``: the gradient has them where the image has not."""
 
     image: tuple[int, ...]
     window: tuple[int, ...]
@@ -24,6 +25,7 @@ class Case:
     high: tuple[int, ...] = ()
     element: str = "bf16"
     last: bool = True
+    mixed: bool = False
 
     def each(self, name: str, default: int) -> tuple[int, ...]:
         return getattr(self, name) or (default,) * len(self.window)
@@ -42,16 +44,16 @@ class Case:
     def result(self) -> tuple[int, ...]:
         return self.image[1], *self.window
 
-    def laid(self, shape: tuple) -> tuple:
-        """In the order of memory."""
-        return (shape[0], *shape[2:], shape[1]) if self.last else tuple(shape)
+    def laid(self, shape: tuple, gradient: bool = False) -> tuple:
+        """In the order of memory of the image, or of the gradient."""
+        return (shape[0], *shape[2:], shape[1]) if self.last != (gradient and self.mixed) else tuple(shape)
 
     def operands(self) -> list[torch.Tensor]:
         return [torch.randn(shape).to(DTYPES[self.element]) for shape in (self.image, self.gradient)]
 
     def arguments(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         """In the kernel's layout."""
-        return [t.movedim(1, -1).contiguous() if self.last else t for t in tensors]
+        return [t.permute(self.laid(tuple(range(t.dim())), gradient)).contiguous() for t, gradient in zip(tensors, (False, True))]
 
     def expected(self, x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
         """The result, in the precision of its operands."""
@@ -67,7 +69,8 @@ class Case:
         loops = ["c", *taps, "n", *places]
         steps, dilations, low, high = self.each("strides", 1), self.each("dilations", 1), self.each("low", 0), self.each("high", 0)
         walk = self.laid(("n", "c", *(f"{p} * {s} + {r} * {d}" for p, s, r, d in zip(places, steps, taps, dilations))))
-        image, made, gradient = (tensor(self.laid(x), element) for x in (self.image, (*self.image[:2], *self.padded), self.gradient))
+        image, made = (tensor(self.laid(x), element) for x in (self.image, (*self.image[:2], *self.padded)))
+        gradient = tensor(self.laid(self.gradient, True), element)
         acc, result = tensor(self.result, "f32"), tensor(self.result, element)
         ends = [", ".join(map(str, self.laid((0, 0, *x)))) for x in (low, high)]
         block = ", ".join(f"%i{i}: index" for i in range(rank + 2))
@@ -75,7 +78,7 @@ class Case:
           ^bb0({block}):
             tensor.yield %none : {element} }} : {image} to {made}""" if any((*low, *high)) else ""
         kinds = ", ".join('"parallel"' if d in loops[:rank + 1] else '"reduction"' for d in loops)
-        maps = ", ".join(f"affine_map<({', '.join(loops)}) -> ({', '.join(x)})>" for x in (walk, self.laid(("n", "c", *places)), loops[:rank + 1]))
+        maps = ", ".join(f"affine_map<({', '.join(loops)}) -> ({', '.join(x)})>" for x in (walk, self.laid(("n", "c", *places), True), loops[:rank + 1]))
         same = f"affine_map<({', '.join(loops[:rank + 1])}) -> ({', '.join(loops[:rank + 1])})>"
         parallel = ", ".join(['"parallel"'] * (rank + 1))
         wide = f"%l = arith.extf %a : {element} to f32\n%w = arith.extf %b : {element} to f32" if element != "f32" else ""
@@ -125,5 +128,8 @@ NAMED = {
     "one row, channels first": Case((3, 8, 12, 14), (1, 5), low=(0, 2), high=(0, 2), last=False),
     "one column": Case((3, 4, 12, 14), (5, 1), low=(2, 0), high=(2, 0), last=False),
     "one channel": Case((4, 1, 12, 14), (3, 3), low=(1, 1), high=(1, 1)),
+    "128 taps in a row": Case((2, 4, 300), (128,), low=(100,), high=(30,)),
+    "channels last and first": Case((3, 16, 9, 10), (3, 3), low=(1, 1), high=(1, 1), mixed=True),
+    "channels first and last": Case((3, 6, 9, 8), (3, 3), low=(1, 1), high=(1, 1), last=False, mixed=True),
     "one image": Case((1, 8, 20, 14), (3, 3), low=(1, 1), high=(1, 1)),
 }

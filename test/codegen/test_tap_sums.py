@@ -1,22 +1,26 @@
 """Gradients of depthwise convolutions' weights: numbers on the simulator, what is taken, and that ptxas keeps the sums in registers."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 from checks import assert_close_to_float64
-from kernels import TARGET
+from kernels import TARGET, build, choose
 from tap_sum_cases import NAMED, Case
 from universal_program import Simulated
 from warp_simulator import WarpSimulation
 
 from inferno.capture import capture
 from inferno.capture.decompositions import convolution_gradients
+from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.runtime.build import build_from
 from inferno.schedule import assign, tap_sums
 from inferno.schedule.assign import kernels
-from inferno.schedule.tap_sums import TapKernel
+from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.tap_kernel import TapKernel
+from inferno.schedule.tap_sums import TapSums
 
 aten = torch.ops.aten
 
@@ -53,6 +57,63 @@ def test_right(name):
 def test_schedules(name, seed):
     k = parsed(NAMED[name])
     check(NAMED[name], random.Random(seed).choice(list(tap_sums.schedules(k, TARGET))), early=seed == 1)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("name, schedule", [
+    ("7x7", TapSums(1, 5, 3, 4, 2, 2, 1, 3)), ("7x7, channels first", TapSums(1, 1, 3, 8, 1, 2, 2, 1)), ("3x3", TapSums(2, 3, 2, 3, 2, 3, 1, 4)),
+    ("one dimension, channels first", TapSums(1, 1, 1, 8, 5, 1, 1, 5)),
+])
+def test_tiles_that_end_outside(name, schedule, stages):
+    """Of images, places and channels, with threads that have nothing to do; several blocks of a channel or one."""
+    check(NAMED[name], replace(schedule, stages=stages))
+
+
+@pytest.mark.parametrize("case", [
+    Case((8, 96, 56, 56), (7, 7), low=(3, 3), high=(3, 3)), Case((8, 96, 56, 56), (7, 7), low=(3, 3), high=(3, 3), last=False),
+    Case((8, 96, 56, 56), (7, 7), low=(3, 3), high=(3, 3), element="f32"), Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1)),
+    Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), element="f32", last=False), Case((4, 64, 28, 28), (11, 11), low=(5, 5), high=(5, 5)),
+    Case((32, 240, 28, 28), (5, 5), (2, 2), low=(2, 2), high=(1, 1)), Case((8, 512, 2048), (4,), low=(3,)),
+])
+def test_what_the_model_picks_needs_no_stack(case):
+    k = parsed(case)
+    s = tap_sums.pick(k, TARGET)
+    assert tap_sums.fits(s, k, TARGET) and s.blocks(k) >= 90 and tap_sums.estimate(s, k, TARGET) < 25
+    built = build(case.text(main=False), "tap_sums", s)
+    if built.resources:
+        assert built.resources.spills == built.resources.stack == 0
+    assert built.count(r"fma\.rn\.f32") == s.rows * s.along * k.taps * s.vector
+
+
+def test_of_16_bits_and_odd_rows():
+    """What no asynchronous copy is small enough for is loaded and stored."""
+    assert "cp.async.ca" not in build(replace(NAMED["3x3, channels first"], image=(3, 6, 9, 7)).text(main=False), "tap_sums").ptx
+    assert "cp.async.cg" in build(NAMED["3x3, channels first"].text(main=False), "tap_sums").ptx
+
+
+@pytest.mark.parametrize("change", [{"image": (1, 16, 9, 10)}, {"window": (12, 12), "image": (3, 16, 30, 30)}], ids=str)
+def test_other_sums_are_left_alone(change):
+    """Of so few terms that they are windows, and of more taps than a thread keeps."""
+    case = replace(NAMED["3x3"], **change)
+    assert parsed(case) is None
+
+
+def test_other_paddings_are_left_alone():
+    text = NAMED["3x3"].text(main=False)
+    assert choose(text, "tap_sums") is not None
+    assert choose(text.replace("%none = arith.constant 0.0", "%none = arith.constant 1.0"), "tap_sums") is None
+
+
+@pytest.mark.parametrize("schedule", [TapSums(3, 4), TapSums(1, 1, 1, 4, 4, 4), TapSums(2, 8, 2, 4, 2, 2, parts=1000), TapSums(2, 8, 2, 4, 90, 9)], ids=str)
+def test_schedules_that_do_not_fit(schedule):
+    with pytest.raises(CompileError, match="does not fit"):
+        build(NAMED["3x3"].text(main=False), "tap_sums", schedule)
+
+
+def test_the_schedule_is_an_attribute():
+    found = choose(NAMED["7x7"].text(main=False), "tap_sums")
+    with idle_context():
+        assert from_attribute(to_attribute(found)) == found
 
 
 LAYERS = {

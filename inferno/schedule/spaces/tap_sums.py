@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.tap_sums import TapSums, estimate, fits, read, schedules
+from inferno.schedule.tap_kernel import read
+from inferno.schedule.tap_sums import TapSums, candidates, fits
 from inferno.target import Target
 
 
@@ -11,7 +12,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, TapSums]
     """Schedules with the cost model's estimates."""
     k = read(kernel, target)
     if k is not None:
-        yield from ((estimate(s, k, target), s) for s in schedules(k, target))
+        yield from candidates(k, target)
 
 
 def valid(kernel: func.FuncOp, schedule: TapSums, target: Target) -> bool:
