@@ -93,14 +93,17 @@ def read(kernel: func.FuncOp, target: Target) -> TapKernel | None:
     if len(plain) > 1 or any(0 in (w.image.strides[d], w.weight.strides[d]) for d in plain):
         return None
     sides = sorted((_side(a, w) for a in w.axes), key=lambda s: -s.image)
-    down, along = sides if len(sides) == 2 else (Side(), *sides)
     channel = plain[0] if plain else None
-    images = tuple(sorted((d for d in reduced if d not in (down.place, along.place)), key=lambda d: -w.image.strides[d]))
+    images = sorted((d for d in reduced if d not in [s.place for s in sides]), key=lambda d: -w.image.strides[d])
+    if len(sides) == 1 and images and w.image.strides[images[-1]] < sides[0].image:  # a window of one column: columns lie side by side all the same
+        d = images.pop()
+        sides.append(Side(d, None, w.sizes[d], size=w.sizes[d], image=w.image.strides[d], gradient=w.weight.strides[d]))
+    down, along = sides if len(sides) == 2 else (Side(), *sides)
     if any(w.image.strides[d] < 1 or w.weight.strides[d] < 1 for d in images) or max(map(prod, (w.image.shape, w.weight.shape))) >= 2**31:
         return None
     origin = w.image.offset + sum(s.low * s.image for s in (down, along))
     last = channel is not None and w.image.strides[channel] < along.image
-    return TapKernel(w.contraction, w.image, w.weight, channel, images, down, along, origin, last)
+    return TapKernel(w.contraction, w.image, w.weight, channel, tuple(images), down, along, origin, last)
 
 
 def _side(a: Axis, w: WindowKernel) -> Side:

@@ -91,6 +91,13 @@ def test_of_16_bits_and_odd_rows():
     assert "cp.async.cg" in build(NAMED["3x3, channels first"].text(main=False), "tap_sums").ptx
 
 
+@pytest.mark.parametrize("last", [True, False])
+def test_columns_are_neighbours(last):
+    """Also where the window has one."""
+    k = parsed(replace(NAMED["one column"], last=last))
+    assert (k.down.taps, k.along.taps, k.along.image, len(k.images)) == (5, 1, 4 if last else 1, 1)
+
+
 @pytest.mark.parametrize("change", [{"image": (1, 16, 9, 10)}, {"window": (12, 12), "image": (3, 16, 30, 30)}], ids=str)
 def test_other_sums_are_left_alone(change):
     """Of so few terms that they are windows, and of more taps than a thread keeps."""
