@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from inferno.codegen.elements import as_vector, lanes_of, splat
+from inferno.codegen.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
@@ -22,9 +22,10 @@ from inferno.codegen.tap_results import SUMMING, Results, deep
 from inferno.codegen.tap_tiles import Tiles
 from inferno.codegen.window_sums import widened
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, nvvm, scf, vector
+from inferno.mlir import arith, func, ir, llvm, nvvm, scf, vector
 from inferno.schedule.tap_kernel import TapKernel, read, seen
-from inferno.schedule.tap_sums import Region, TapSums, fits, resident
+from inferno.schedule.tap_region import Region
+from inferno.schedule.tap_sums import TapSums, fits, keeps_places, resident
 from inferno.target import Target
 
 
@@ -47,7 +48,7 @@ def generate(kernel: func.FuncOp, schedule: TapSums, target: Target) -> None:
             words = Words({})
             tensors = _tensors(words, first, written, device)
             part = Elements(words, device.parameters[-1], total, readonly=False) if apart else None
-            _Emitter(k, s, words, device, tensors, total, part).emit()
+            _Emitter(k, s, words, device, tensors, total, part, keeps_places(s, k, target)).emit()
         if apart:
             with device_kernel(module, f"{name}_sums", [*_parameters(beside, written), *_PART], SUMMING, shared=True) as device:
                 words = Words({})
@@ -86,12 +87,13 @@ class _Emitter:
     tensors: dict[int, Elements]
     total: ir.Type
     part: Elements | None
+    keeps_places: bool
 
     def emit(self) -> None:
         k, s, words = self.k, self.s, self.words
         self.thread = special_register("tid.x")
         group, self.own = words.split(special_register("ctaid.x"), [s.groups(k), s.parts])
-        self.tiles = Tiles(k, s, words, self.tensors, self.thread, words.mul(group, s.channels), s.region(k, True), s.region(k, False))
+        self.tiles = Tiles(k, s, words, self.tensors, self.thread, words.mul(group, s.channels), s.region(k, True), s.region(k, False), self.keeps_places)
         member, self.lane = words.split(self.thread, [s.strips, s.lanes])
         self.strip = words.split(member, [s.images, s.high, s.wide])
         zeros = [splat(ir.VectorType.get([s.vector], ir.F32Type.get()), 0)] * k.taps
@@ -148,17 +150,20 @@ class _Emitter:
         start = [splat(v.type, 0) for v in carried] if s.has_totals(k) else carried
         sums = [start[r * k.along.taps:(r + 1) * k.along.taps] for r in range(k.down.taps)]
         places, places_of_image = (words.add(tile, self.own_places(of_image)) for of_image in (False, True))
-        gradient = []
-        for y in range(s.rows):
-            read = self.row(self.tiles.gradient, places, y, s.read(k, False))
-            gradient.append([read(x) for x in range(s.along)])
+        gradient: dict[int, list[ir.Value]] = {}
         for row, there in seen(k.down, s.rows).items():
+            for y in (y for y, _ in there if y not in gradient):
+                read = self.row(self.tiles.gradient, places, y, s.read(k, False))
+                gradient[y] = [read(x) for x in range(s.along)]
             read = self.row(self.tiles.image, places_of_image, row, s.read(k, True))
             for column, here in seen(k.along, s.along).items():
                 element = read(column)
                 for y, r in there:
                     for x, t in here:
                         sums[r][t] = vector.FMAOp(element, gradient[y][x], sums[r][t]).result
+            # LLVM would read all rows first and then multiply, for which there are not enough registers.
+            for _, r in there:
+                sums[r] = [_in_order(v) for v in sums[r]]
         found = [v for row in sums for v in row]
         return [arith.addf(a, b) for a, b in zip(carried, found)] if s.has_totals(k) else found
 
@@ -187,3 +192,10 @@ class _Emitter:
             return known[first][place]
 
         return read
+
+
+def _in_order(sums: ir.Value) -> ir.Value:
+    """A vector of float32 that is what it is before anything that comes behind is read."""
+    word = ir.IntegerType.get_signless(32)
+    hidden = [llvm.inline_asm(word, [arith.bitcast(word, x)], "", "=r,0", has_side_effects=True) for x in lanes_of(sums)]
+    return join([arith.bitcast(ir.F32Type.get(), x) for x in hidden])

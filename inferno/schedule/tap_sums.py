@@ -10,47 +10,21 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule.cost import CLOCK
 from inferno.schedule.tap_kernel import TapKernel, read, seen
+from inferno.schedule.tap_region import WHOLE, Region, together
 from inferno.target import Target
 
-# Registers of a thread, at most, of all threads of a lane of a scheduler, and elements of a row of the image that a thread has at a time.
-_REGISTERS, _SCHEDULER, _ROW = 232, 512, 16
+# Registers of a thread, at most, of all threads of a lane of a scheduler, of a copy's place, and of a thread beside its sums and elements.
+_REGISTERS, _SCHEDULER, _PLACE, _BESIDE = 232, 512, 5, 42
 _LEAST, _MOST, _WASTE = 32, 512, 0.8  # threads of a block, and the share of them that has work
 # Microseconds of a launch and of the one that adds up what blocks have, bytes a microsecond of memory and of what is in the cache, clocks that the copies of
-# a tile take until they come, the share of issue slots that many warps use, warps of a scheduler that use half of that, slots of one copy, and of a thread's
-# tile beside its loads and products.
-_START, _SECOND, _RATE, _CACHED, _LATENCY, _ISSUED, _HALF, _COPY, _TILE = 1.5, 1.5, 3.6e6, 5.0e6, 1200, 0.85, 0.35, 14, 40
+# a tile take until they come, the share of issue slots that many warps use, warps of a scheduler that use half of that, slots of a piece of a tile, of each
+# of its copies, also of those by a load and a store, and of a thread's tile beside its loads and products.
+_START, _SECOND, _RATE, _CACHED, _LATENCY, _ISSUED, _HALF, _PIECE, _COPY, _LOAD, _TILE = 1.5, 1.5, 3.6e6, 5.0e6, 1200, 0.85, 0.35, 14, 4, 6, 40
 _TERMS = 32  # of float32, that are added one after the other
 _MEETING, _RESERVED = 1 << 14, 1 << 10  # bytes of sums that meet, at least, and of shared memory that a block takes for itself
 _PRODUCTS, _VALUES = 2048, 36  # of a tile, which are spelled out, and sums of a thread, if it has several channels
-_WHOLE = 16  # bytes of a copy, at most
+_ASYNCHRONOUS = 4  # bytes of a copy that no register waits for, at least
 _SHARED_LINE, _SECTOR = 128, 32  # bytes that a warp reads at once of shared memory, and that come from memory together
-
-
-@dataclass(frozen=True)
-class Region:
-    """What a block has of a tensor in shared memory: ``images``, ``rows``, ``columns``, of which the first ``lead`` are for alignment, ``channels``.
-    A copy brings ``vector`` neighbours, along the channels or the columns."""
-
-    images: int
-    rows: int
-    columns: int
-    channels: int
-    lead: int
-    vector: int
-    along_channels: bool
-    width: int
-
-    @property
-    def count(self) -> int:
-        return self.images * self.rows * self.columns * self.channels
-
-    @property
-    def bytes(self) -> int:
-        return -(-self.count * self.width // _WHOLE) * _WHOLE
-
-    @property
-    def copies(self) -> int:
-        return self.count // self.vector
 
 
 @dataclass(frozen=True)
@@ -106,20 +80,26 @@ class TapSums:
         low, size = (k.along.low, k.along.size) if of_image else (0, k.along.places)
         origin = k.origin if of_image else k.gradient.offset
         if k.step(at) == 1 and self.channels > 1:
-            vector = _together(k.width, (self.channels, k.channels, origin, *steps, *others))
+            vector = together(k.width, (self.channels, k.channels, origin, *steps, *others))
             return Region(self.images, rows, columns, self.channels, 0, vector, True, k.width)
         vector = 1
         if steps[1] == 1 and self.channels == 1:
-            vector = _together(k.width, (begin, size, origin, steps[0], *others, k.step(at)))
+            vector = together(k.width, (begin, size, origin, steps[0], *others, k.step(at)))
         lead = -low % vector
-        wanted = max(vector, self.read(k, of_image))
-        return Region(self.images, rows, -(-(lead + columns) // wanted) * wanted, self.channels, lead, vector, False, k.width)
+        wanted, least = max(vector, self.read(k, of_image)), lead + columns
+        run = WHOLE // (vector * k.width) if self.channels == 1 else 1
+        if run > 1 and wanted == vector:  # whole pieces, with as little behind as may be
+            run = ceil(ceil(least / vector) / ceil(ceil(least / vector) / run))
+            wanted = run * vector
+        columns = ceil(least / wanted) * wanted
+        run = max(n for n in range(1, run + 1) if columns % (n * vector) == 0)
+        return Region(self.images, rows, columns, self.channels, lead, vector, False, k.width, run)
 
     def read(self, k: TapKernel, of_image: bool) -> int:
         """Columns that a thread may read together from shared memory."""
         if self.channels > 1:
             return 1
-        return _together(k.width, (self.along * (k.along.stride if of_image else 1),))
+        return together(k.width, (self.along * (k.along.stride if of_image else 1),))
 
     def values(self, k: TapKernel) -> int:
         """Sums of a thread."""
@@ -143,16 +123,9 @@ class TapSums:
 
     def registers(self, k: TapKernel) -> int:
         """About so many a thread has."""
-        row = min(_ROW, k.along.reach(self.along)) * self.vector
-        return self.values(k) * (2 if self.has_totals(k) else 1) + self.rows * self.along * self.vector + row + (40 if k.width == 2 else 48)
-
-
-def _together(width: int, numbers: tuple[int, ...], most: int = _WHOLE) -> int:
-    """The most neighbours, of up to so many bytes, that all of these are multiples of."""
-    found = 1
-    while 2 * found * width <= most and all(n % (2 * found) == 0 for n in numbers):
-        found *= 2
-    return found
+        rows = min(self.rows, ceil(k.down.reach(1) / k.down.stride))  # of the gradient, that see one row of the image
+        ahead = (2 * self.read(k, True) if self.vector == 1 else 12 * self.vector) + (12 if k.width == 4 else 0)
+        return self.values(k) * (2 if self.has_totals(k) else 1) + rows * self.along * self.vector + ahead + _BESIDE
 
 
 def choose(kernel: func.FuncOp, target: Target) -> TapSums | None:
@@ -246,8 +219,8 @@ class _Tile:
         elements = len(rows) * len(columns) + places
         loads = len(rows) * len({(x + image.lead) // together for x in columns}) + places / s.read(k, False)
         widened = elements * s.vector if k.width == 2 else 0
-        copies = sum(ceil(r.copies / s.threads) * (1 if r.vector * k.width >= 4 else 2) for r in (image, gradient))
-        slots = places * k.taps * s.vector + loads + widened + copies * _COPY + _TILE
+        copies = sum(ceil(r.pieces / s.threads) * (_PIECE + r.run * (_COPY if r.vector * k.width >= _ASYNCHRONOUS else _LOAD)) for r in (image, gradient))
+        slots = places * k.taps * s.vector + loads + widened + copies + _TILE
         warps = s.threads / 32
         lines = warps * loads * _lines(s.lanes, s.along * k.along.stride * s.channels * k.width, s.vector * k.width, together)
         size = image.bytes + gradient.bytes
@@ -260,6 +233,13 @@ def resident(s: TapSums, k: TapKernel, target: Target, tile: _Tile | None = None
     shared = max(s.stages * (tile.bytes if tile is not None else s.tile_bytes(k)), _MEETING) + _RESERVED
     warps = 4 * (_SCHEDULER // (-(-s.registers(k) // 8) * 8))  # whole warps of each of four schedulers
     return min(warps * 32 // s.threads, target.shared // shared, 8)
+
+
+def keeps_places(s: TapSums, k: TapKernel, target: Target) -> bool:
+    """Whether threads have registers for where each of their copies of a tile is, which would take longer to compute again."""
+    most = 8 * (_SCHEDULER // ceil(resident(s, k, target) * s.threads / 128) // 8)
+    copies = sum(ceil(r.pieces / s.threads) for r in (s.region(k, True), s.region(k, False)))
+    return s.registers(k) + _PLACE * copies <= min(255, most)
 
 
 def estimate(s: TapSums, k: TapKernel, target: Target, tile: _Tile | None = None) -> float:
