@@ -53,6 +53,16 @@ def test_a_graph_has_no_gradients_of_torchs(name):
     assert not graph.find_nodes(op="call_function", target=aten.convolution_backward.default)
 
 
+def test_of_a_weight_alone():
+    """As where large inputs' gradients are asked for afterwards."""
+    layer, shape = LAYERS["3x3"]
+    gradient, x, weight = operands(layer, shape, torch.bfloat16)
+    found = convolution_gradients.convolution_backward(gradient, x, weight, [8], *options(layer), [False, True, True])
+    exact = aten.convolution_backward(gradient.double(), x.double(), weight.double(), [8], *options(layer), [False, True, True])
+    assert found[0] is None and all(torch.allclose(a.double(), b, rtol=0.02, atol=0.2) for a, b in zip(found[1:], exact[1:]))
+    assert convolution_gradients.convolution_backward(gradient, x, weight, [8], *options(layer), [False, False, True]) is NotImplemented
+
+
 @pytest.mark.parametrize("change", [
     {"window": (12, 12), "shape": (3, 8, 20, 20)}, {"window": (1, 1)}, {"shape": (1, 8, 9, 9)}, {"groups": 4}, {"channels": 16}, {"dtype": torch.float64},
 ], ids=lambda change: next(iter(change)))

@@ -10,6 +10,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.window_sizes import are_known
 from inferno.window_limits import MOST_TERMS
 
 aten = torch.ops.aten
@@ -19,6 +20,8 @@ Sizes = Sequence[int]
 
 def is_summed_by_taps(gradient: Tensor, x: Tensor, weight: Tensor, groups: int) -> bool:
     """Whether the generator takes the gradient of a weight: a window a channel, of few taps, with more terms than a thread keeps windows of."""
+    if not are_known(gradient, x, weight):
+        return False
     taps, places = weight.shape[2:], gradient.shape[2:]
     depthwise = groups == gradient.shape[1] == x.shape[1] and len(taps) < 3
     narrow = gradient.dtype in (torch.bfloat16, torch.float16, torch.float32)
