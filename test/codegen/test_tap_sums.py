@@ -134,16 +134,18 @@ LAYERS = {
 }
 
 
+@pytest.mark.covering(most=10)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("last", [True, False], ids=["channels last", "row-major"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_gradients(name, last, monkeypatch):
+def test_gradients(name, last, dtype, monkeypatch):
     """From torch: one kernel, which reads image and gradient as they lie."""
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
     torch.manual_seed(0)
     layer, shape = LAYERS[name]
-    x, weight = torch.randn(shape).bfloat16(), layer.weight.detach().bfloat16()
-    gradient = torch.randn(layer(x.float()).shape).bfloat16()
+    x, weight = torch.randn(shape).to(dtype), layer.weight.detach().to(dtype)
+    gradient = torch.randn(layer(x.float()).shape).to(dtype)
     if last and x.dim() == 4:
         x, weight, gradient = (t.contiguous(memory_format=torch.channels_last) for t in (x, weight, gradient))
     how = layer.stride, layer.padding, layer.dilation, layer.transposed, layer.output_padding, layer.groups
@@ -159,3 +161,27 @@ def test_gradients(name, last, monkeypatch):
     assert_close_to_float64(tuple(s.as_eager(r) for s, r in zip(found.signature.results, results)), run, (gradient, x, weight))
     (k,) = [k for k in taken if k is not None]
     assert k.last == (last and x.dim() == 4) and {k.image.argument, k.gradient.argument} == {0, 1}
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["channels last", "row-major"])
+def test_what_is_done_with_sums_is_in_their_kernel(last, monkeypatch):
+    """A step of an optimizer."""
+    monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
+    torch.manual_seed(0)
+    args = [torch.randn(shape).bfloat16() for shape in ((3, 8, 9, 8), (3, 8, 9, 8), (8, 1, 3, 3), (8, 1, 3, 3))]
+    args = [t.contiguous(memory_format=torch.channels_last) for t in args] if last else args
+
+    def run(g, x, w, momentum):
+        return 0.9 * momentum + aten.convolution_backward(g, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 8, [False, True, False])[1]
+
+    found, taken = capture(run, tuple(args)), []
+
+    def chosen(kernel):
+        taken.append(tap_sums.read(kernel, TARGET))
+        return tap_sums.pick(taken[-1], TARGET)
+
+    text = build_from("torch", found.text, TARGET, last="fused", signature=found.signature).stages["fused"]
+    (result,) = Simulated(text, chosen)(*(t.detach().contiguous() for t in found.signature.arguments_of(tuple(args), {})))
+    assert_close_to_float64(found.signature.results[0].as_eager(result), run, tuple(args))
+    (k,) = taken
+    assert len(k.contraction.extras) == 1
