@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from inferno.mlir import func, ir, owner, tensor, walk
 from inferno.passes.contraction import CONVOLUTIONS, has_windows
-from inferno.passes.convolution import Order
+from inferno.passes.convolution import Order, sums_taps
 from inferno.passes.generics import (
     PARALLEL, body, build, clone_body, dims, inputs, inverse, is_copy, is_generic, kinds, maps, substitute,
 )
@@ -33,6 +33,8 @@ class _Rewriter:
         for op in walk(main, "linalg.generic"):
             if has_windows(op):
                 _read_whole(op)
+                if sums_taps(op):
+                    _read_as_made(op)
         self.main, self.orders = main, Orders(main)
         self.operations = [o.operation for o in main.regions[0].blocks[0].operations]
         self.new: dict[ir.Value, ir.Value] = {}  # in its order, each tensor that is not in row-major order
@@ -143,6 +145,17 @@ def _read_whole(op: ir.Operation) -> None:
         with ir.InsertionPoint(op), op.location:
             op.operands[0] = reshape(cut.operands[0], kept)
         _read_whole(op)  # along one dimension after the other
+
+
+def _read_as_made(op: ir.Operation) -> None:
+    """Let an operation that takes its operands in any order read what they are transpositions of."""
+    indexing = maps(op)
+    for number in range(len(inputs(op))):
+        while is_copy(made := owner(op.operands[number])) and all(m.is_permutation for m in maps(made)):
+            read, order = list(indexing[number].results), inverse(dims(maps(made)[1]))
+            indexing[number] = substitute(maps(made)[0], [read[d] for d in order], len(kinds(op)))
+            op.operands[number] = inputs(made)[0]
+    op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing])
 
 
 def _permuted(map_: ir.AffineMap, order: Order) -> ir.AffineMap:

@@ -117,6 +117,21 @@ def sums_images(op: ir.Operation) -> bool:
     return len(kept) == 1 and taps <= places
 
 
+def sums_taps(op: ir.Operation) -> bool:
+    """Whether a marked convolution has the terms of a depthwise one's weight's gradient: for each channel and tap the sum over places of all images, of which
+    there are more than a thread keeps windows of.  Its operands may lie in any order."""
+    image, weight = ([loops_in(e) for e in m.results] for m in maps(op)[:2])
+    parallel = {d for d, k in enumerate(kinds(op)) if k != REDUCTION}
+    in_weight, sizes = {d for e in weight for d in e}, loop_sizes(op)
+    along = [e for e in image if len(e) == 2]
+    taps = {d for e in along for d in e if d in parallel} - in_weight
+    channels = {e[0] for e in image if len(e) == 1} & in_weight & parallel
+    if not along or parallel != taps | channels or len(channels) > 1 or any(len(set(e) & taps) != 1 for e in along):
+        return False
+    terms, windows = product(n for d, n in enumerate(sizes) if d not in parallel), product(sizes[d] for d in taps)
+    return isinstance(terms, int) and isinstance(windows, int) and terms > MOST_TERMS >= windows
+
+
 def is_whole(op: ir.Operation) -> bool:
     """Whether a marked convolution is a matmul of whole images or patches."""
     along = list(maps(op)[0].results)

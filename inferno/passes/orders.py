@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
-from inferno.passes.convolution import Order, Roles, is_depthwise, is_whole, loops_in, roles
+from inferno.passes.convolution import Order, Roles, is_depthwise, is_whole, loops_in, roles, sums_taps
 from inferno.passes.generics import PARALLEL, body, inputs, is_copy, is_generic, kinds, maps
 from inferno.passes.movements import RESHAPES, is_free, moves, order_after, order_before, sources
 
@@ -30,6 +30,8 @@ class Orders:
         self.convolutions: dict[ir.Value, Roles] = {}
         self._pending: deque[ir.Value] = deque()
         found = [op for op in self._operations if is_convolution(op)]
+        in_any_order = [op for op in found if sums_taps(op)]
+        found = [op for op in found if op not in in_any_order]
         if all(map(is_whole, found)):  # contractions read and write any order, and so the one that is returned
             found = [op for op in found if not _is_returned(op.results[0])]
         if all(is_whole(op) or is_depthwise(op) for op in found):  # which are read in the order that they are in already
@@ -44,6 +46,9 @@ class Orders:
             image, weight = inputs(op)
             self.convolutions[op.results[0]] = roles(op, self.of.get(image))
             self._assign(weight, self.convolutions[op.results[0]].weight)
+        self._spread()
+        for value in (v for op in in_any_order for v in inputs(op)):
+            self._assign(value, self._as_made(value))
         self._spread()
         self._return_reshaped()
         self._spread()
@@ -68,6 +73,28 @@ class Orders:
             fits = moves(made) and order_before(made, order) is not None
         if fits:
             self._set(value, order)
+
+    def _as_made(self, value: ir.Value) -> Order:
+        """The order that a tensor has where nothing on the way from an argument to it, or from what has an order, is transposed."""
+        path = [value]
+        while path[-1] not in self.of and (made := owner(path[-1])) is not None:
+            if is_generic(made) and not is_sum_of_products(made):
+                read = [v for v in inputs(made) if isinstance(v.type, ir.RankedTensorType) and v.type.rank == path[-1].type.rank]
+            else:
+                read = sources(made) if moves(made) else []
+            if not read:
+                break
+            path.append(read[0])
+        order = self.order(path[-1])
+        for source, result in zip(path[:0:-1], path[-2::-1]):
+            made = owner(result)
+            if is_generic(made):
+                keys = dict(_reads(made))
+                after = _derive(order, keys[source], keys[result], result.type.shape)
+            else:
+                after = order_after(made, order)
+            order = after or identity(result)
+        return order
 
     def _spread(self) -> None:
         while self._pending:
@@ -136,6 +163,8 @@ def _is_returned_in_order(value: ir.Value) -> bool:
     while pending:
         value = pending.pop()
         for op in (_outermost(u) for u in users(value)):
+            if is_convolution(op) and sums_taps(op):
+                continue
             if len(op.results) and not _keeps_order(op, value):
                 return False
             pending += [r for r in op.results if r not in seen]

@@ -21,8 +21,8 @@ from inferno.target import Target, find_target
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
 _CHOOSERS = {
     "nvptx": (
-        "inferno.schedule.cublaslt", "inferno.schedule.group_windows", "inferno.schedule.staged_windows", "inferno.schedule.band_windows",
-        "inferno.schedule.windows", "inferno.schedule.by_size", "inferno.schedule.siblings",
+        "inferno.schedule.cublaslt", "inferno.schedule.tap_sums", "inferno.schedule.group_windows", "inferno.schedule.staged_windows",
+        "inferno.schedule.band_windows", "inferno.schedule.windows", "inferno.schedule.by_size", "inferno.schedule.siblings",
         "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.long_sums",
         "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
         "inferno.schedule.attention", "inferno.schedule.attention_gradients",

@@ -34,6 +34,7 @@ _CLASSES = {
     "windows": "inferno.schedule.windows:Windows",
     "staged_windows": "inferno.schedule.staged_windows:StagedWindows",
     "band_windows": "inferno.schedule.band_windows:BandWindows",
+    "tap_sums": "inferno.schedule.tap_sums:TapSums",
     "group_windows": "inferno.schedule.group_windows:GroupWindows",
     "wgmma": "inferno.schedule.wgmma_schedule:Wgmma",
     "im2col": "inferno.schedule.im2col:Im2col",

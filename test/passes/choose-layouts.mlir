@@ -220,3 +220,43 @@ module attributes {inferno.expand_pieces} {
     return %5 : tensor<4x3x3x3xf32>
   }
 }
+
+// -----
+
+// A depthwise convolution's weight's gradient reads image and result's gradient as they lie, be it channels last or row-major, and what else is there stays so.
+// CHECK: #[[LAST:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d3, d1 + d4, d2 + d5, d0)>
+// CHECK: #[[UPPER:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d3, d0, d4, d5)>
+// CHECK: #[[TAPS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2)>
+module attributes {inferno.expand_pieces} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[P:.*]] = tensor.pad %arg0 low[0, 1, 1, 0] high[0, 1, 1, 0]
+  // CHECK: linalg.generic {indexing_maps = [#[[LAST]], #[[UPPER]], #[[TAPS]]], {{.*}} ins(%[[P]], %arg1 : {{.*}}) outs(%{{.*}} : tensor<8x3x3xf32>)
+  // CHECK-NOT: linalg.generic
+  func.func @main(%x: tensor<2x9x9x8xbf16>, %g: tensor<2x8x9x9xbf16>) -> tensor<8x3x3xf32> {
+    %none = arith.constant 0.0 : bf16
+    %zero = arith.constant 0.0 : f32
+    %e0 = tensor.empty() : tensor<2x8x9x9xbf16>
+    %0 = linalg.transpose ins(%x : tensor<2x9x9x8xbf16>) outs(%e0 : tensor<2x8x9x9xbf16>) permutation = [0, 3, 1, 2]
+    %p = tensor.pad %0 low[0, 0, 1, 1] high[0, 0, 1, 1] {
+    ^bb0(%i: index, %j: index, %k: index, %l: index):
+      tensor.yield %none : bf16
+    } : tensor<2x8x9x9xbf16> to tensor<2x8x11x11xbf16>
+    %e1 = tensor.empty() : tensor<8x2x11x11xbf16>
+    %1 = linalg.transpose ins(%p : tensor<2x8x11x11xbf16>) outs(%e1 : tensor<8x2x11x11xbf16>) permutation = [1, 0, 2, 3]
+    %e2 = tensor.empty() : tensor<8x2x9x9xbf16>
+    %2 = linalg.transpose ins(%g : tensor<2x8x9x9xbf16>) outs(%e2 : tensor<8x2x9x9xbf16>) permutation = [1, 0, 2, 3]
+    %e3 = tensor.empty() : tensor<8x3x3xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e3 : tensor<8x3x3xf32>) -> tensor<8x3x3xf32>
+    %3 = linalg.generic {indexing_maps = [affine_map<(c, r, s, n, y, x) -> (c, n, r + y, s + x)>, affine_map<(c, r, s, n, y, x) -> (c, n, y, x)>,
+        affine_map<(c, r, s, n, y, x) -> (c, r, s)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%1, %2 : tensor<8x2x11x11xbf16>, tensor<8x2x9x9xbf16>) outs(%f : tensor<8x3x3xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %c: f32):
+      %4 = arith.extf %a : bf16 to f32
+      %5 = arith.extf %b : bf16 to f32
+      %6 = arith.mulf %4, %5 : f32
+      %7 = arith.addf %c, %6 : f32
+      linalg.yield %7 : f32
+    } -> tensor<8x3x3xf32>
+    return %3 : tensor<8x3x3xf32>
+  }
+}

@@ -11,6 +11,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.depthwise_gradients import depthwise_weight_gradient, is_summed_by_taps
 from inferno.capture.decompositions.window_sizes import are_known, per_dimension
 from inferno.capture.devices import on_hopper
 from inferno.settings import settings
@@ -40,7 +41,11 @@ def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sizes | None, stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool,
     output_padding: Sizes, groups: int, output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    if not output_mask[0] or not on_hopper(gradient):
+    if not on_hopper(gradient):
+        return NotImplemented
+    places = (x, gradient) if transposed else (gradient, x)  # of the result's gradient, and the image that windows lie over
+    by_taps = output_mask[1] and is_summed_by_taps(*places, weight, groups)
+    if not (output_mask[0] or by_taps):
         return NotImplemented
     rank = x.dim() - 2
     stride, padding, dilation = per_dimension(rank, stride, padding, dilation)
@@ -48,10 +53,12 @@ def convolution_backward(
         return NotImplemented
     if not _is_taken(gradient, x, weight, stride, padding, dilation, groups) or (transposed and _is_patches(gradient, weight, stride, padding)):
         return NotImplemented
-    of_input = input_gradient(gradient, x.shape, weight, stride, padding, dilation, transposed, groups)
+    of_input = input_gradient(gradient, x.shape, weight, stride, padding, dilation, transposed, groups) if output_mask[0] else None
     of_weight = None
-    if output_mask[1] and _is_summed(*((x, gradient) if transposed else (gradient, x)), weight, stride, groups):
-        of_weight = weight_gradient(*((x, gradient) if transposed else (gradient, x)), weight, stride, padding, dilation)
+    if by_taps:
+        of_weight = depthwise_weight_gradient(*places, weight, stride, padding, dilation)
+    elif output_mask[1] and _is_summed(*places, weight, stride, groups):
+        of_weight = weight_gradient(*places, weight, stride, padding, dilation)
     elif output_mask[1]:
         of_weight = aten.convolution_backward.default(
             gradient, x, weight, None, stride, padding, dilation, transposed, output_padding, groups, [False, True, False])[1]

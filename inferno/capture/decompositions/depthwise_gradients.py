@@ -1,0 +1,41 @@
+"""The gradient of a depthwise convolution's weight: for each channel and tap a sum over the places of all images.
+
+That is a convolution in groups, a group's channels being all images of one channel, by the result's gradient, whose places are the window's; what is
+transposed to say so lies in memory as it did (see ``passes/tap_sums.py``), and generator ``tap_sums`` computes it.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from inferno.capture.decompositions.window_sizes import are_known
+from inferno.window_limits import MOST_TERMS
+
+aten = torch.ops.aten
+
+Sizes = Sequence[int]
+
+
+def is_summed_by_taps(gradient: Tensor, x: Tensor, weight: Tensor, groups: int) -> bool:
+    """Whether the generator takes the gradient of a weight: a window a channel, of few taps, with more terms than a thread keeps windows of."""
+    if not are_known(gradient, x, weight):
+        return False
+    taps, places = weight.shape[2:], gradient.shape[2:]
+    depthwise = groups == gradient.shape[1] == x.shape[1] and len(taps) < 3
+    narrow = gradient.dtype in (torch.bfloat16, torch.float16, torch.float32)
+    return depthwise and narrow and 1 < prod(taps) <= MOST_TERMS < x.shape[0] * prod(places) and all(n > 1 for n, k in zip(places, taps) if k > 1)
+
+
+def depthwise_weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes) -> Tensor:
+    """The sums, in memory as the weight: of the image as much is read as windows reach, zeros around it included."""
+    widths = []
+    for n, places, taps, s, p, d in zip(x.shape[2:], gradient.shape[2:], weight.shape[2:], stride, padding, dilation):
+        widths = [p, (places - 1) * s + (taps - 1) * d + 1 - n - p, *widths]
+    image = aten.constant_pad_nd.default(x, widths) if any(widths) else x
+    rank, (images, channels) = len(stride), x.shape[:2]
+    image = image.transpose(0, 1).reshape(1, channels * images, *image.shape[2:])
+    sums = aten.convolution.default(
+        image, gradient.transpose(0, 1), None, list(dilation), [0] * rank, list(stride), False, [0] * rank, channels)
+    return sums.view(weight.shape)
