@@ -168,11 +168,11 @@ def test_what_is_done_with_sums_is_in_their_kernel(last, monkeypatch):
     """A step of an optimizer."""
     monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
     torch.manual_seed(0)
-    args = [torch.randn(shape).bfloat16() for shape in ((3, 8, 9, 8), (3, 8, 9, 8), (8, 1, 3, 3), (8, 1, 3, 3))]
+    args = [torch.randn(shape).bfloat16() for shape in ((3, 8, 9, 8), (3, 8, 9, 8), (8, 1, 5, 5), (8, 1, 5, 5))]
     args = [t.contiguous(memory_format=torch.channels_last) for t in args] if last else args
 
     def run(g, x, w, momentum):
-        return 0.9 * momentum + aten.convolution_backward(g, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 8, [False, True, False])[1]
+        return 0.9 * momentum + aten.convolution_backward(g, x, w, None, [1, 1], [2, 2], [1, 1], False, [0, 0], 8, [False, True, False])[1]
 
     found, taken = capture(run, tuple(args)), []
 

@@ -81,7 +81,7 @@ MODULES = {
 @pytest.mark.parametrize("last", [True, False], ids=["channels last", "row-major"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("name", MODULES)
-def test_training(name, dtype, last, generators):
+def test_training(unmeasured, name, dtype, last, generators):
     """All gradients of a module, as exact as eager's."""
     layer, shape = MODULES[name]
     layer, x = copy.deepcopy(layer).to("cuda", dtype), torch.randn(shape, device="cuda", dtype=dtype)
