@@ -74,12 +74,12 @@ class _Emitter(Emitter):
         ints, s, tiles = self.ints, self.schedule, count_tiles(self.contraction, self.schedule)
         self.first, self.turns, self.most, self.base, self.part = 0, self.groups, self.groups, 0, 0
         if s.parts > 1:
-            self.most = ceildiv(self.groups, s.parts)
-            self.part, tile = ints.div(block, tiles), ints.rem(block, tiles)
-            self.tile = tile
-            self.first = ints.mul(self.part, self.most)
-            self.turns = self.most if self.groups % s.parts == 0 else ints.min(self.most, ints.sub(self.groups, self.first))
-            return thread, tile
+            each, more = divmod(self.groups, s.parts)
+            self.part, self.tile = ints.div(block, tiles), ints.rem(block, tiles)
+            following = ints.add(self.part, 1)
+            self.first, end = (ints.add(ints.mul(part, each), ints.min(part, more) if more else 0) for part in (self.part, following))
+            self.turns, self.most = ints.sub(end, self.first) if more else each, each + (more > 0)
+            return thread, self.tile
         if s.tiles == 1:
             return thread, block
         each = 32 * s.warps

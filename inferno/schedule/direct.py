@@ -33,10 +33,12 @@ class Direct(DirectBf16x6):
 
 _TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64), (64, 64))
 _WARPS, _MOST_THREADS = (1, 2, 4, 8, 16), 512
-# Columns, or rows, of which a product is narrow, and results of matrices that are small.
-_FEW, _SMALL = 16, 1024
-# Terms of which a product is tall, sides of its results and how many there are at most: beyond, tiles in shared memory read each factor less often.
-_TALL, _SIDE, _RESULTS = 1 << 13, 256, 1 << 14
+# Columns of which a product of so many rows is narrow (one of few rows is others': there the longer factor is a weight, which they read as fast), and results
+# and terms of matrices that are small, of which there are so many.
+_FEW, _ROWS, _SMALL, _SHORT, _MANY = 16, 512, 1024, 128, 1024
+# Terms of which a product is tall, sides of its results and how many there are at most, by the bytes of its numbers: beyond, tiles in shared memory read each
+# factor less often.
+_TALL, _SIDE, _RESULTS = 1 << 13, 512, {2: 1 << 14, 4: 1 << 16}
 # Steps of a warp whose products of float32 may be added one after the other (as ``bf16x6``'s), and of few columns, which eager may add in trees.
 _IN_A_ROW, _IN_A_TREE = 64, 32
 # As those of ``direct_bf16x6``: until the first numbers are there and from the last sums to the results, bytes a clock that come from L2, multiply-adds and
@@ -108,10 +110,9 @@ def fits(s: Direct, c: Contraction) -> bool:
     if not 32 <= s.threads <= _MOST_THREADS or s.parts < 1 or s.together < 1:
         return False
     groups = groups_of(c, s)
-    each = ceildiv(groups, s.parts)
-    if (s.parts - 1) * each >= groups or ceildiv(c.K, 4 * terms_of(c, s)) <= s.warps * (s.ahead - 1):
+    if s.parts > groups or ceildiv(c.K, 4 * terms_of(c, s)) <= s.warps * (s.ahead - 1):
         return False
-    if width_of(c) == 4 and each * s.ahead > (_IN_A_TREE if min(c.M, c.N) <= simt.VECTOR else _IN_A_ROW):
+    if width_of(c) == 4 and ceildiv(groups, s.parts) * s.ahead > (_IN_A_TREE if min(c.M, c.N) <= simt.VECTOR else _IN_A_ROW):
         return False
     return registers(s, c) + _OVERHEAD <= min(255, _RESIDENT // s.threads)
 
@@ -125,25 +126,30 @@ def candidates(kernel: func.FuncOp, c: Contraction | None, target: Target) -> li
 
 def is_tall(c: Contraction) -> bool:
     """Whether it is a product of tall matrices."""
-    return c.K >= _TALL and max(c.M, c.N) <= _SIDE and c.M * c.N <= _RESULTS and c.B * c.M * c.N <= 4 * _RESULTS
+    return c.K >= _TALL and max(c.M, c.N) <= _SIDE and c.B * c.M * c.N <= _RESULTS[width_of(c)]
+
+
+def is_narrow(c: Contraction) -> bool:
+    """Whether it has few columns, and of 16 bits such that Hopper's own instructions read their factor in short lines."""
+    return c.N <= _FEW and c.M >= _ROWS and (width_of(c) == 4 or has_short_lines(c.rhs, c))
 
 
 def _shapes(c: Contraction, target: Target) -> Iterator[Direct]:
-    narrow, small = min(c.M, c.N) <= _FEW, c.M * c.N <= _SMALL and c.K <= 128
+    tall, several = is_tall(c), is_narrow(c) or (c.M * c.N <= _SMALL and c.K <= _SHORT and c.B >= _MANY)
+    if not (tall or several):
+        return
     for tile_m, tile_n in _TILES:
         if _is_wasted(tile_m, c.M, 16) or _is_wasted(tile_n, c.N, 8):
             continue
         count = c.B * ceildiv(c.M, tile_m) * ceildiv(c.N, tile_n)
-        for ahead in (1, 2, 4):
-            if is_tall(c):
+        for ahead in (2, 4, 1):
+            if tall:
                 for warps in (4, 8, 16):
                     s = Direct(tile_m, tile_n, warps, ahead)
                     resident = max(1, _resident(s, c))
-                    for rounds in dict.fromkeys((1, resident, 2 * resident, 4 * resident)):  # more parts have shorter sums
-                        parts = min(groups_of(c, s), max(1, target.multiprocessors * rounds // count))
-                        each = ceildiv(groups_of(c, s), parts)
-                        yield replace(s, parts=ceildiv(groups_of(c, s), each))
-            elif narrow or small:
+                    for rounds in (1, resident, 2 * resident, 4 * resident):  # more parts have shorter sums
+                        yield replace(s, parts=min(groups_of(c, s), max(1, target.multiprocessors * rounds // count)))
+            else:
                 yield from (Direct(tile_m, tile_n, warps, ahead) for warps in (4, 8, 16))
                 yield from (Direct(tile_m, tile_n, warps, ahead, 1, 8 // warps) for warps in (1, 2, 4))
 
@@ -219,7 +225,7 @@ def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     best = min(tiles, key=lambda item: item[0], default=(0.0, None))[1]
     if best is None or wgmma.copies(best, c):
         tiles = [*tiles, *mma.candidates(kernel, c, target)]
-    short = _SHORT_LINES if any(_has_short_lines(o, c) for o in (c.lhs, c.rhs)) else 1.0
+    short = _SHORT_LINES if any(has_short_lines(o, c) for o in (c.lhs, c.rhs)) else 1.0
     found: list[tuple[float, Any]] = [(time * short, s) for time, s in tiles]
     found += [*vectors.candidates(c, target), *((_MEASURED * time, s) for time, s in short_vectors.candidates(c, target)), *simt.candidates(c, target)]
     if width_of(c) == 4:
@@ -233,7 +239,7 @@ def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     return min(times, default=float("inf"))
 
 
-def _has_short_lines(o: Operand, c: Contraction) -> bool:
+def has_short_lines(o: Operand, c: Contraction) -> bool:
     """Whether a factor has its terms outermost, and few other numbers in a line."""
     side = c.m if o is c.lhs else c.n
     return o.access is not None and bool(c.k.runs) and c.k.strides(o.access)[-1] != 1 and side.size * width_of(c) < _SHORT_LINE

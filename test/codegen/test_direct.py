@@ -119,7 +119,7 @@ def test_squares():
 @pytest.mark.thorough
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 @pytest.mark.parametrize("m, n, k, lhs, rhs", [
-    (16, 32, 1 << 18, "k,m", "k,n"), (64, 64, 1 << 18, "k,m", "k,n"), (128, 128, 1 << 16, "k,m", "k,n"), (1 << 18, 4, 64, "m,k", "n,k"),
+    (16, 32, 1 << 18, "k,m", "k,n"), (64, 64, 1 << 18, "k,m", "k,n"), (128, 128, 1 << 16, "k,m", "k,n"), (1 << 18, 4, 64, "m,k", "k,n"),
     (4096, 8, 1024, "m,k", "k,n"),
 ])
 def test_no_schedule_spills(m, n, k, lhs, rhs, element):
