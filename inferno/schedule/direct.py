@@ -33,9 +33,9 @@ class Direct(DirectBf16x6):
 
 _TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64), (64, 64))
 _WARPS, _MOST_THREADS = (1, 2, 4, 8, 16), 512
-# Columns of which a product of so many rows is narrow (one of few rows is others': there the longer factor is a weight, which they read as fast), and results
-# and terms of matrices that are small, of which there are so many.
-_FEW, _ROWS, _SMALL, _SHORT, _MANY = 16, 512, 1024, 128, 1024
+# Columns, by the bytes of a number, of which a product of so many rows and terms is narrow (one of few rows is others': there the longer factor is a weight, which
+# they read as fast), and results and terms of matrices that are small, of which there are so many.
+_FEW, _ROWS, _LEAST, _SMALL, _SHORT, _MANY = {2: 16, 4: 32}, 512, 16, 1024, 128, 1024
 # Terms of which a product is tall, sides of its results and how many there are at most, by the bytes of its numbers: beyond, tiles in shared memory read each
 # factor less often.
 _TALL, _SIDE, _RESULTS = 1 << 13, 512, {2: 1 << 14, 4: 1 << 16}
@@ -57,8 +57,8 @@ _PARTS, _PARTS_RATE = 1.2, 4.0e6  # microseconds of the second kernel, and bytes
 # 256K rows of 8 and 32 took 43 us in float32 and 25 in bf16, a million of 8 and 8 32 and 20, of 16 and 16 in bf16 62).
 _CLEARLY, _ADDED = 1.15, {4: 1.8e6, 2: 3.3e6}
 _MEASURED = 0.75  # of the estimates of ``short_vectors``, which have been measured
-# Times longer than estimated those of ``wgmma`` take where a factor has its terms outermost, in lines of so few bytes (4096x1024 by 1024x8 in
-# bf16 10.8 us, 4.3 by the estimate).
+# Times longer than estimated those of ``wgmma`` take where a factor has its terms outermost, in lines of so few bytes, and is not kept in shared memory
+# (4096x1024 by 1024x8 in bf16 10.8 us, 4.3 by the estimate).
 _SHORT_LINE, _SHORT_LINES = 32, 2.0
 
 
@@ -130,8 +130,12 @@ def is_tall(c: Contraction) -> bool:
 
 
 def is_narrow(c: Contraction) -> bool:
-    """Whether it has few columns, and of 16 bits such that Hopper's own instructions read their factor in short lines."""
-    return c.N <= _FEW and c.M >= _ROWS and (width_of(c) == 4 or has_short_lines(c.rhs, c))
+    """Whether it has few columns, and of 16 bits such that Hopper's own instructions read their factor in short lines, or the other in lines that the copy
+    engine cannot read, which threads read eight bytes at a time."""
+    if c.N > _FEW[width_of(c)] or c.M < _ROWS or c.K < _LEAST:
+        return False
+    rows = way(c, c.lhs, c.m, 16, 8)
+    return width_of(c) == 4 or has_short_lines(c.rhs, c) or (rows.along_k and rows.lanes == 4)
 
 
 def _shapes(c: Contraction, target: Target) -> Iterator[Direct]:
@@ -225,8 +229,8 @@ def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     best = min(tiles, key=lambda item: item[0], default=(0.0, None))[1]
     if best is None or wgmma.copies(best, c):
         tiles = [*tiles, *mma.candidates(kernel, c, target)]
-    short = _SHORT_LINES if any(has_short_lines(o, c) for o in (c.lhs, c.rhs)) else 1.0
-    found: list[tuple[float, Any]] = [(time * short, s) for time, s in tiles]
+    short = any(has_short_lines(o, c) for o in (c.lhs, c.rhs))
+    found: list[tuple[float, Any]] = [(time * (_SHORT_LINES if short and not getattr(s, "kept", 0) else 1.0), s) for time, s in tiles]
     found += [*vectors.candidates(c, target), *((_MEASURED * time, s) for time, s in short_vectors.candidates(c, target)), *simt.candidates(c, target)]
     if width_of(c) == 4:
         for module in (bf16x6, presplit, direct_bf16x6):
