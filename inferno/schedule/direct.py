@@ -33,8 +33,8 @@ class Direct(DirectBf16x6):
 
 _TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64), (64, 64))
 _WARPS, _MOST_THREADS = (1, 2, 4, 8, 16), 512
-# Columns, by the bytes of a number, of which a product of so many rows and terms is narrow (one of few rows is others': there the longer factor is a weight, which
-# they read as fast), and results and terms of matrices that are small, of which there are so many.
+# Columns, by the bytes of a number, of which a product of so many rows and terms is narrow (one of few rows is others': there the longer factor is a weight,
+# which they read as fast), and results and terms of matrices that are small, of which there are so many.
 _FEW, _ROWS, _LEAST, _SMALL, _SHORT, _MANY = {2: 16, 4: 32}, 512, 16, 1024, 128, 1024
 # Terms of which a product is tall, sides of its results and how many there are at most, by the bytes of its numbers: beyond, tiles in shared memory read each
 # factor less often.
