@@ -50,6 +50,7 @@ _CLASSES = {
     "mma": "inferno.schedule.mma:Mma",
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",
     "presplit": "inferno.schedule.presplit:Presplit",
+    "direct": "inferno.schedule.direct:Direct",
     "direct_bf16x6": "inferno.schedule.direct_bf16x6:DirectBf16x6",
     "loops": "inferno.schedule.loops:Loops",
     "library": "inferno.schedule.library:Library",

@@ -27,6 +27,7 @@ class DirectBf16x6:
     end they add up in shared memory.  ``ahead`` steps of 16 terms are loaded together, before those in front of them are multiplied."""
 
     generator: ClassVar[str] = "direct_bf16x6"
+    parts = tiles = 1  # of those that ``direct`` has (without types, which would say their place among its fields)
 
     tile_m: int = 32
     tile_n: int = 16
@@ -35,7 +36,7 @@ class DirectBf16x6:
 
     @property
     def threads(self) -> int:
-        return 32 * self.warps
+        return 32 * self.warps * self.tiles
 
     @property
     def pitch(self) -> int:
@@ -44,8 +45,8 @@ class DirectBf16x6:
 
     @property
     def together(self) -> int:
-        """Warps whose sums shared memory holds."""
-        return min(self.warps, _STATIC_SHARED // (4 * self.tile_m * self.pitch))
+        """Warps of a tile whose sums shared memory holds."""
+        return min(self.warps, _STATIC_SHARED // (4 * self.tile_m * self.pitch * self.tiles))
 
     @property
     def loaded(self) -> int:
@@ -86,13 +87,14 @@ _RATE = 3.05e6  # bytes a microsecond that so few loads under way get from memor
 
 def ways(c: Contraction, s: DirectBf16x6) -> tuple[Way, Way]:
     """How both factors are read."""
-    return _way(c, c.lhs, c.m, s.tile_m), _way(c, c.rhs, c.n, s.tile_n)
+    return way(c, c.lhs, c.m, s.tile_m), way(c, c.rhs, c.n, s.tile_n)
 
 
-def _way(c: Contraction, operand: Operand, side: Group, extent: int) -> Way:
+def way(c: Contraction, operand: Operand, side: Group, extent: int, widest: int = 4) -> Way:
+    """How a factor is read, at most ``widest`` numbers together."""
     main = max(operand.reads, key=lambda a: sum(x != 0 for x in a.strides))
     found = []
-    for along_k, group, most in ((True, c.k, 4), (False, side, min(4, extent // 8))):
+    for along_k, group, most in ((True, c.k, widest), (False, side, min(widest, extent // 8))):
         aligned, lanes = aligned_along(main, group, (c.batch, side, c.k)), most
         while lanes > 1 and not (group.runs and group.run_sizes[-1] % lanes == 0 and aligned >= lanes):
             lanes //= 2

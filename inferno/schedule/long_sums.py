@@ -26,8 +26,8 @@ def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
     if c is None or c.varies or c.is_reduction:
         return None
     if 1 not in (c.M, c.N):
-        return _few_results(kernel, c, target)
-    exact = _loses_bits(kernel, c)
+        return few_results(kernel, c, target)
+    exact = loses_bits(kernel, c)
     if not exact and c.K < max(_TERMS, c.M * c.N):
         return None
     read = reductions.read(kernel, target)
@@ -41,7 +41,7 @@ def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
     return found if all(time * _CLEARLY < other for other in others) else None
 
 
-def _few_results(kernel: func.FuncOp, c: Contraction, target: Target) -> reductions.Reductions | None:
+def few_results(kernel: func.FuncOp, c: Contraction, target: Target) -> reductions.Reductions | None:
     """The same of the products of two tall matrices, which are few sums that tiles of results leave to a block or two."""
     if c.B != 1 or not is_tall(c.M * c.N, c.K):
         return None
@@ -50,7 +50,7 @@ def _few_results(kernel: func.FuncOp, c: Contraction, target: Target) -> reducti
     return found if found is not None and found.chunks > 1 else None
 
 
-def _loses_bits(kernel: func.FuncOp, c: Contraction) -> bool:
+def loses_bits(kernel: func.FuncOp, c: Contraction) -> bool:
     """Whether tensor cores would take a sum that a user wrote, and give it back as they have it."""
     narrow = all(bit_width(x.element) == 16 for x in (c.lhs, c.rhs))
     return narrow and any(map(is_exact, walk(kernel, "linalg.generic"))) and any(bit_width(d.access.element) > 16 for d in c.destinations)

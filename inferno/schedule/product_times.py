@@ -1,7 +1,7 @@
 """What a product is estimated to take, by the generators that passes ask before schedules are chosen."""
 
 from inferno.mlir import func
-from inferno.schedule import assign, bf16x6, direct_bf16x6, im2col, mma, presplit, short_vectors, simt, vectors, wgmma
+from inferno.schedule import assign, bf16x6, direct, direct_bf16x6, im2col, mma, presplit, short_vectors, simt, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target
@@ -28,4 +28,5 @@ def product_time(kernel: func.FuncOp, target: Target) -> float | None:
     if str(c.lhs.element) == "f32" and not c.varies:
         found += [*bf16x6.candidates(kernel, c, target), *presplit.candidates(kernel, c, target), *simt.candidates(c, target)]
         found += direct_bf16x6.candidates(kernel, c, target) if target.hopper else []
+    found += direct.candidates(kernel, c, target) if target.hopper else []
     return min((time for time, _ in found), default=None)

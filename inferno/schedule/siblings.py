@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from inferno.dialect.sizes import DIVISOR, HINT, RANGE, SIZES, SYMBOL
 from inferno.mlir import func, ir
 from inferno.passes.shapes import argument_attributes
-from inferno.schedule import bf16x6, direct_bf16x6, mma, presplit, simt, vectors, wgmma
+from inferno.schedule import bf16x6, direct, direct_bf16x6, mma, presplit, simt, vectors, wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import At as Sizes
@@ -117,8 +117,9 @@ def at_size(parts: Parts, target: Target, where: At = At()) -> list[tuple[float,
         if not all(own):
             return []
         ahead = {} if parts.joined.varies else {text: presplit.candidates(p, c, target) for text, p, c in zip(texts, parts.functions, parts.contractions)}
-        direct = {text: direct_bf16x6.candidates(p, c, target) for text, p, c in zip(texts, parts.functions, parts.contractions)} if target.hopper else {}
-        least = (min([*times.values(), *(time for time, _ in (*ahead.get(text, ()), *direct.get(text, ())))]) for text, times in zip(texts, own))
+        straight = {text: [*direct_bf16x6.candidates(p, c, target), *direct.candidates(p, c, target)]
+                    for text, p, c in zip(texts, parts.functions, parts.contractions)} if target.hopper else {}
+        least = (min([*times.values(), *(time for time, _ in (*ahead.get(text, ()), *straight.get(text, ())))]) for text, times in zip(texts, own))
         apart = round(1000 * (sum(least) - _HIDDEN * (len(own) - 1)))
         found = [*_on_tensor_cores(parts, target, where), *_alike(parts, own, target, where)]
     return [(time, Siblings(each, " ".join(map(str, blocks)), round(1000 * time), apart)) for time, each, blocks in found]

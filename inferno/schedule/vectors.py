@@ -157,6 +157,7 @@ _LONG = 5  # steps of a warp that has a column to itself (1x18944x3584 32.9 us, 
 # us, by 256 26.3, 128 45.4, 64 80.5; bf16 4x5121x13824 74, 71, 78 and 95, but 4x1001x8192 18.0, 11.4, 8.5 and 10.3).
 _NARROW = 32
 _LOAD = 2.5 / CLOCK  # microseconds of a load of a warp (4x5121x13824, one number of 16 bits at a time: 70 us on an H100, where memory takes 42)
+_LINE = 128  # bytes of a line of L1
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 # Of steps that the terms do not fill, and of blocks that all fit at once and that then lie unevenly: after a kernel whose last ones still run,
 # 1x13824x5120 takes 44.4 us, not 38.7, and 1x5120x5120 17.0 and 14.6 (1280 blocks where 1716 fit).  Not of one warp (1x18944x3584, a column each: 32.9).
@@ -180,7 +181,8 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     # The last blocks may be too few to keep memory busy.
     last = blocks % at_once if s.threads > 32 or blocks < at_once else 0  # those of one warp begin as others end
     memory = moved_bytes(c, at, more) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
-    work = blocks * s.threads / 32 * max(_instructions(s, c, at, factors) / _ISSUED, _loads(s, c, at, factors) * _LOAD) / target.multiprocessors
+    loading = _loads(s, c, at, factors) * _LOAD + _lines(s, c, at) / CLOCK
+    work = blocks * s.threads / 32 * max(_instructions(s, c, at, factors) / _ISSUED, loading) / target.multiprocessors
     memory = max(memory * _idle(s, c, at, blocks, at_once, target), blocks / _BLOCKS)
     return START + (max(memory, work) + BOTH * min(memory, work)) * _slower(s, c)
 
@@ -208,6 +210,15 @@ def _loads(s: Vectors, c: Contraction, at: At, factors: int) -> float:
     """Of a warp, each for all its threads."""
     each = s.rows + factors * s.columns if s.along_k else s.rows + factors * s.terms
     return ceil(at(c.K) / (s.depth * s.unroll)) * s.unroll * each
+
+
+def _lines(s: Vectors, c: Contraction, at: At) -> float:
+    """Lines that a warp's loads of vectors touch, one a clock, where a term's numbers lie side by side and the terms do not (4096x1024 by 1024x8 took 23 us
+    in float32, 6.3 of which memory and the products are)."""
+    if not s.along_k or s.rows == 1 or not c.k.runs or all(c.k.strides(a)[-1] in (0, 1) for a in c.lhs.reads):
+        return 0.0
+    term = s.rows * max(bit_width(a.element) // 8 for a in c.lhs.reads)  # bytes
+    return ceil(at(c.K) / (s.depth * s.unroll)) * s.unroll * s.terms * ceil(term / 16) * 32 * min(1.0, s.terms * term / _LINE)
 
 
 def _instructions(s: Vectors, c: Contraction, at: At, factors: int) -> float:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from inferno.mlir import func
-from inferno.schedule import bf16x6, direct_bf16x6, mma, presplit, simt, wgmma
+from inferno.schedule import bf16x6, direct, direct_bf16x6, mma, presplit, simt, wgmma
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import accessed_bytes
 from inferno.schedule.cublaslt import CublasLt, Refused, choose, compute_of, recognise
@@ -42,7 +42,7 @@ _LEAST = 5.0
 _TURNED_NARROW, _NARROW_BYTES = 1.7, 3e7
 _OURS = {
     "wgmma": wgmma.every, "mma": mma.candidates, "bf16x6": bf16x6.candidates, "presplit": presplit.candidates, "direct_bf16x6": direct_bf16x6.candidates,
-    "simt": lambda kernel, c, target: simt.candidates(c, target),
+    "direct": direct.candidates, "simt": lambda kernel, c, target: simt.candidates(c, target),
 }
 
 

@@ -1,0 +1,59 @@
+"""The second kernel of a product whose blocks share a tile's terms: it adds what they have, and applies what follows the product."""
+
+from collections.abc import Sequence
+from math import ceil
+
+from inferno.codegen.elements import join, load, splat
+from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for
+from inferno.codegen.integers import Integers
+from inferno.codegen.joining import where
+from inferno.codegen.simt_epilogue import Epilogue
+from inferno.mlir import arith, func, gpu, ir, memref
+from inferno.schedule.contraction import Contraction
+from inferno.schedule.direct import Direct
+from inferno.symbolic import ceildiv
+
+_ACROSS = 32  # sums side by side: 128 bytes
+_EACH, _MOST = 8, 32  # parts that a thread reads at once, if so many threads are enough
+
+
+def generate_sums(kernel: func.FuncOp, c: Contraction, s: Direct, buffers: Sequence[Buffer | None], sums: int, width: int) -> tuple[int, int]:
+    """Add the kernel to the first one's module; returns its blocks and their threads."""
+    along = min(_MOST, 1 << max(0, ceil(s.parts / _EACH) - 1).bit_length())
+    own = [*buffers, Buffer(c.accumulator, sums, True)]
+    with gpu_function(kernel, own, _ACROSS * along, [(_ACROSS * along, c.accumulator)], suffix="_sums") as function:
+        _add(integers_for(kernel, width, function.buffers), c, s, sums // s.parts, along, function.buffers, function.shared[0])
+    return ceildiv(sums // s.parts, _ACROSS), _ACROSS * along
+
+
+def _add(ints: Integers, c: Contraction, s: Direct, count: int, along: int, buffers: list[ir.Value], shared: ir.Value) -> None:
+    """Of ``count`` sums a block has 32, and ``along`` threads for each."""
+    index = ir.IndexType.get()
+    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_ACROSS * along, results=[index]).result)
+    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    lane, own = ints.div(thread, _ACROSS), ints.add(ints.mul(block, _ACROSS), ints.rem(thread, _ACROSS))  # (a tile has a multiple of 32)
+    values = []
+    for i in range(ceil(s.parts / along)):
+        part = ints.add(lane, i * along)
+        there = (i + 1) * along <= s.parts
+        value = load(ints, buffers[-1], ints.add(ints.mul(part if there else ints.min(part, s.parts - 1), count), own), c.accumulator)
+        values.append(value if there else arith.select(ints.less(part, s.parts), value, splat(c.accumulator, 0)))
+    total = _tree(values)
+    if along > 1:
+        memref.store(total, shared, [ints.index(thread)])
+        gpu.barrier()
+    with where(*([ints.equal(lane, 0)] if along > 1 else [])):
+        if along > 1:
+            total = _tree([memref.load(shared, [ints.index(ints.add(thread, i * _ACROSS))]) for i in range(along)])
+        tile, at = ints.div(own, s.tile_m * s.tile_n), ints.rem(own, s.tile_m * s.tile_n)
+        rows, columns = ceildiv(c.M, s.tile_m), ceildiv(c.N, s.tile_n)
+        batch, tile = (ints.div(tile, rows * columns), ints.rem(tile, rows * columns)) if c.B != 1 else (0, tile)
+        m = ints.add(ints.mul(ints.rem(tile, rows), s.tile_m), ints.div(at, s.tile_n))
+        n = ints.add(ints.mul(ints.div(tile, rows), s.tile_n), ints.rem(at, s.tile_n))
+        Epilogue(ints, c, buffers, batch, c.M % s.tile_m != 0, c.N % s.tile_n != 0).emit(m, n, join([total]))
+
+
+def _tree(values: list[ir.Value]) -> ir.Value:
+    while len(values) > 1:
+        values = [arith.addf(*values[i:i + 2]) if i + 1 < len(values) else values[i] for i in range(0, len(values), 2)]
+    return values[0]
