@@ -27,14 +27,18 @@ def test_layouts(m, n, k, schedule, layout, dtype):
     right(schedule, LAYOUTS[layout], *layout_shapes(m, n, k), dtype=dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("schedule, function, shapes", [
-    (Direct(16, 8, 1, 1, 1, 8), lambda x, y: torch.einsum("nik,njk->nij", x, y), ((4001, 8, 32), (4001, 8, 32))),
-    (Direct(16, 16, 1, 2, 1, 8), torch.matmul, ((3000, 12, 40), (3000, 40, 9))),
-    (Direct(16, 16, 4, 1, 20), lambda x, y, b: F.gelu(torch.relu(x).mT @ y + b), ((3, 20000, 16), (3, 20000, 24), (24,))),
-    (Direct(16, 8, 1, 2, 1, 8), lambda x, w, b: F.relu(F.linear(x, w, b)), ((50001, 64), (3, 64), (3,))),
-], ids=str)
-def test_batches_and_epilogues(schedule, function, shapes, dtype):
+PROGRAMS = {
+    "small matrices": (Direct(16, 8, 1, 1, 1, 8), lambda x, y: torch.einsum("nik,njk->nij", x, y), ((4001, 8, 32), (4001, 8, 32))),
+    "odd ones": (Direct(16, 16, 1, 2, 1, 8), torch.matmul, ((3000, 12, 40), (3000, 40, 9))),
+    "tall ones": (Direct(16, 16, 4, 1, 20), lambda x, y, b: F.gelu(torch.relu(x).mT @ y + b), ((3, 20000, 16), (3, 20000, 24), (24,))),
+    "a narrow layer": (Direct(16, 8, 1, 2, 1, 8), lambda x, w, b: F.relu(F.linear(x, w, b)), ((50001, 64), (3, 64), (3,))),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_batches_and_epilogues(name, dtype):
+    schedule, function, shapes = PROGRAMS[name]
     right(schedule, function, *shapes, dtype=dtype)
 
 

@@ -38,7 +38,7 @@ func.func private @tall(%x: tensor<262144x16xbf16>, %y: tensor<262144x32xbf16>, 
 #mk = affine_map<(d0, d1, d2) -> (d0, d2)>
 #mn = affine_map<(d0, d1, d2) -> (d0, d1)>
 
-// CHECK: func.func private @layer({{.*}}generator = "direct", parts = 1 {{.*}}tiles = 8
+// CHECK: func.func private @layer({{.*}}generator = "direct", parts = 1 {{.*}}tiles = 4
 // CHECK: func.func private @few_rows({{.*}}generator = "vectors"
 func.func private @layer(%x: tensor<262144x64xf32>, %w: tensor<3x64xf32>, %out: tensor<262144x3xf32>) -> tensor<262144x3xf32> {
   %zero = arith.constant 0.0 : f32
