@@ -67,6 +67,12 @@ def _projections(x, w, v, u, b, r):
     return F.linear(x, w, b), F.linear(x, v), F.gelu(F.linear(x, u)) + r
 
 
+def _weight_gradient(g, x, w):
+    """Of a depthwise convolution that leaves the size."""
+    options = [1, 1], [k // 2 for k in w.shape[2:]], [1, 1], False, [0, 0], x.shape[1], [False, True, False]
+    return torch.ops.aten.convolution_backward(g, x, w, None, *options)[1]
+
+
 def _of_channels(x):
     return x.permute(0, 3, 1, 2)
 
@@ -184,6 +190,14 @@ CASES = (
     Case("scans", "maxima, and where they are", lambda x: x.cummax(1), ((5, 3000),)),
     Case("sorts", "sort", lambda x: torch.sort(x, 1).values, ((7, 90),)),
     Case("sorts", "tiles that are merged", lambda x: torch.sort(x, 1).values, ((2, 9000),)),
+    Case("direct", "tall matrices", lambda x, y: x.t() @ y, ((20000, 16), (20000, 32)), torch.bfloat16),
+    Case("direct", "odd tall matrices", lambda x, y: x.t() @ y, ((9001, 17), (9001, 33))),
+    Case("direct", "small matrices", lambda x, y: torch.einsum("nik,njk->nij", x, y), ((4001, 8, 32), (4001, 8, 32)), torch.bfloat16),
+    Case("direct", "a narrow layer", lambda x, w, b: torch.relu(F.linear(x, w, b)), ((5001, 64), (3, 64), (3,))),
+    Case("tap_sums", "row-major", _weight_gradient, ((3, 24, 20, 21), (3, 24, 20, 21), (24, 1, 7, 7)), torch.bfloat16),
+    Case("tap_sums", "row-major, float32", _weight_gradient, ((9, 8, 40, 33), (9, 8, 40, 33), (8, 1, 3, 3))),
+    Case("tap_sums", "channels last", lambda g, x, w: _weight_gradient(_of_channels(g), _of_channels(x), w),
+         ((3, 20, 21, 24), (3, 20, 21, 24), (24, 1, 5, 5)), torch.bfloat16),
     Case("short_sorts", "rows of 3", lambda x: torch.sort(x, 1).values, ((301, 3),)),
     Case("short_sorts", "rows of 8 with their places", lambda x: torch.sort(x, dim=1, stable=True), ((5001, 8),), torch.bfloat16),
     Case("short_sorts", "rows beside each other", lambda x: torch.sort(x, 1), ((3, 4, 333),)),
