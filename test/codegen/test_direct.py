@@ -155,7 +155,7 @@ def test_other_products_are_left_to_others():
     (lambda x, y: torch.einsum("nik,njk->nij", x, y), ((1 << 14, 8, 32), (1 << 14, 8, 32)), f32, True),
     (torch.matmul, ((4096, 4096), (4096, 4096)), bf16, False), (torch.matmul, ((4, 4096), (4096, 4096)), bf16, False),
     (torch.matmul, ((1 << 18, 64), (64, 64)), bf16, False),
-], ids=str)
+])
 def test_what_is_chosen(function, shapes, dtype, chosen):
     rows = inferno.compile(function, tuple(torch.empty(s, dtype=dtype) for s in shapes), target="sm_90a").explain().rows
     assert ("direct" in [r.generator for r in rows]) == chosen
