@@ -55,7 +55,7 @@ _BLOCKS, _TILE = 820, 80  # that begin in a microsecond; instructions of a warp 
 _PARTS, _PARTS_RATE = 1.2, 4.0e6  # microseconds of the second kernel, and bytes of parts that are written and read in one
 # What others have to take longer, by their estimates; those of reductions are memory's time, to which multiply-adds come (million a microsecond; on an H200
 # 256K rows of 8 and 32 took 43 us in float32 and 25 in bf16, a million of 8 and 8 32 and 20, of 16 and 16 in bf16 62).
-_CLEARLY, _ADDED = 1.15, {4: 1.8e6, 2: 3.3e6}
+_CLEARLY, _ADDED = 1.15, {4: 3.3e6, 2: 5e6}
 _MEASURED = 0.75  # of the estimates of ``short_vectors``, which have been measured
 # Times longer than estimated those of ``wgmma`` take where a factor has its terms outermost, in lines of so few bytes, and is not kept in shared memory
 # (4096x1024 by 1024x8 in bf16 10.8 us, 4.3 by the estimate).

@@ -90,11 +90,11 @@ def test_axes_of_several_loops():
     right(lambda a, b: torch.einsum("bhmk,hkn->bmn", a, b), ((2, 3, 20, 24), (3, 24, 20)), Direct(16, 8, 4, 1, 2))
 
 
-@pytest.mark.parametrize("name", [n for n in PROLOGUES if "int8" not in n])
+@pytest.mark.parametrize("name", PROLOGUES)
 def test_prologues(name):
     dtype = bf16
     x = torch.randn(35, 200) if name == "round" else torch.randn(35, 200).to(dtype)
-    args = x, torch.randn(200, 6).to(dtype), torch.zeros(200, 6, dtype=torch.int8), torch.randn(1, 200).to(dtype)
+    args = x, torch.randn(200, 6).to(dtype), torch.randint(-9, 9, (200, 6), dtype=torch.int8), torch.randn(1, 200).to(dtype)
     right(PROLOGUES[name], args, Direct(16, 8, 4, 1, 2))
 
 
@@ -108,6 +108,12 @@ def test_infinite_numbers(dtype, schedule):
     found = compare(model(x, w), torch.matmul(x, w), reference(torch.matmul, (x, w)))
     assert found.right, str(found)
     assert model(x, w).isinf().any() and model(x, w).isnan().any()
+
+
+@pytest.mark.parametrize("schedule", [Direct(16, 8, 8, 2), Direct(16, 8, 4, 1, 4)], ids=str)
+def test_long_sums_stay_exact(schedule):
+    """Of numbers of one sign."""
+    right(torch.matmul, (torch.rand(20, 4096), torch.rand(4096, 4)), schedule)
 
 
 def test_squares():
