@@ -44,7 +44,7 @@ def convolution_backward(
     if not on_hopper(gradient):
         return NotImplemented
     places = (x, gradient) if transposed else (gradient, x)  # of the result's gradient, and the image that windows lie over
-    by_taps = output_mask[1] and is_summed_by_taps(*places, weight, groups)
+    by_taps = output_mask[1] and is_summed_by_taps(*places, weight, dilation, groups)
     if not (output_mask[0] or by_taps):
         return NotImplemented
     rank = x.dim() - 2

@@ -18,20 +18,22 @@ aten = torch.ops.aten
 
 Sizes = Sequence[int]
 
-# Taps of images with channels last whose gradient cuDNN takes no longer for.  On an H200, us, ours and cuDNN's: 3x3 of 16x144x56x56 bf16 33 and 27, float32 61
-# and 41, by 2 of 16x96x112x112 51 and 30, 79 and 51; 7x7 of 8x96x56x56 17 and 27, 24 and 656.  Row-major images are ATen's own: 28 and 99, 57 and 105, 44 and
-# 78, 82 and 80; 17 and 170, 26 and 167.
+# Taps side by side of images with channels last whose gradient cuDNN takes no longer for.  On an H200, us, ours and cuDNN's: 3x3 of 16x144x56x56 bf16 31 and
+# 27, float32 61 and 41, by 2 of 16x96x112x112 51 and 30, 79 and 51, but of 16x128x28x28 dilated 9 and 123, 15 and 178; 5x5 of 32x672x14x14 21 and 27, 40 and
+# 94, 7x7 of 8x96x56x56 17 and 27, 24 and 656.  Row-major images are ATen's own: the same 28 and 99, 53 and 105, 44 and 78, 82 and 80, 9 and 27, 12 and 26; 22
+# and 218, 36 and 213; 17 and 170, 25 and 167.
 _FEW = 9
 
 
-def is_summed_by_taps(gradient: Tensor, x: Tensor, weight: Tensor, groups: int) -> bool:
+def is_summed_by_taps(gradient: Tensor, x: Tensor, weight: Tensor, dilation: Sizes, groups: int) -> bool:
     """Whether the generator takes the gradient of a weight: a window a channel, of few taps, with more terms than a thread keeps windows of."""
     if not are_known(gradient, x, weight):
         return False
     taps, places = weight.shape[2:], gradient.shape[2:]
     depthwise = groups == gradient.shape[1] == x.shape[1] and len(taps) < 3
     narrow = gradient.dtype in (torch.bfloat16, torch.float16, torch.float32)
-    if not depthwise or not narrow or (_has_channels_last(x) and prod(taps) <= _FEW and not settings().unmeasured):
+    few = prod(taps) <= _FEW and set(dilation) == {1}
+    if not depthwise or not narrow or (few and _has_channels_last(x) and not settings().unmeasured):
         return False
     return 1 < prod(taps) <= MOST_TERMS < x.shape[0] * prod(places) and all(n > 1 for n, k in zip(places, taps) if k > 1)
 
