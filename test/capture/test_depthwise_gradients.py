@@ -70,4 +70,11 @@ def test_others_stay(change):
     """Of more taps than a thread keeps, of one, of few terms, of groups of several channels, of several features a channel, of float64."""
     layer = nn.Conv2d(8, change.get("channels", 8), change.get("window", (3, 3)), groups=change.get("groups", 8))
     gradient, x, weight = operands(layer, change.get("shape", (3, 8, 9, 9)), change.get("dtype", torch.bfloat16))
-    assert not is_summed_by_taps(gradient, x, weight, layer.groups)
+    assert not is_summed_by_taps(gradient, x, weight, layer.dilation, layer.groups)
+
+
+@pytest.mark.parametrize("window, dilation, taken", [(3, 1, False), (3, 2, True), (5, 1, True)])
+def test_few_taps_with_channels_last_are_cudnns(window, dilation, taken):
+    layer = nn.Conv2d(8, 8, window, dilation=dilation, groups=8)
+    tensors = [t.contiguous(memory_format=torch.channels_last) for t in operands(layer, (3, 8, 19, 19), torch.bfloat16)]
+    assert is_summed_by_taps(*tensors, layer.dilation, layer.groups) == taken

@@ -2,6 +2,8 @@
 
 from universal_program import SimulatedModel
 
+from inferno.capture.devices import capturing_for
+
 PASSES = "fuse-scatters{target=sm_90a always=1}"
 
 
@@ -16,7 +18,8 @@ def simulated_with(generator, model, args, schedule=None):
         used.append(schedule or found[1])
         return used[-1]
 
-    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
+    with capturing_for(True):  # the arguments are examples, and no program's for a CPU
+        made = SimulatedModel(model, args, choose=choose, passes=PASSES)
     assert used
     return made
 
