@@ -73,8 +73,9 @@ def test_others_stay(change):
     assert not is_summed_by_taps(gradient, x, weight, layer.dilation, layer.groups)
 
 
-@pytest.mark.parametrize("window, dilation, taken", [(3, 1, False), (3, 2, True), (5, 1, True)])
-def test_few_taps_with_channels_last_are_cudnns(window, dilation, taken):
+@pytest.mark.parametrize("window, dilation, dtype, taken", [
+    (3, 1, torch.float32, False), (3, 1, torch.bfloat16, True), (3, 2, torch.float32, True), (5, 1, torch.float32, True)])
+def test_few_taps_with_channels_last_are_cudnns(window, dilation, dtype, taken):
     layer = nn.Conv2d(8, 8, window, dilation=dilation, groups=8)
-    tensors = [t.contiguous(memory_format=torch.channels_last) for t in operands(layer, (3, 8, 19, 19), torch.bfloat16)]
+    tensors = [t.contiguous(memory_format=torch.channels_last) for t in operands(layer, (3, 8, 19, 19), dtype)]
     assert is_summed_by_taps(*tensors, layer.dilation, layer.groups) == taken

@@ -133,7 +133,7 @@ def _is_summed(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, group
 
 def _is_faster(x: Tensor, stride: Sizes, transposed: bool, groups: int) -> bool:
     """Whether a step with such a convolution took an H200 less than with torch's gradients.  Of 40, forward and backward, us, bf16 and float32: 7x7 depthwise
-    275 and 258 (383 and 353), 3x3 depthwise 314 and 327 (436 and 435); of row-major images 3x3 of 64 channels 145 and 209 (189 and 243), with batch norm 123
+    117 and 105 (383 and 353), 3x3 depthwise 223 and 232 (436 and 435); of row-major images 3x3 of 64 channels 145 and 209 (189 and 243), with batch norm 123
     and 175 (151 and 183), 1x1 128 and 140 (144 and 166), 5 along 1000 95 and 164 (142 and 180), 3x3x3 78 and 231 (115 and 258), 4x4 transposed 77 and 113 (99
     and 124), 3x3 by 2 103 (134), but in float32 170 (154).  What has channels last cuDNN takes as it lies."""
     if groups > 1:

@@ -18,10 +18,11 @@ aten = torch.ops.aten
 
 Sizes = Sequence[int]
 
-# Taps side by side of images with channels last whose gradient cuDNN takes no longer for.  On an H200, us, ours and cuDNN's: 3x3 of 16x144x56x56 bf16 31 and
-# 27, float32 61 and 41, by 2 of 16x96x112x112 51 and 30, 79 and 51, but of 16x128x28x28 dilated 9 and 123, 15 and 178; 5x5 of 32x672x14x14 21 and 27, 40 and
-# 94, 7x7 of 8x96x56x56 17 and 27, 24 and 656.  Row-major images are ATen's own: the same 28 and 99, 53 and 105, 44 and 78, 82 and 80, 9 and 27, 12 and 26; 22
-# and 218, 36 and 213; 17 and 170, 25 and 167.
+# Taps side by side of float32 images with channels last whose gradient cuDNN takes no longer for.  On an H200, us, ours with a copy of both images before
+# (about 14 us of the first in 16 bits, 28 in float32, 24 and 49 of the third) and cuDNN's: 3x3 of 16x144x56x56 bf16 31 and 27, float32 61 and 41, by 2 of
+# 16x96x112x112 51 and 30, 79 and 51, of 32x32x112x112 47 and 52, 98 and 37, of 16x128x28x28 dilated 9 and 123, 15 and 178; 5x5 of 32x672x14x14 21 and 27, 40
+# and 94, 7x7 of 8x96x56x56 17 and 27, 24 and 656.  Row-major images are ATen's own: 3x3 28 and 99, 53 and 105, dilated 9 and 27, 12 and 26, 5x5 22 and 218, 36
+# and 213, 7x7 17 and 170, 25 and 167.
 _FEW = 9
 
 
@@ -32,7 +33,7 @@ def is_summed_by_taps(gradient: Tensor, x: Tensor, weight: Tensor, dilation: Siz
     taps, places = weight.shape[2:], gradient.shape[2:]
     depthwise = groups == gradient.shape[1] == x.shape[1] and len(taps) < 3
     narrow = gradient.dtype in (torch.bfloat16, torch.float16, torch.float32)
-    few = prod(taps) <= _FEW and set(dilation) == {1}
+    few = gradient.dtype == torch.float32 and prod(taps) <= _FEW and set(dilation) == {1}
     if not depthwise or not narrow or (few and _has_channels_last(x) and not settings().unmeasured):
         return False
     return 1 < prod(taps) <= MOST_TERMS < x.shape[0] * prod(places) and all(n > 1 for n, k in zip(places, taps) if k > 1)
