@@ -1,8 +1,10 @@
 """Narrow products by mma.sync from registers, of float32 and of 16 bits: numbers on the simulator, and that ptxas takes them without spills."""
 
+from functools import partial
+
 import pytest
 import torch
-from checks import check
+from chosen_products import assert_product_right
 from contraction_cases import EPILOGUES, LAYOUTS, PROLOGUES, epilogue_shapes, heads, layout_shapes, not_finite
 from kernels import TARGET, build, matmul
 from universal_program import SimulatedModel
@@ -10,33 +12,14 @@ from universal_program import SimulatedModel
 import inferno
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
-from inferno.schedule import direct, elementwise, spaces
+from inferno.schedule import direct, spaces
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.direct import Direct
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
 bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
-
-
-def right(function, args, schedule=None, dtype=f32):
-    """``args`` are tensors or shapes of normal ones; returns the schedule."""
-    torch.manual_seed(0)
-    args, used = tuple(a if isinstance(a, torch.Tensor) else torch.randn(a).to(dtype) for a in args), []
-
-    def choose(kernel):
-        c = parse_contraction(kernel)
-        found = direct.candidates(kernel, c, TARGET) if c is not None and schedule is None else []
-        if c is None or not (schedule or found):
-            return elementwise.choose(kernel, TARGET)
-        used.append(schedule or min(found, key=lambda item: item[0])[1])
-        return used[-1]
-
-    model = SimulatedModel(function, args, choose=choose)
-    verdict = check(model, function, args)
-    assert used and verdict.right, f"{used}\n{verdict}"
-    return used[0]
+right = partial(assert_product_right, direct)
 
 
 @pytest.mark.covering(most=6)

@@ -1,8 +1,10 @@
 """Small float32 contractions by mma.sync from registers: numbers on the simulator, and that ptxas takes them without spills."""
 
+from functools import partial
+
 import pytest
 import torch
-from checks import check
+from chosen_products import assert_product_right
 from contraction_cases import EPILOGUES, LAYOUTS, epilogue_shapes, heads, layout_shapes
 from contractions import contraction
 from kernels import TARGET, build, matmul
@@ -11,34 +13,15 @@ from universal_program import SimulatedModel
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import UNMEASURED
-from inferno.schedule import direct_bf16x6, elementwise, spaces
+from inferno.schedule import direct_bf16x6, spaces
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.direct_bf16x6 import DirectBf16x6
 from inferno.target import find_target
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
 USUAL = DirectBf16x6(32, 16, 8, 2)
-
-
-def right(function, args, schedule=None):
-    """``args`` are tensors or shapes of normal ones; returns the schedule."""
-    torch.manual_seed(0)
-    args, used = tuple(a if isinstance(a, torch.Tensor) else torch.randn(a) for a in args), []
-
-    def choose(kernel):
-        c = parse_contraction(kernel)
-        found = direct_bf16x6.candidates(kernel, c, TARGET) if c is not None else []
-        if not found:
-            return elementwise.choose(kernel, TARGET)
-        used.append(schedule or min(found, key=lambda item: item[0])[1])
-        return used[-1]
-
-    model = SimulatedModel(function, args, choose=choose)
-    verdict = check(model, function, args)
-    assert used and verdict.right, f"{used}\n{verdict}"
-    return used[0]
+right = partial(assert_product_right, direct_bf16x6)
 
 
 @pytest.mark.covering(most=3)
