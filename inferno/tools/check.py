@@ -18,14 +18,19 @@ __all__ = ["Comparison", "compare", "reference", "to_float64"]
 
 
 def to_float64(value: Any) -> Any:
-    """A copy of a module, tensor or nest of tensors in float64; what is not floating point stays."""
+    """A copy of a module, tensor or nest of tensors in float64, complex numbers as two of these; what is neither stays."""
     if isinstance(value, torch.nn.Module):
         module = copy.deepcopy(value).double()
+        for held in (*module.parameters(), *module.buffers()):
+            if held.is_complex():
+                held.data = held.data.to(torch.complex128)
         if hasattr(module, "set_experts_implementation"):
             module.set_experts_implementation("eager")  # transformers' default, a grouped matmul, has no float64
         return module
     def convert(leaf: Any) -> Any:
-        return leaf.detach().double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+            return leaf.detach().to(torch.complex128 if leaf.is_complex() else torch.float64)
+        return leaf
     return tree_map(convert, value)
 
 

@@ -393,6 +393,7 @@ def test_bytes_have_no_sign():
         same(shift.Tensor, x, torch.tensor([0, 1, 3, 4, 7, 8], dtype=torch.uint8))
         same(shift.Tensor, x, torch.arange(6))
     same(aten.scatter_reduce.two, x, 0, torch.tensor([0, 0, 1, 1, 2, 2]), x.flip(0), "amax")
+    same(aten.scatter_reduce.two, x, 0, torch.tensor([0, 0, 1, 1, 2, 2]), x.flip(0), "mean")  # whose sums are bytes
     assert own()[aten.eq.Scalar](x.int(), 200) is NotImplemented
     for name in ("lt", "ne", "remainder", "fmod"):
         same(getattr(aten, name).Scalar, x, -3)

@@ -218,6 +218,18 @@ def test_graphs_of_torch_compile():
     torch.testing.assert_close(layer.weight.grad, torch.autograd.grad(expected, layer.weight)[0])
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: x @ x.mH, lambda x: (x.conj() * x).sum(1), lambda x: torch.view_as_complex(torch.view_as_real(x) * 2).to(torch.complex128) @ x.mT.cdouble(),
+])
+def test_complex_numbers_are_held_against_two_of_float64(function):
+    torch.manual_seed(0)
+    x = torch.randn(8, 530, dtype=torch.complex64)
+    inferno.compile(function, (x,), check=True)(x)
+    exact = reference(lambda x: x @ x.mH, (x,))
+    assert exact.dtype == torch.complex128
+    assert not compare_leaf("off", (x @ x.mH) * (1 + 1e-5), x @ x.mH, exact).right
+
+
 def test_float64_is_allowed_what_another_order_of_sums_costs():
     x = torch.randn(3, 5000, dtype=torch.float64)
     model = lambda x: (x.var(1), x.sum(), torch.softmax(x, -1))  # noqa: E731

@@ -33,6 +33,13 @@ def _in_int32(operator: Any, narrow: torch.dtype = torch.uint8) -> Callable:
     return decomposition
 
 
+def _scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """Of means the sums are bytes, as torch's, which begin again behind 255."""
+    if reduce == "mean":
+        return NotImplemented
+    return _in_int32(aten.scatter_reduce.two)(x, dim, index, src, reduce, include_self=include_self)
+
+
 def _added_up(operator: Any) -> Callable:
     """A sum or product of bytes, which is int64 unless it is told otherwise."""
 
@@ -80,7 +87,7 @@ def _remainder(x: Tensor, number: Any) -> Any:
 TABLE: dict[Any, Callable] = {
     operator: _in_int32(operator) for operator in (
         aten.eq.Scalar, aten.eq.Tensor, aten.ne.Scalar, aten.ne.Tensor, aten.lt.Scalar, aten.lt.Tensor, aten.le.Scalar, aten.le.Tensor,
-        aten.gt.Scalar, aten.gt.Tensor, aten.ge.Scalar, aten.ge.Tensor, aten.abs.default, aten.sign.default, aten.scatter_reduce.two,
+        aten.gt.Scalar, aten.gt.Tensor, aten.ge.Scalar, aten.ge.Tensor, aten.abs.default, aten.sign.default,
         aten.div.Tensor, aten.div.Scalar, aten.div.Tensor_mode, aten.div.Scalar_mode, aten.remainder.Tensor,
         aten.fmod.Tensor, aten.fmod.Scalar, aten.bitwise_right_shift.Tensor, aten.cummax.default, aten.cummin.default,
         aten.__rshift__.Scalar, aten.__rshift__.Tensor, aten.__lshift__.Scalar, aten.__lshift__.Tensor, aten.pow.Scalar,
@@ -98,7 +105,7 @@ TABLE.update({operator: _itself for operator in (aten.floor.default, aten.ceil.d
 TABLE.update({operator: _whether(operator) for operator in (aten.any.default, aten.any.dim, aten.all.default, aten.all.dim)})
 TABLE.update({
     aten.isnan.default: lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else torch.zeros_like(x, dtype=torch.bool),
-    aten.remainder.Scalar: _remainder,
+    aten.remainder.Scalar: _remainder, aten.scatter_reduce.two: _scatter_reduce,
     aten.bitwise_or.Scalar: _with_number(aten.bitwise_or.Tensor), aten.bitwise_and.Scalar: _with_number(aten.bitwise_and.Tensor),
     aten.bitwise_xor.Scalar: _with_number(aten.bitwise_xor.Tensor),
 })

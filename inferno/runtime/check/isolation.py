@@ -22,8 +22,11 @@ from inferno.runtime.check.higher_order import run_higher_order
 
 aten = torch.ops.aten
 
-# What is read in another type, by that type.
-_REPLACED = {torch.float64: (torch.float32, torch.float16, torch.bfloat16), torch.float32: (torch.float64,)}
+# What is read in which other type, by that of real numbers.
+_REPLACED = {
+    torch.float64: {**dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64), torch.complex64: torch.complex128},
+    torch.float32: {torch.float64: torch.float32, torch.complex128: torch.complex64},
+}
 # Operations whose dtype argument says how bits are read, not how exact a result is.
 _BITS = ("aten::view.dtype",)
 
@@ -72,7 +75,7 @@ class Isolated(TorchDispatchMode):
         self.drawn: list[tuple[Any, Any]] = []
         self._given = list(reversed(drawn))
         self._to = to
-        self._replaced = _REPLACED[to] if to is not None else ()
+        self._replaced = _REPLACED[to] if to is not None else {}
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}  # by storage: a tensor that keeps it alive, and the copy of all of it
         self._own: set[int] = set()  # the copies' storages
         self._versions: list[tuple[Tensor, int]] = []  # autograd counts the writes, though none reaches the tensor
@@ -91,7 +94,7 @@ class Isolated(TorchDispatchMode):
         if not isinstance(value, Tensor):
             return value
         value = self._current(value)
-        return value.to(self._to) if value.dtype in self._replaced else value
+        return value.to(self._replaced.get(value.dtype, value.dtype))
 
     def _current(self, value: Any) -> Any:
         held = self._copies.get(_storage(value)) if isinstance(value, Tensor) else None
@@ -116,7 +119,7 @@ class Isolated(TorchDispatchMode):
             if not tensor.is_inference():
                 self._versions.append((tensor, tensor._version))
             whole = torch.as_strided(tensor, (tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
-            self._copies[key] = tensor, whole.to(self._to) if tensor.dtype in self._replaced else whole.clone()
+            self._copies[key] = tensor, whole.to(self._replaced.get(tensor.dtype, tensor.dtype), copy=True)
             self._own.add(_storage(self._copies[key][1]))
         return self.read(tensor)
 
@@ -146,7 +149,7 @@ class Isolated(TorchDispatchMode):
             else:
                 value = tree_map(self._current if is_view else self.read, value)
             if isinstance(value, torch.dtype) and value in self._replaced and schema.name not in _BITS and f"{schema.name}.{schema.overload_name}" not in _BITS:
-                value = self._to
+                value = self._replaced[value]
             read[argument.name] = value
         positional = [read.pop(a.name) for a, _ in zip(schema.arguments, args)]
         if self._to is not None:

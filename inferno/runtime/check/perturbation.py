@@ -57,6 +57,8 @@ class Perturbed(TorchDispatchMode):
         return tree_map(lambda value: self._off(value, read, rows), result)
 
     def _off(self, value: Any, read: int, rows: int) -> Any:
+        if isinstance(value, Tensor) and value.is_complex():
+            return torch.view_as_complex(self._off(torch.view_as_real(value.resolve_conj()), 2 * read, rows))
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return value
         noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64).to(value.device) - 0.5
