@@ -203,7 +203,7 @@ class Emitter:
             for i, at in enumerate(places):
                 place = ints.add(self.base, ints.add(ints.mul(ints.div(at, s.tile_n), s.pitch), ints.rem(at, s.tile_n)))
                 parts = [as_vector(load_vector(ints, self.shared, place, c.accumulator, width, width, k * s.tile_m * s.pitch), width) for k in range(count)]
-                own[i] = arith.addf(own[i], _tree(parts))
+                own[i] = arith.addf(own[i], add_pairwise(parts))
         epilogue = Epilogue(ints, c, self.buffers, self.batch, c.M % s.tile_m != 0, c.N % s.tile_n != 0)
         for i, at in enumerate(places):
             fewer = [ints.less(ints.add(self.thread, i * threads), tile // width)] if (i + 1) * threads * width > tile else []
@@ -273,7 +273,8 @@ def _like(shape: list, values: Sequence[ir.Value]) -> list:
     return [[[[next(rest) for _ in piece] for piece in factor] for factor in step] for step in shape]
 
 
-def _tree(values: list[ir.Value]) -> ir.Value:
+def add_pairwise(values: list[ir.Value]) -> ir.Value:
+    """The sum of neighbours' sums."""
     while len(values) > 1:
         values = [arith.addf(*values[i:i + 2]) if i + 1 < len(values) else values[i] for i in range(0, len(values), 2)]
     return values[0]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
+from inferno.codegen.direct_bf16x6 import add_pairwise
 from inferno.codegen.elements import join, load, splat
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for
 from inferno.codegen.integers import Integers
@@ -38,22 +39,16 @@ def _add(ints: Integers, c: Contraction, s: Direct, count: int, along: int, buff
         there = (i + 1) * along <= s.parts
         value = load(ints, buffers[-1], ints.add(ints.mul(part if there else ints.min(part, s.parts - 1), count), own), c.accumulator)
         values.append(value if there else arith.select(ints.less(part, s.parts), value, splat(c.accumulator, 0)))
-    total = _tree(values)
+    total = add_pairwise(values)
     if along > 1:
         memref.store(total, shared, [ints.index(thread)])
         gpu.barrier()
     with where(*([ints.equal(lane, 0)] if along > 1 else [])):
         if along > 1:
-            total = _tree([memref.load(shared, [ints.index(ints.add(thread, i * _ACROSS))]) for i in range(along)])
+            total = add_pairwise([memref.load(shared, [ints.index(ints.add(thread, i * _ACROSS))]) for i in range(along)])
         tile, at = ints.div(own, s.tile_m * s.tile_n), ints.rem(own, s.tile_m * s.tile_n)
         rows, columns = ceildiv(c.M, s.tile_m), ceildiv(c.N, s.tile_n)
         batch, tile = (ints.div(tile, rows * columns), ints.rem(tile, rows * columns)) if c.B != 1 else (0, tile)
         m = ints.add(ints.mul(ints.rem(tile, rows), s.tile_m), ints.div(at, s.tile_n))
         n = ints.add(ints.mul(ints.div(tile, rows), s.tile_n), ints.rem(at, s.tile_n))
         Epilogue(ints, c, buffers, batch, c.M % s.tile_m != 0, c.N % s.tile_n != 0).emit(m, n, join([total]))
-
-
-def _tree(values: list[ir.Value]) -> ir.Value:
-    while len(values) > 1:
-        values = [arith.addf(*values[i:i + 2]) if i + 1 < len(values) else values[i] for i in range(0, len(values), 2)]
-    return values[0]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, load_shared, loop, only_if, operation, shared_pointer, special_register, store
+from inferno.codegen.nvvm_builder import Words, load_shared, loop, only_if, shared_pointer, special_register, store
+from inferno.codegen.row_epilogue import exchange
 from inferno.codegen.tap_tiles import pieces
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.accesses import Access
@@ -69,7 +70,7 @@ class Results:
             found = self.added(begin, s.threads // 32, 128)
             distance = 16
             while distance:
-                found = arith.addf(found, _exchange(words, found, distance))
+                found = arith.addf(found, exchange(words, found, distance))
                 distance //= 2
             mine = words.equal(lane, 0)
             with only_if(arith.andi(mine, words.less(number, count)) if i + warps > count else mine):
@@ -150,17 +151,3 @@ class Results:
 def deep(parts: int) -> int:
     """Threads that add up the parts of a sum."""
     return min(_DEEPEST, 1 << (-(-parts // _PARTS) - 1).bit_length())
-
-
-def _exchange(words: Words, value: ir.Value, distance: int) -> ir.Value:
-    """The value of the lane whose number differs in the bit ``distance``."""
-    i32, i64 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
-
-    def moved(x: ir.Value) -> ir.Value:
-        return operation("nvvm.shfl.sync", [i32], [words.value(-1), x, words.value(distance), words.value(31)], kind="#nvvm<shfl_kind bfly>")
-
-    if value.type.width == 32:
-        return arith.bitcast(value.type, moved(arith.bitcast(i32, value)))
-    whole = arith.bitcast(i64, value)
-    low, high = (arith.extui(i64, moved(arith.trunci(i32, x))) for x in (whole, arith.shrui(whole, arith.constant(i64, 32))))
-    return arith.bitcast(value.type, arith.ori(low, arith.shli(high, arith.constant(i64, 32))))

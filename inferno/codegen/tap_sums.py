@@ -29,7 +29,6 @@ from inferno.schedule.tap_sums import TapSums, fits, keeps_places, resident
 from inferno.target import Target
 
 
-
 def generate(kernel: func.FuncOp, schedule: TapSums, target: Target) -> None:
     """Add the ``gpu.module`` of such sums, with a second kernel where several blocks have parts of them, and make ``kernel`` its launcher."""
     k, s, name = read(kernel, target), schedule, kernel.name.value

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from inferno.capture.decompositions.depthwise_gradients import depthwise_weight_gradient, is_summed_by_taps
-from inferno.capture.decompositions.window_sizes import are_known, per_dimension
+from inferno.capture.decompositions.window_sizes import are_known, is_depthwise, per_dimension
 from inferno.capture.devices import on_hopper
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
-from inferno.window_limits import MOST_TERMS
 
 aten = torch.ops.aten
 
@@ -160,7 +159,7 @@ def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, paddin
         return False
     if groups == 1:
         return all(t.shape[1] * t.element_size() % _PIXEL == 0 for t in (gradient, x))
-    return groups == gradient.shape[1] == x.shape[1] and len(taps) < 3 and prod(taps) <= MOST_TERMS
+    return is_depthwise(gradient, x, weight, groups)
 
 
 TABLE = {aten.convolution_backward.default: convolution_backward}

@@ -10,7 +10,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.window_sizes import are_known
+from inferno.capture.decompositions.window_sizes import are_known, is_depthwise
 from inferno.settings import settings
 from inferno.window_limits import MOST_TERMS
 
@@ -31,12 +31,11 @@ def is_summed_by_taps(gradient: Tensor, x: Tensor, weight: Tensor, dilation: Siz
     if not are_known(gradient, x, weight):
         return False
     taps, places = weight.shape[2:], gradient.shape[2:]
-    depthwise = groups == gradient.shape[1] == x.shape[1] and len(taps) < 3
     narrow = gradient.dtype in (torch.bfloat16, torch.float16, torch.float32)
     few = gradient.dtype == torch.float32 and prod(taps) <= _FEW and set(dilation) == {1}
-    if not depthwise or not narrow or (few and _has_channels_last(x) and not settings().unmeasured):
+    if not is_depthwise(gradient, x, weight, groups) or not narrow or (few and _has_channels_last(x) and not settings().unmeasured):
         return False
-    return 1 < prod(taps) <= MOST_TERMS < x.shape[0] * prod(places) and all(n > 1 for n, k in zip(places, taps) if k > 1)
+    return prod(taps) > 1 and x.shape[0] * prod(places) > MOST_TERMS and all(n > 1 for n, k in zip(places, taps) if k > 1)
 
 
 def _has_channels_last(x: Tensor) -> bool:

@@ -1,8 +1,6 @@
 """Scatters of booleans, means of integers, and sums of 16-bit floats on a CPU: what the import would add up as bits, or round another way."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,33 +14,24 @@ aten = torch.ops.aten
 _MANY = 1 << 18
 
 
-def _of_numbers(operator: Any) -> Callable:
-    """A sum of booleans is true where any of them is: that of numbers which is not 0."""
-
-    def decomposition(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(x, Tensor) or x.dtype != torch.bool:
-            return NotImplemented
-        *front, source = args
-        return operator(x.to(torch.int32), *front, source.to(torch.int32), **kwargs) != 0
-
-    return decomposition
-
-
-def _rounds_each(x: Tensor) -> bool:
-    """Whether sums would be rounded to 16 bits with each term, as they are in no order on a CPU: of 600 rows that are added to 7 they were 1.1 units off, of
-    20000 a third was lost.  (A GPU adds them in float32.)"""
-    return x.dtype in (torch.bfloat16, torch.float16) and x.device.type == "cpu" and captures_for_hopper() is not True
+def _wider(x: Tensor) -> torch.dtype | None:
+    """The type in which sums are made, where it is another: a sum of booleans is true where that of numbers is not 0, and on a CPU one of 16 bits would be
+    rounded with each term (of 600 rows that are added to 7 they were 1.1 units off, of 20000 two thirds were lost), which a GPU adds in float32."""
+    if x.dtype == torch.bool:
+        return torch.int32
+    narrow = x.dtype in (torch.bfloat16, torch.float16) and x.device.type == "cpu"
+    return torch.float32 if narrow and captures_for_hopper() is not True else None
 
 
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    if _rounds_each(x):
-        return aten.index_add.default(x.float(), dim, index, source.float(), alpha=alpha).to(x.dtype)
-    return _of_numbers(aten.index_add.default)(x, dim, index, source, alpha=alpha)
+    if (wide := _wider(x)) is None:
+        return NotImplemented
+    return aten.index_add.default(x.to(wide), dim, index, source.to(wide), alpha=alpha).to(x.dtype)
 
 
 def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    if accumulate and _rounds_each(x):
-        return aten.index_put.default(x.float(), indices, values.float(), True).to(x.dtype)
+    if accumulate and (wide := _wider(x)) is not None:
+        return aten.index_put.default(x.to(wide), indices, values.to(wide), True).to(x.dtype)
     if indices[0] is not None and x.dim() and all(i is None or (not i.dim() and i.dtype not in (torch.bool, torch.uint8)) for i in indices):
         rows = [i if i is None else i.reshape(1) for i in indices]  # the import wants indices in a row
         return aten.index_put.default(x, rows, values, accumulate)
@@ -55,9 +44,7 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
             return aten.index_copy.default(x, dim, index, values.expand(slices))
         if dim:
             return put_slices(x, dim, index, values.expand(slices), accumulate)
-    if x.dtype != torch.bool or not accumulate:
-        return NotImplemented
-    return aten.index_put.default(x.to(torch.int32), indices, values.to(torch.int32), True) != 0
+    return NotImplemented
 
 
 def _stand_apart(indices: list[Tensor | None]) -> bool:
@@ -101,10 +88,8 @@ def put_slices(x: Tensor, dim: int, index: Tensor, source: Tensor, accumulate: b
 
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
-    if x.dtype == torch.bool and reduce != "mean":
-        return aten.scatter_reduce.two(x.to(torch.int32), dim, index, src.to(torch.int32), reduce, include_self=include_self) != 0
-    if reduce in ("sum", "mean") and _rounds_each(x):
-        return aten.scatter_reduce.two(x.float(), dim, index, src.float(), reduce, include_self=include_self).to(x.dtype)
+    if reduce in (("sum", "mean") if x.is_floating_point() else ("sum", "prod", "amax", "amin")) and (wide := _wider(x)) is not None:
+        return aten.scatter_reduce.two(x.to(wide), dim, index, src.to(wide), reduce, include_self=include_self).to(x.dtype)
     if reduce in ("sum", "mean") and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
         return _reduce_rows(x, dim % x.dim(), index, src, reduce, include_self)
     if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
@@ -139,13 +124,13 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    if _rounds_each(x):
-        return aten.scatter_add.default(x.float(), dim, index, src.float()).to(x.dtype)
+    if (wide := _wider(x)) is not None:
+        return aten.scatter_add.default(x.to(wide), dim, index, src.to(wide)).to(x.dtype)
     if x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
         return add_rows(x, dim % x.dim(), index, src)
     if x.device.type == "cuda" and x.dim() and _is_slow(x, dim % x.dim(), index):
         return NotImplemented  # which leaves it to torch (``library_faster``)
-    return _of_numbers(aten.scatter_add.default)(x, dim, index, src) if x.dtype == torch.bool else _by_places(x, dim, index, src, True)
+    return _by_places(x, dim, index, src, True)
 
 
 def adds_rows(x: Tensor, dim: int, index: Tensor) -> bool:
@@ -191,9 +176,8 @@ def _by_places(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool
 
 def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
     """Rows that are added to a table of zeros in their own type, where each row of it adds up its own: in torch's the table is float32 and then rounded."""
-    if _rounds_each(grad):
-        wide = aten.embedding_dense_backward.default(grad.float(), indices, num_weights, padding_idx, scale_grad_by_freq)
-        return wide.to(grad.dtype)
+    if (wide := _wider(grad)) is not None:
+        return aten.embedding_dense_backward.default(grad.to(wide), indices, num_weights, padding_idx, scale_grad_by_freq).to(grad.dtype)
     columns, count = grad.shape[-1], indices.numel()
     known = all(isinstance(n, int) for n in (*grad.shape, *indices.shape, num_weights))
     if grad.device.type != "cuda" or scale_grad_by_freq or not known or not grad.is_floating_point():

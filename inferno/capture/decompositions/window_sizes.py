@@ -1,8 +1,11 @@
 """What decompositions of convolutions ask of sizes."""
 
 from collections.abc import Sequence
+from math import prod
 
 from torch import Tensor
+
+from inferno.window_limits import MOST_TERMS
 
 
 def per_dimension(rank: int, *options: Sequence[int]) -> list[list[int]]:
@@ -13,6 +16,12 @@ def per_dimension(rank: int, *options: Sequence[int]) -> list[list[int]]:
 def are_known(*tensors: Tensor) -> bool:
     """Whether all sizes are numbers, and there are elements."""
     return all(isinstance(n, int) and n != 0 for t in tensors for n in t.shape)
+
+
+def is_depthwise(gradient: Tensor, x: Tensor, weight: Tensor, groups: int) -> bool:
+    """Whether each channel of an image and of a result's gradient has a window of its own, along one or two dimensions, that a thread can keep."""
+    taps = weight.shape[2:]
+    return groups == gradient.shape[1] == x.shape[1] and len(taps) < 3 and prod(taps) <= MOST_TERMS
 
 
 def window_count(size: int, taps: int, stride: int, padding: int, dilation: int) -> int:
