@@ -35,7 +35,8 @@ from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.grid_rows import GridRows, brought, kept
 from inferno.schedule.row_maxima import OnlineSum, online_sums
-from inferno.schedule.rows import Rows, read
+from inferno.schedule.row_schedule import Rows
+from inferno.schedule.rows import read
 from inferno.target import Target
 
 _WARP = 32

@@ -12,7 +12,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, shared_pointer, store
 from inferno.mlir import arith, ir, memref
 from inferno.schedule.accesses import Access
-from inferno.schedule.rows import Rows
+from inferno.schedule.row_schedule import Rows
 
 
 @dataclass

@@ -79,6 +79,7 @@ _PASSES = {
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "fuse-epilogues": "inferno.schedule.fuse_epilogues:fuse_epilogues",
     "split-operands": "inferno.schedule.split_operands:split_operands",
+    "split-long-sums": "inferno.schedule.split_long_sums:split_long_sums",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
     "split-totals": "inferno.schedule.split_totals:split_totals",

@@ -18,7 +18,7 @@ PIPELINES = {
     ),
     "inferno-schedule": (
         "fuse-rows{target=$target},roll-steps{target=$target},fuse-attention{target=$target},fuse-attention-gradients{target=$target},"
-        "fuse-grouped{target=$target},split-operands{target=$target},fuse-duals{target=$target},fuse-row-epilogues{target=$target},fuse-epilogues{target=$target},"
+        "fuse-grouped{target=$target},split-operands{target=$target},fuse-duals{target=$target},fuse-row-epilogues{target=$target},fuse-epilogues{target=$target},split-long-sums{target=$target},"
         "split-terms{target=$target},split-totals{target=$target},merge-softmaxes{target=$target},fuse-reductions{target=$target},merge-variances{target=$target},merge-sums{target=$target},fuse-channel-sums{target=$target},fuse-totals{target=$target},recompute-maps{target=$target},hoist-vectors{target=$target},fuse-sum-maps{target=$target},fuse-sorts{target=$target},"
         "shift-scans{target=$target},fuse-scans{target=$target},fuse-scatters{target=$target},fuse-convolutions{target=$target},fold-slices{target=$target},merge-maps{target=$target},fuse-small{target=$target},merge-reads{target=$target},split-padding{target=$target},split-pieces{target=$target},order-tables{target=$target},order-results{target=$target},order-operands{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},merge-siblings{target=$target},"
         "bundle-kernels{target=$target},write-caches{target=$target},merge-writes{target=$target},fold-places{target=$target},mark-overwrites,bundle-updates{target=$target},turn-back{target=$target},explain-boundaries"

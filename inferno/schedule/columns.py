@@ -22,7 +22,8 @@ from inferno.schedule.packed_rows import packs, row_runs, scans_alone, staged_by
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_extrema
 from inferno.schedule.row_work import arithmetic, instructions
-from inferno.schedule.rows import estimated, read_rows, row_bytes
+from inferno.schedule.row_schedule import row_bytes
+from inferno.schedule.rows import estimated, read_rows
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.target import Target
 

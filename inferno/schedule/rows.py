@@ -1,20 +1,20 @@
 """The schedule of kernels that go over rows: how many threads have a row, and whether it stays in their registers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
-from typing import ClassVar
 
 from inferno.mlir import func, walk
-from inferno.schedule import scans
+from inferno.schedule import long_rows, scans
 from inferno.schedule.accesses import Access
-from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
+from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
 from inferno.schedule.row_maxima import online_sums
-from inferno.schedule.row_sectors import SECTOR, is_in_pieces, spread
+from inferno.schedule.row_schedule import Rows, moved_bytes, narrowest, row_bytes
+from inferno.schedule.row_sectors import SECTOR, is_in_pieces
 from inferno.schedule.row_work import arithmetic
-from inferno.symbolic import Int, ceildiv, hint
+from inferno.symbolic import hint
 from inferno.target import Target
 
 _THREADS = 1024
@@ -93,75 +93,6 @@ _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that
 _UNEVEN, _BESIDE_PIECES = 1.5, 2 / 3
 
 
-@dataclass(frozen=True)
-class Rows:
-    """``across`` threads of a block of ``threads`` have a row, and each reads ``vector`` neighbours at once; with ``cluster`` > 1 a row is that many
-    blocks'.  ``held``: what is read and computed of a point stays in registers until the row's reductions are known; otherwise it is read
-    and computed again, ``unroll`` vectors at once; what ``kept`` of these turns read stays in shared memory.
-
-    ``sends``: the blocks of a cluster send each other what they have, else they meet and read it.
-
-    ``packed``: of what is held only what was read stays, as it was read, and the rest is computed again.  ``online``: sums of exponentials below the
-    row's largest point are taken with it; see ``codegen/online_sums.py``.
-
-    ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
-    ``codegen/row_exponentials.py``.
-
-    ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
-    ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.  ``backwards``: the first blocks have the last rows
-    (``turn_back.py``).  ``gathers``: what lies apart is written by way of shared memory; see ``codegen/gathered_results.py``.
-    """
-
-    generator: ClassVar[str] = "rows"
-
-    threads: int
-    across: int
-    vector: int
-    cluster: int = 1
-    held: bool = True
-    unroll: int = 4
-    reciprocals: bool = False
-    kept: int = 0
-    approximate: bool = False
-    ragged: bool = False
-    sends: bool = False
-    packed: bool = False
-    online: bool = False
-    persistent: int = 0
-    common: bool = False
-    resident: int = 0
-    backwards: bool = False
-    gathers: bool = False
-
-    def vectors(self, c: RowKernel) -> int:
-        """Vectors of a row, of which the first and the last may be another row's in part."""
-        return ceil((c.width + self.vector - 1) / self.vector) if self.ragged else ceil(c.width / self.vector)
-
-    def chunks(self, c: RowKernel) -> int:
-        """Vectors of a thread."""
-        return ceil(self.vectors(c) / (self.across * self.cluster))
-
-    def rounds(self, c: RowKernel) -> int:
-        """Turns of a loop over a thread's vectors."""
-        return ceil(self.chunks(c) / self.unroll)
-
-    def kept_bytes(self, c: RowKernel) -> int:
-        """Shared memory of a block for what it keeps."""
-        return sum(self.kept * self.unroll * self.threads * 16 * ceil(self.vector * a.element.width / 128) for a in self.keeps(c))
-
-    def keeps(self, c: RowKernel) -> list[Access]:
-        """What is kept of each point."""
-        return [*c.repeated(), *(c.common() if self.common else [])]
-
-    def exchanged_bytes(self, c: RowKernel) -> int:
-        """At most so much more, for what warps and blocks leave each other."""
-        values = sum(k is not None for step in c.steps for k in step.combiners)
-        return (values * (self.threads // 32 + 2 * self.cluster) + 2 * c.phases + 2 * values + 2) * 8
-
-    def blocks(self, c: RowKernel) -> Int:
-        return (self.persistent or ceildiv(c.count, self.threads // self.across)) * self.cluster
-
-
 def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
     """A schedule if ``kernel`` is several operations on rows of which one reduces or scans them, or one that reduces many rows, or scans what ``scans``
     does not."""
@@ -237,7 +168,7 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
     """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  By one
     and by two kernels: softmax of 18514x1608 in float32 55 and 112 us (H200); log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of memory's
     time, 99 and 76; a norm of 4x32x4096x128 in bf16 that is rotated, 0.52, 93 and 142 (H100)."""
-    whole = lanes(c) * _narrowest(c) >= _RAGGED_BYTES or max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _PIECES
+    whole = lanes(c) * narrowest(c) >= _RAGGED_BYTES or max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _PIECES
     return whole and not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
 
 
@@ -258,7 +189,8 @@ def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""
     found, known = _by_length(c, target), c.in_example()
-    if not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
+    weighed = found.cluster > 1 and known.width >= long_rows.LEAST
+    if weighed or not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
     held = [replace(found, packed=False)] if found.held else [_held(known, target, lanes(known), False)]
     return min((found, *(s for s in held if s is not None)), key=lambda s: estimate(s, known, target))
@@ -275,7 +207,7 @@ def _scanned(c: RowKernel, target: Target) -> Rows | None:
 def _begin_anywhere(c: RowKernel) -> bool:
     """Whether rows of a known number are worth being read in vectors that lie as memory does."""
     vector, whole = lanes(c), most_lanes(c)
-    return vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+    return vector * 2 <= whole and vector * narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
 
 
 def _by_length(c: RowKernel, target: Target) -> Rows:
@@ -287,9 +219,16 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     if (online := _online(c, whole if ragged else vector, ragged)) is not None:
         return online
     s = _held(c, target, whole if ragged else vector, ragged)
-    if not varies and not ragged and (s is None or s.cluster > 1) and (brought := _brought(c, target, vector)) is not None:
+    several = s is None or s.cluster > 1
+    brought = _brought(c, target, vector) if not varies and not ragged and several else None
+    if several and c.width >= long_rows.LEAST and target.capability >= 90:
+        if brought is not None and long_rows.is_brought_well(brought, c, _moving(brought, c, target), target):
+            return brought
+        if (found := _shared_by_blocks(c, target, ragged)) is not None:
+            return found
+    if brought is not None:
         return brought
-    kept = _kept(c, target, whole if ragged else vector, ragged) if s is None or s.cluster > 1 or s.threads > 512 else None
+    kept = _kept(c, target, whole if ragged else vector, ragged) if several or s.threads > 512 else None
     keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
     if kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors:
         return kept
@@ -300,6 +239,14 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     across = min(_THREADS, _power(c.width // vector))
     cluster = _PORTABLE if across == _THREADS and target.capability >= 90 else 1
     return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True, sends=cluster > 1)
+
+
+def _shared_by_blocks(c: RowKernel, target: Target, ragged: bool) -> Rows | None:
+    """The schedule that has long rows in several blocks' registers or shared memory and takes least; None where that has no room."""
+    ways = [(lanes(c), False), (most_lanes(c), True)] if ragged else [(lanes(c), False)]
+    held = [s for vector, begins in ways if not begins or _stored_alike(c) for s in long_rows.held(c, vector, begins)]
+    kept = [s for vector, begins in ways if (s := _kept(c, target, vector, begins)) is not None and s.kept >= s.rounds(c)]
+    return long_rows.fastest(c, [*held, *kept], target)
 
 
 def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
@@ -400,12 +347,12 @@ def _brought(c: RowKernel, target: Target, vector: int) -> Rows | None:
 
 def _online(c: RowKernel, vector: int, ragged: bool) -> Rows | None:
     """A schedule that reads rows once and keeps nothing of them; None if there is more to be done than sums of what is below the largest point."""
-    if c.width * _narrowest(c) < _ONLINE or c.count < _ONLINE_ROWS or any(c.wide(d.access) for d in c.destinations):
+    if c.width * narrowest(c) < _ONLINE or c.count < _ONLINE_ROWS or any(c.wide(d.access) for d in c.destinations):
         return None
     sums = online_sums(c)
     if any(phase - 1 not in sums and c.needed(phase)[0] for phase in range(1, c.phases)):
         return None
-    threads, unroll = min(256, 64 * _power(c.width * _narrowest(c) // _ONLINE)), 4 if ragged else 8
+    threads, unroll = min(256, 64 * _power(c.width * narrowest(c) // _ONLINE)), 4 if ragged else 8
     return Rows(threads, threads, vector, held=False, unroll=unroll, reciprocals=True, approximate=True, ragged=ragged, online=True) if sums else None
 
 
@@ -509,14 +456,7 @@ def reads_pieces_apart(c: RowKernel) -> bool:
 
 def most_lanes(c: RowKernel) -> int:
     """Neighbours of 16 bytes of the narrowest tensor."""
-    return min(8, 16 // _narrowest(c))
-
-
-def _narrowest(c: RowKernel) -> int:
-    """Bytes of the narrowest element that a point has of its own."""
-    places = [d.access for d in c.destinations] + [a for s in c.steps if not s.per_row for a in s.extras]
-    picked = [op.results[0].type for s in c.steps if not s.per_row for op in walk(s.generic, "tensor.extract")]
-    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=min((bit_width(t) // 8 for t in picked), default=16))
+    return min(8, 16 // narrowest(c))
 
 
 def can_be_ragged(c: RowKernel, vector: int) -> bool:
@@ -575,25 +515,10 @@ def _moving(s: Rows, c: RowKernel, target: Target) -> float:
     return estimated(c, s.blocks(c), s.cluster, again, 1.0, target)
 
 
-def row_bytes(c: RowKernel, access: Access) -> int:
-    """Bytes that all rows read of an access."""
-    return hint(c.count) * (c.width if c.wide(access) else 1) * bit_width(access.element) // 8
-
-
 def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float, target: Target, beside: bool = False) -> float:
     """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy; ``beside``: rows are read side by side."""
-    written = sum(row_bytes(c, d.access) for d in c.destinations)
-    known = {a for step in c.steps for a in step.extras}
-    moved = written + sum(min(row_bytes(c, a), _bytes(a)) * (1.0 if beside else spread(c, a)) for a in known)
-    moved += sum(extracted_bytes(step.generic) for step in c.steps)
+    moved = moved_bytes(c, beside)
     at_once = min(blocks, (clusters_at_once(cluster, target.multiprocessors) * cluster if cluster > 1 else target.multiprocessors))
     in_cache = again and c.width * 4 * at_once / cluster < 3e7
     rate = share * min(_SHARE * target.multiprocessors, _ONE * at_once)
     return _LAUNCH + _LEVEL * (c.phases - 1) * (2 if cluster > 1 else 1) + moved / rate + max(0, again) / (min(_CACHE, _ONE * at_once) if in_cache else rate)
-
-
-def _bytes(access) -> int:
-    found = bit_width(access.element) // 8
-    for n in access.shape:
-        found *= n
-    return found

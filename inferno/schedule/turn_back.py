@@ -17,7 +17,7 @@ from inferno.schedule.cost import tensor_bytes
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.merge_calls import inputs_of, merge_in, operations_in
 from inferno.schedule.reductions import Reductions
-from inferno.schedule.rows import Rows
+from inferno.schedule.row_schedule import Rows
 from inferno.target import find_target
 
 _LEAST = 32e6  # bytes of such a tensor

@@ -10,7 +10,7 @@ from universal_program import SimulatedModel
 from inferno.schedule import assign
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.reductions import Reductions
-from inferno.schedule.rows import Rows
+from inferno.schedule.row_schedule import Rows
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

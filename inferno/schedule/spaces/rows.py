@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from inferno.mlir import func
 from inferno.schedule.row_kernel import RowKernel
-from inferno.schedule.rows import Rows, can_gather, estimate, pick, read
+from inferno.schedule.row_schedule import Rows
+from inferno.schedule.rows import can_gather, estimate, pick, read
 from inferno.target import Target
 
 _SHARED, _PORTABLE = 220_000, 8  # bytes of shared memory that a block can keep, blocks of a cluster that any GPU with clusters has
