@@ -1,5 +1,7 @@
 """How long rows take that several blocks share, and the fastest way to have them: in registers of 2 to 16 blocks, or in their shared memory.
 
+The estimates are of whole kernels as they run, and choose between these; fusion compares others, which are what memory takes.
+
 Registers are taken by the points of a thread, whatever their type (ptxas widens what it holds of 16 bits): up to 8, 16, 32 and 64 of them leave a
 multiprocessor four, three, two and one block of 512 threads.  What blocks do between two meetings of a cluster others hide only in part, so a row's time counts
 once for each wave of clusters.  Fitted to 935 times of 96 programs on an H200, rows of 42514 to 262144 points, 16 to 512 of them, in bf16 and float32 (17% off
@@ -17,19 +19,21 @@ from inferno.schedule.row_schedule import Rows, moved_bytes, narrowest
 from inferno.schedule.row_work import arithmetic
 from inferno.target import Target
 
-LEAST = 1 << 15  # points of a row
+_LENGTHS = 1 << 15, 1 << 18  # points of a row that was timed, about
 _CLUSTERS, _PORTABLE, _THREADS = (2, 4, 8, 16), 8, (512, 1024)
-# Points that a thread can hold of blocks of up to 512 threads, and of more: beyond, registers are spilled (a norm of a sum of 256x131072 in bf16 by two blocks of
-# 512 threads 114 us, by four 55).
+# Points that a thread can hold of blocks of so many threads: beyond, registers are spilled (a norm of a sum of 256x131072 in bf16 by two blocks of 512 threads
+# 114 us, by four 55).
 _POINTS = {512: 64, 1024: 32}
 _HELD_BITS = 512 * 64 * 32  # of a block, as of shorter rows
 _REGISTERS = ((8, 32), (16, 40), (32, 64), (64, 128))  # of a thread that holds so many points
 _KEEPING = 48  # and of one that keeps them in shared memory
 _FILE, _RESIDENT, _SHARED, _RESERVED = 65536, 2048, 228 << 10, 2 << 10  # registers, threads and shared memory of a multiprocessor; what each block takes of it
 _WHOLE = 16  # bytes that a thread reads at once
-# Of memory's time what arithmetic may take where blocks go over all rows, which share it with the copies of the next one: norms whose is up to 0.6 of it took
-# 25 and 48 us so and 31 and 53 held, others 118 and 60.
-_BESIDE = 0.6
+# Of more bytes than caches keep memory brings so many in a microsecond at most.
+_CACHED, _STREAM = 1e8, 4.1e6
+# Times the estimates of memory's time and of the arithmetic that blocks take which go over all rows, of which the longer counts (256x131072 in bf16, memory's
+# 56 us and the arithmetic's 69: 108; 57 and 26: 56; in float32 111 and 91: 123).
+_GOING, _COMPUTING = 1.05, 1.45
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,20 @@ def fastest(c: RowKernel, found: Iterable[Rows], target: Target) -> Rows | None:
     return min(possible, key=lambda s: time(s, c, target), default=None)
 
 
-def is_brought_well(s: Rows, c: RowKernel, moving: float, target: Target) -> bool:
-    """Whether blocks that go over all rows have the next one brought in whole pieces, several of them a multiprocessor, and little to compute meanwhile
-    (pieces of 8 bytes: a norm of a sum of 113x92372 in float32 90 us, held 43)."""
-    whole = all(s.vector * a.element.width >= 8 * _WHOLE for a in c.repeated())
-    return whole and s.resident > 1 and arithmetic(c, True, s.vector, target) <= _BESIDE * moving
+def is_long(c: RowKernel, target: Target) -> bool:
+    """Whether rows are of a length for which the estimates hold."""
+    least, most = _LENGTHS
+    return target.capability >= 90 and least <= c.width <= most
+
+
+def brought_time(s: Rows, c: RowKernel, moving: float, target: Target) -> float:
+    """Microseconds of blocks that go over all rows, of which memory takes ``moving``: 0 where that is all, for nothing else is faster then; endless where the
+    next row is not brought in whole pieces, or one block has a multiprocessor for itself (pieces of 8 bytes: a norm of a sum of 113x92372 in float32 90 us,
+    held 43)."""
+    if s.resident < 2 or any(s.vector * a.element.width < 8 * _WHOLE for a in c.repeated()):
+        return float("inf")
+    computing = _COMPUTING * arithmetic(c, True, s.vector, target)
+    return 0.0 if computing <= moving else max(_GOING * moving, computing)
 
 
 def time(s: Rows, c: RowKernel, target: Target) -> float:
@@ -82,7 +95,8 @@ def time(s: Rows, c: RowKernel, target: Target) -> float:
     pieces = min(_WHOLE, s.vector * narrowest(c))
     memory = moved_bytes(c) / t.rate * (_WHOLE / pieces) ** t.narrow
     computing = t.arithmetic * arithmetic(c, s.packed or not s.held, s.vector, target) * uneven**0.5
-    return t.kernel + (memory + computing) * (1 + t.alone / resident**2) + t.phase * c.phases * rounds
+    least = moved_bytes(c) / _STREAM if moved_bytes(c) > _CACHED else 0.0
+    return max(least, t.kernel + (memory + computing) * (1 + t.alone / resident**2) + t.phase * c.phases * rounds)
 
 
 def _resident(s: Rows, c: RowKernel) -> int:

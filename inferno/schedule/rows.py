@@ -189,7 +189,7 @@ def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""
     found, known = _by_length(c, target), c.in_example()
-    weighed = found.cluster > 1 and known.width >= long_rows.LEAST
+    weighed = found.cluster > 1 and long_rows.is_long(known, target)
     if weighed or not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
     held = [replace(found, packed=False)] if found.held else [_held(known, target, lanes(known), False)]
@@ -221,14 +221,15 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     s = _held(c, target, whole if ragged else vector, ragged)
     several = s is None or s.cluster > 1
     brought = _brought(c, target, vector) if not varies and not ragged and several else None
-    if several and c.width >= long_rows.LEAST and target.capability >= 90:
-        if brought is not None and long_rows.is_brought_well(brought, c, _moving(brought, c, target), target):
-            return brought
-        if (found := _shared_by_blocks(c, target, ragged)) is not None:
+    kept = _kept(c, target, whole if ragged else vector, ragged) if several or s.threads > 512 else None
+    if several and long_rows.is_long(c, target) and (kept is None or kept.cluster > 1):
+        found, others = _shared_by_blocks(c, target, ragged), float("inf")
+        if brought is not None:
+            others = long_rows.brought_time(brought, c, _moving(brought, c, target), target)
+        if found is not None and long_rows.time(found, c, target) < others:
             return found
     if brought is not None:
         return brought
-    kept = _kept(c, target, whole if ragged else vector, ragged) if several or s.threads > 512 else None
     keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
     if kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors:
         return kept

@@ -2,13 +2,13 @@
 
 A cluster shares the terms of a tile among 8 blocks at most, so few results of many terms leave most of the GPU without work.  Here the terms are cut into parts
 that are one batch, in float32, and what comes behind the product goes to the kernel that adds.  On an H200 ``x.t() @ y`` in bf16 took, as one kernel, by
-cuBLASLt and so (us): 128x128 of 65536 terms 16.8, 13.2 and 9.1; 256x256 of 16384 12.5, 9.8 and 9.1, of 65536 38, 25 and 22.7; 96x384 of 16384 11.8, 8.9 and 8.3;
-512x128 of 65536 26.9, 27.0 and 26.0; 512x32 of 4096, the least gain, 5.2, 7.4 and 5.4.
+cuBLASLt and so (us): 128x128 of 65536 terms 16.8, 13.2 and 9.1; 256x256 of 16384 12.5, 9.8 and 9.1, of 65536 38, 25 and 22.7; 96x384 of 16384 11.8, 8.9 and
+8.3; 512x128 of 65536 26.9, 27.0 and 26.0; 512x32 of 4096, the least gain, 5.2, 7.4 and 5.4.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, tensor, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps, outputs
@@ -32,8 +32,8 @@ _RESULTS, _FEW = 8192, 32  # fewer results, or a shorter side, are others' (``di
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """``loop``, of ``count`` times, or where it is ``cut`` of its length into so many parts, is what the ``parts`` kernel goes over as a batch; ``numbers``: which
-    arguments of the kernel that was the factors are, and what the ``sums`` kernel reads beside the parts."""
+    """Both kernels, and what they read of the arguments of the one that was: ``parts`` the ``factors``, each with the dimension that is cut into ``count``, if
+    one is, and ``sums``, beside the parts, those with these ``numbers``."""
 
     parts: func.FuncOp
     sums: func.FuncOp
