@@ -2,14 +2,14 @@
 
 What is elementwise of their concatenation is computed of each piece, and a reduction takes a term of each: the largest element of a row of two tensors side by
 side is the largest of the larger one of two elements.  A softmax's or a norm's sums of such rows, and what becomes of these, need no tensor that holds both.
-What makes a piece has rows as long, and is one kernel with them (``fuse-reductions``).  It is done where all pieces are as long, and where all that is made of
-the concatenation ends in reductions along it: then nothing puts them together.
+What makes a piece has rows as long, and is one kernel with them (``fuse-reductions``).  Columns are those of one piece each, and what is left of them is put
+together behind their reduction.  It is done where all pieces are as long, and where all that is made of the concatenation ends in reductions.
 """
 
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import arith, clone_onto, ir, owner, tensor, users, walk
+from inferno.mlir import arith, clone_onto, ir, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import (
     PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, is_widening, kinds, loops_of, maps, outputs, yielded,
@@ -24,16 +24,20 @@ _SHORT = 64
 # Rows of arguments alone, which kernels read side by side where they lie, too: on an H200 logsumexp of two of 16384x1024 in bf16 took 22.7 us so and 58.3
 # before, the norms of two of 8192x2048 in float32 33.8 and 33.5, but seven steps of two of 27x12352 in float16 0.9 more.
 _MANY = 8192
+# Of columns: elements of a concatenation from which each piece has kernels of its own, and how many times smaller what is put together behind them has to be.
+_LARGE, _SMALLER = 1 << 20, 8
 _BEHIND = 256  # operations behind a concatenation that are looked at
 
 
 @dataclass
 class _Region:
-    """``split``: the concatenated values and along which dimension; ``loops``: of the operations that read them, the loop along it."""
+    """``split``: the concatenated values and along which dimension; ``loops``: of the operations that read them, the loop along it; ``joined``: results of
+    reductions of columns, with what else reads them, whole."""
 
     count: int
     split: dict[ir.Value, int] = field(default_factory=dict)
     loops: dict[ir.Operation, int] = field(default_factory=dict)
+    joined: list[tuple[ir.Value, ir.Operation]] = field(default_factory=list)
     reduces: bool = False
 
 
@@ -48,6 +52,7 @@ def sink_concats(module: ir.Module) -> None:
             refused.add(concat)
         else:
             _rewrite(region)
+            refused.clear()  # what read another concatenation may reduce now
 
 
 def _region(concat: ir.Operation) -> _Region | None:
@@ -64,10 +69,15 @@ def _region(concat: ir.Operation) -> _Region | None:
             for user in users(value) if value in region.split else ():
                 if user not in region.loops:
                     others = _take(region, user, value)
+                    if others is None and _SMALLER * prod(value.type.shape) <= prod(concat.results[0].type.shape) and op.name != "tensor.concat":
+                        region.joined.append((value, user))
+                        continue
                     if others is None or len(region.loops) > _BEHIND:
                         return None
                     pending += [user, *others]
     if not region.reduces or not all(_is_known(region, op) for op in region.loops):
+        return None
+    if region.joined and prod(concat.results[0].type.shape) < _LARGE:
         return None
     pieces = [v for made in map(owner, region.split) if made is not None and made.name == "tensor.concat" for v in made.operands]
     rows = prod(concat.results[0].type.shape) // concat.results[0].type.shape[region.split[concat.results[0]]]
@@ -105,12 +115,14 @@ def _take(region: _Region, op: ir.Operation, value: ir.Value) -> list[ir.Operati
     (loop,), others = loops, []
     if any(ir.IntegerAttr(i.attributes["dim"]).value == loop and _counts(op, i) for i in walk(op, "linalg.index")) or walk(op, "tensor.extract"):
         return None
-    region.loops[op] = loop
     if kinds(op)[loop] != PARALLEL:
-        region.reduces = True
-        return [] if _term(op) is not None else None
-    if not is_elementwise(op):
+        if _term(op) is None:
+            return None
+        region.loops[op], region.reduces = loop, True
+        return []
+    if not is_elementwise(op) and not _starts_anywhere(op):
         return None
+    region.loops[op], region.reduces = loop, region.reduces or not is_elementwise(op)
     for result, m in zip(op.results, every[len(inputs(op)):]):
         region.split[result] = dims(m).index(loop)
     for v, m in zip(inputs(op), every):
@@ -118,6 +130,12 @@ def _take(region: _Region, op: ir.Operation, value: ir.Value) -> list[ir.Operati
         if made is not None and made.name == "tensor.concat" and v not in region.split and _along(m, loop) == [ir.IntegerAttr(made.attributes["dim"]).value]:
             others.append(made)
     return others
+
+
+def _starts_anywhere(op: ir.Operation) -> bool:
+    """Whether it is a reduction of columns that begins with numbers, which each piece has as well."""
+    starts = [owner(v) for v in outputs(op)]
+    return all(s is not None and s.name == "linalg.fill" for s in starts)
 
 
 def _is_known(region: _Region, op: ir.Operation) -> bool:
@@ -221,10 +239,23 @@ def _rewrite(region: _Region) -> None:
             if kinds(op)[loop] == PARALLEL:
                 each = [_of_piece(region, op, [g[i] for g in given]) for i in range(region.count)]
                 parts.update({r: [e.results[n] for e in each] for n, r in enumerate(op.results)})
+                _join(region, parts, list(op.results))
             else:
                 _reduce(op, given[0])
     for op, _ in reversed(mine):
         op.erase()
+
+
+def _join(region: _Region, parts: dict[ir.Value, list[ir.Value]], made: list[ir.Value]) -> None:
+    """Put together what others read whole."""
+    whole: dict[ir.Value, ir.Value] = {}
+    for value, user in region.joined:
+        if value in made:
+            if value not in whole:
+                whole[value] = tensor.ConcatOp(value.type, region.split[value], parts[value]).result
+            for i, operand in enumerate(user.operands):
+                if operand == value:
+                    user.operands[i] = whole[value]
 
 
 def _pieces(region: _Region, parts: dict[ir.Value, list[ir.Value]], value: ir.Value, map_: ir.AffineMap, loop: int) -> list[ir.Value]:
@@ -259,12 +290,14 @@ def _cut(value: ir.Value, dim: int, count: int) -> list[ir.Value]:
 
 
 def _of_piece(region: _Region, op: ir.Operation, given: list[ir.Value]) -> ir.Operation:
-    """An elementwise operation of one piece."""
+    """An elementwise operation of one piece, or a reduction of its columns."""
     outs = []
-    for result in op.results:
+    for result, before in zip(op.results, outputs(op)):
         shape = list(result.type.shape)
         shape[region.split[result]] //= region.count
         outs.append(tensor.EmptyOp(shape, result.type.element_type).result)
+        if not is_elementwise(op):
+            outs[-1] = linalg.fill(owner(before).operands[0], outs=[outs[-1]])
     return build(given, outs, maps(op), kinds(op), lambda arguments: clone_body(body(op), arguments), op.location)
 
 

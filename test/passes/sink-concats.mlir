@@ -114,7 +114,7 @@ module attributes {inferno.expand_pieces} {
 #row = affine_map<(r, c) -> (r)>
 #col = affine_map<(r, c) -> (c)>
 
-// It stays where it is a result, where sums go over the other dimension, where pieces differ in size, and where one is a part of what has longer rows.
+// It stays where it is a result, where sums go over the other dimension and it is not large, where pieces differ in size, and where one is a part of what has longer rows.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-4: tensor.concat
 module attributes {inferno.expand_pieces} {
@@ -151,5 +151,42 @@ module attributes {inferno.expand_pieces} {
       linalg.yield %p : f32
     } -> tensor<8192xf32>
     return %s, %c, %r, %k, %l : tensor<8192xf32>, tensor<8192x96xf32>, tensor<96xf32>, tensor<8192xf32>, tensor<8192xf32>
+  }
+}
+
+// -----
+
+#id = affine_map<(r, c) -> (r, c)>
+#col = affine_map<(r, c) -> (c)>
+
+// Of a large one the columns of each piece are reduced by themselves; what others read is put together behind that, and what is elementwise of it stays in pieces.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:.*]]: tensor<16384x48xf32>, %[[Y:.*]]: tensor<16384x48xf32>, %[[W:.*]]: tensor<96xf32>
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<16384x48xf32>) outs(%{{.*}} : tensor<48xf32>)
+// CHECK: %[[B:.*]] = linalg.generic {{.*}} ins(%[[Y]] : tensor<16384x48xf32>) outs(%{{.*}} : tensor<48xf32>)
+// CHECK: %[[S:.*]] = tensor.concat dim(0) %[[A]], %[[B]]
+// CHECK-NOT: tensor.concat
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%[[A]], %{{.*}} : tensor<48xf32>, tensor<48xf32>)
+// CHECK: %[[Q:.*]] = linalg.generic {{.*}} ins(%[[B]], %{{.*}} : tensor<48xf32>, tensor<48xf32>)
+// CHECK: %[[M:.*]] = tensor.concat dim(0) %[[P]], %[[Q]]
+// CHECK: return %[[S]], %[[M]]
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<16384x48xf32>, %y: tensor<16384x48xf32>, %w: tensor<96xf32>) -> (tensor<96xf32>, tensor<96xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %c = tensor.concat dim(1) %x, %y : (tensor<16384x48xf32>, tensor<16384x48xf32>) -> tensor<16384x96xf32>
+    %f = tensor.empty() : tensor<96xf32>
+    %i = linalg.fill ins(%zero : f32) outs(%f : tensor<96xf32>) -> tensor<96xf32>
+    %s = linalg.generic {indexing_maps = [#id, #col], iterator_types = ["reduction", "parallel"]} ins(%c : tensor<16384x96xf32>) outs(%i : tensor<96xf32>) {
+    ^bb0(%a: f32, %t: f32):
+      %p = arith.addf %a, %t : f32
+      linalg.yield %p : f32
+    } -> tensor<96xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(c) -> (c)>, affine_map<(c) -> (c)>, affine_map<(c) -> (c)>], iterator_types = ["parallel"]}
+        ins(%s, %w : tensor<96xf32>, tensor<96xf32>) outs(%f : tensor<96xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %p = arith.mulf %a, %b : f32
+      linalg.yield %p : f32
+    } -> tensor<96xf32>
+    return %s, %m : tensor<96xf32>, tensor<96xf32>
   }
 }
