@@ -29,8 +29,6 @@ _REGISTERS = ((8, 32), (16, 40), (32, 64), (64, 128))  # of a thread that holds 
 _KEEPING = 48  # and of one that keeps them in shared memory
 _FILE, _RESIDENT, _SHARED, _RESERVED = 65536, 2048, 228 << 10, 2 << 10  # registers, threads and shared memory of a multiprocessor; what each block takes of it
 _WHOLE = 16  # bytes that a thread reads at once
-# Of more bytes than caches keep memory brings so many in a microsecond at most.
-_CACHED, _STREAM = 1e8, 4.1e6
 # Times the estimates of memory's time and of the arithmetic that blocks take which go over all rows, of which the longer counts (256x131072 in bf16, memory's
 # 56 us and the arithmetic's 69: 108; 57 and 26: 56; in float32 111 and 91: 123).
 _GOING, _COMPUTING = 1.05, 1.45
@@ -49,24 +47,23 @@ class _Times:
     alone: float
 
 
-_HELD = _Times(2.59, 0.63, 5.78e6, 0.66, 0.18, 0.13)
-_KEPT = _Times(3.0, 0.91, 6.98e6, 0.67, 0.41, 0.23)
+_IN_REGISTERS = _Times(2.59, 0.63, 5.78e6, 0.66, 0.18, 0.13)
+_IN_SHARED = _Times(3.0, 0.91, 6.98e6, 0.67, 0.41, 0.35)  # (the last was fitted as 0.23, but 4096x32768 of two float32 take 469 us, held 396)
 
 
-def held(c: RowKernel, vector: int, ragged: bool) -> Iterator[Rows]:
-    """Schedules that have rows in the registers of several blocks."""
+def fastest(c: RowKernel, vector: int, others: Iterable[Rows], target: Target) -> Rows | None:
+    """The schedule of several blocks that takes least, of those that have rows in registers and others; None if there is none."""
+    possible = [s for s in (*_held(c, vector), *others) if s.cluster > 1 and (s.cluster <= _PORTABLE or target.hopper)]
+    return min(possible, key=lambda s: time(s, c, target), default=None)
+
+
+def _held(c: RowKernel, vector: int) -> Iterator[Rows]:
     bits = max(c.held_bits(), 32 if vector == 1 else 8)
     for cluster, threads in product(_CLUSTERS, _THREADS):
-        s = Rows(threads, threads, vector, cluster, ragged=ragged, packed=ragged, reciprocals=True, approximate=True, sends=True)
+        s = Rows(threads, threads, vector, cluster, reciprocals=True, approximate=True, sends=True)
         points = s.chunks(c) * vector
         if points <= _POINTS[threads] and points * bits * threads <= _HELD_BITS and s.vectors(c) >= threads * cluster:
             yield s
-
-
-def fastest(c: RowKernel, found: Iterable[Rows], target: Target) -> Rows | None:
-    """The schedule of several blocks that takes least; None if there is none."""
-    possible = [s for s in found if s.cluster > 1 and (s.cluster <= _PORTABLE or target.hopper)]
-    return min(possible, key=lambda s: time(s, c, target), default=None)
 
 
 def is_long(c: RowKernel, target: Target) -> bool:
@@ -87,16 +84,15 @@ def brought_time(s: Rows, c: RowKernel, moving: float, target: Target) -> float:
 
 def time(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds of a schedule of several blocks a row, that hold or keep all of it."""
-    t = _HELD if s.held else _KEPT
+    t = _IN_REGISTERS if s.held else _IN_SHARED
     resident = _resident(s, c)
     waves = c.count / (clusters_at_once(s.cluster, target.multiprocessors) * resident)
     uneven = ceil(waves) / waves if waves > 1 else 1.0
     rounds = ceil(waves) if waves <= 3 else waves + 0.5
     pieces = min(_WHOLE, s.vector * narrowest(c))
     memory = moved_bytes(c) / t.rate * (_WHOLE / pieces) ** t.narrow
-    computing = t.arithmetic * arithmetic(c, s.packed or not s.held, s.vector, target) * uneven**0.5
-    least = moved_bytes(c) / _STREAM if moved_bytes(c) > _CACHED else 0.0
-    return max(least, t.kernel + (memory + computing) * (1 + t.alone / resident**2) + t.phase * c.phases * rounds)
+    computing = t.arithmetic * arithmetic(c, not s.held, s.vector, target) * uneven**0.5
+    return t.kernel + (memory + computing) * (1 + t.alone / resident**2) + t.phase * c.phases * rounds
 
 
 def _resident(s: Rows, c: RowKernel) -> int:

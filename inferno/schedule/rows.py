@@ -189,7 +189,7 @@ def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""
     found, known = _by_length(c, target), c.in_example()
-    weighed = found.cluster > 1 and long_rows.is_long(known, target)
+    weighed = found.cluster > 1 and not found.ragged and long_rows.is_long(known, target)
     if weighed or not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
     held = [replace(found, packed=False)] if found.held else [_held(known, target, lanes(known), False)]
@@ -222,16 +222,17 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     several = s is None or s.cluster > 1
     brought = _brought(c, target, vector) if not varies and not ragged and several else None
     kept = _kept(c, target, whole if ragged else vector, ragged) if several or s.threads > 512 else None
-    if several and long_rows.is_long(c, target) and (kept is None or kept.cluster > 1):
-        found, others = _shared_by_blocks(c, target, ragged), float("inf")
-        if brought is not None:
-            others = long_rows.brought_time(brought, c, _moving(brought, c, target), target)
-        if found is not None and long_rows.time(found, c, target) < others:
+    keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
+    keeps = kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors
+    if several and not ragged and long_rows.is_long(c, target) and not (keeps and (kept.cluster == 1 or len(c.repeated()) == 1)):
+        found = long_rows.fastest(c, vector, [kept] if keeps and kept.kept >= kept.rounds(c) else [], target)
+        moving = _moving(brought, c, target) if brought is not None else 0.0
+        other = long_rows.brought_time(brought, c, moving, target) if brought is not None else float("inf")
+        if found is not None and max(moving, long_rows.time(found, c, target)) < other:
             return found
     if brought is not None:
         return brought
-    keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
-    if kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors:
+    if keeps:
         return kept
     if s is None and ragged:
         s = _held(c, target, vector, False)
@@ -240,14 +241,6 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     across = min(_THREADS, _power(c.width // vector))
     cluster = _PORTABLE if across == _THREADS and target.capability >= 90 else 1
     return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True, sends=cluster > 1)
-
-
-def _shared_by_blocks(c: RowKernel, target: Target, ragged: bool) -> Rows | None:
-    """The schedule that has long rows in several blocks' registers or shared memory and takes least; None where that has no room."""
-    ways = [(lanes(c), False), (most_lanes(c), True)] if ragged else [(lanes(c), False)]
-    held = [s for vector, begins in ways if not begins or _stored_alike(c) for s in long_rows.held(c, vector, begins)]
-    kept = [s for vector, begins in ways if (s := _kept(c, target, vector, begins)) is not None and s.kept >= s.rounds(c)]
-    return long_rows.fastest(c, [*held, *kept], target)
 
 
 def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:

@@ -111,8 +111,9 @@ def _loop(product: ir.Operation, count: int) -> tuple[int, int, bool] | None:
         return loops[0], sizes[loops[0]], False
     longest = max(loops, key=lambda d: sizes[d])
     along = any(_place(m, longest) == len(m.results) - 1 for m in maps(product)[:2])
-    whole = [n for n in range(count, count // 2, -1) if sizes[longest] % (n * (_WHOLE if along else 1)) == 0]
-    return (longest, whole[0], True) if whole else None
+    possible = [n for n in range(count // 2 + 1, 2 * count + 1) if sizes[longest] % (n * (_WHOLE if along else 1)) == 0]
+    nearest = min(possible, key=lambda n: max(n / count, count / n), default=None)
+    return (longest, nearest, True) if nearest is not None else None
 
 
 def _place(map_: ir.AffineMap, loop: int) -> int | None:
