@@ -5,7 +5,7 @@ The estimates are of whole kernels as they run, and choose between these; fusion
 Registers are taken by the points of a thread, whatever their type (ptxas widens what it holds of 16 bits): up to 8, 16, 32 and 64 of them leave a
 multiprocessor four, three, two and one block of 512 threads.  What blocks do between two meetings of a cluster others hide only in part, so a row's time counts
 once for each wave of clusters.  Fitted to 935 times of 96 programs on an H200, rows of 42514 to 262144 points, 16 to 512 of them, in bf16 and float32 (17% off
-each); what is then chosen takes 4% longer than the fastest, and what was chosen before took 39% (a norm of a norm of 113x92372 in float32 198 us and 45).
+each); what is then chosen takes 3% longer than the fastest, and what was chosen before took 39% (a norm of a norm of 113x92372 in float32 198 us and 45).
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,18 +37,19 @@ _GOING, _COMPUTING = 1.05, 1.45
 @dataclass(frozen=True)
 class _Times:
     """Microseconds of a kernel and of a phase of a wave of rows; bytes of memory in a microsecond; of the arithmetic's estimate; how much longer reads of half
-    the bytes take, as a power; and longer where one block has a multiprocessor for itself."""
+    the bytes take, as a power; and longer the arithmetic takes where a multiprocessor has one block, or two, and so many times that memory."""
 
     kernel: float
     phase: float
     rate: float
     arithmetic: float
     narrow: float
-    alone: float
+    few: tuple[float, float]
+    waiting: float
 
 
-_IN_REGISTERS = _Times(2.59, 0.63, 5.78e6, 0.66, 0.18, 0.13)
-_IN_SHARED = _Times(3.0, 0.91, 6.98e6, 0.67, 0.41, 0.35)  # (the last was fitted as 0.23, but 4096x32768 of two float32 take 469 us, held 396)
+_IN_REGISTERS = _Times(2.57, 0.64, 5.91e6, 0.61, 0.18, (0.21, 0.13), 0.7)
+_IN_SHARED = _Times(3.0, 0.91, 7.0e6, 0.72, 0.41, (0.18, 0.0), 2.0)
 
 
 def fastest(c: RowKernel, vector: int, others: Iterable[Rows], target: Target) -> Rows | None:
@@ -74,9 +75,10 @@ def is_long(c: RowKernel, target: Target) -> bool:
 
 def brought_time(s: Rows, c: RowKernel, moving: float, target: Target) -> float:
     """Microseconds of blocks that go over all rows, of which memory takes ``moving``: 0 where that is all, for nothing else is faster then; endless where the
-    next row is not brought in whole pieces, or one block has a multiprocessor for itself (pieces of 8 bytes: a norm of a sum of 113x92372 in float32 90 us,
-    held 43)."""
-    if s.resident < 2 or any(s.vector * a.element.width < 8 * _WHOLE for a in c.repeated()):
+    next row is not brought in whole pieces, as many for each thread, or there is none, or one block has a multiprocessor for itself (a norm of a sum of
+    113x92372 in float32 90 us, held 43; a norm of a norm 198 and 45)."""
+    whole = all(s.vector * a.element.width >= 8 * _WHOLE for a in c.repeated()) and c.width % (s.vector * s.across * s.cluster) == 0
+    if not whole or s.resident < 2 or c.count <= s.persistent:
         return float("inf")
     computing = _COMPUTING * arithmetic(c, True, s.vector, target)
     return 0.0 if computing <= moving else max(_GOING * moving, computing)
@@ -92,7 +94,8 @@ def time(s: Rows, c: RowKernel, target: Target) -> float:
     pieces = min(_WHOLE, s.vector * narrowest(c))
     memory = moved_bytes(c) / t.rate * (_WHOLE / pieces) ** t.narrow
     computing = t.arithmetic * arithmetic(c, not s.held, s.vector, target) * uneven**0.5
-    return t.kernel + (memory + computing) * (1 + t.alone / resident**2) + t.phase * c.phases * rounds
+    longer = t.few[resident - 1] if resident <= len(t.few) else 0.0
+    return t.kernel + memory * (1 + t.waiting * longer) + computing * (1 + longer) + t.phase * c.phases * rounds
 
 
 def _resident(s: Rows, c: RowKernel) -> int:

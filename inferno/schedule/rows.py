@@ -189,10 +189,10 @@ def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""
     found, known = _by_length(c, target), c.in_example()
-    weighed = found.cluster > 1 and not found.ragged and long_rows.is_long(known, target)
-    if weighed or not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
+    if not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
-    held = [replace(found, packed=False)] if found.held else [_held(known, target, lanes(known), False)]
+    long = long_rows.fastest(known, lanes(known), (), target) if long_rows.is_long(known, target) and not found.ragged else None
+    held = [replace(found, packed=False)] if found.held else [long or _held(known, target, lanes(known), False)]
     return min((found, *(s for s in held if s is not None)), key=lambda s: estimate(s, known, target))
 
 

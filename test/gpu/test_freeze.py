@@ -144,7 +144,8 @@ SIZES = [
 @pytest.mark.parametrize("m, n, k, linear", SIZES)
 def test_float32_sizes(m, n, k, linear):
     _, _, fast = frozen(m, n, k, linear)
-    assert 'generator = "presplit"' in fast.ir("scheduled")
+    tall = k >= 8192  # of few results blocks share the terms, and split numbers as they come
+    assert f'generator = "{"direct" if tall else "presplit"}"' in fast.ir("scheduled")
 
 
 def test_without_memory_for_the_parts():
