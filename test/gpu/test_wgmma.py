@@ -17,7 +17,7 @@ def randn(*shape, dtype=torch.bfloat16):
 
 
 def right(function, args, *others):
-    """Right, and on the tensor cores, by Hopper's instructions, or mma.sync where lines begin anywhere or results are few, or streamed as a product with few vectors.
+    """Right, and on the tensor cores, by Hopper's instructions, or mma.sync where lines begin anywhere or results are few, or as a product with few vectors.
     TF32 has a rounding unit of 2**-10; eager does not use it for every shape."""
     tf32 = torch.get_float32_matmul_precision() != "highest" and any(a.dtype == torch.float32 for a in args)
     compiled = assert_right(function, args, unit=2**-10 if tf32 else None, matmul="generated")
