@@ -218,7 +218,7 @@ def _meeting(s: Columns, c: RowKernel) -> Columns:
     if s.held or s.cluster == 1 or not (turns(c) or c.together > 1):
         return s
     once = replace(s, once=moments(c) is not None)
-    return sent if (sent := replace(once, sends=True)).fits(c) else once
+    return next((m for m in (replace(once, sends=True), once) if m.fits(c)), s)
 
 
 def _holding(s: Columns, c: RowKernel) -> Columns:
@@ -435,9 +435,22 @@ def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
 
 
 def _pick_groups(c: RowKernel, target: Target) -> Columns:
-    """The same of rows that share their reductions."""
-    vector, run = lanes(c), run_of(c)
-    across, cluster = pick_side(c, vector, target)
+    """The same of rows that share their reductions: in narrower vectors where what so many threads of whole ones leave each other is more than a block has (960
+    channels in groups of 30 in bf16, 15 vectors of 8, of which 480 threads are the fewest whole warps)."""
+    vector = lanes(c)
+    found = _groups_of(c, vector, target)
+    while found is not None and found.cluster > 1 and not replace(found, once=moments(c) is not None).fits(c) and vector > 1:
+        vector //= 2
+        narrower = _groups_of(c, vector, target)
+        found = narrower if narrower is not None and replace(narrower, once=moments(c) is not None).fits(c) else found
+    return found
+
+
+def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:
+    """That of vectors of so many channels, if there is one."""
+    if (side := pick_side(c, vector, target)) is None:
+        return None
+    (across, cluster), run = side, run_of(c)
     once, unroll = turns(c) and moments(c) is not None, max(_UNROLL, run)
     if once and cluster > 1 and run > _ONCE_RUN:
         run = unroll = gcd(run, _ONCE_RUN)
