@@ -11,9 +11,9 @@ from inferno.mlir import arith, func, ir, owner, run_upstream, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
-    placed, sink_constants,
+    placed, row_major, sink_constants,
 )
-from inferno.schedule.strewn_extracts import read_by_maps
+from inferno.schedule.strewn_extracts import linear, read_by_maps
 from inferno.schedule.unchanged import asked_once
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -134,7 +134,7 @@ def _parse(module: ir.Module, views: bool) -> Pointwise | None:
         tables.append((op.operands[0], argument))
     order = sorted((d for d, size in enumerate(sizes) if size != 1), key=lambda d: -hint(destinations[0].strides[d]))
     computed = [Access(-1, destinations[0].element, _as_if_contiguous(loops, order, sizes)) for loops in _loops_of_operations(generic)]
-    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed)
+    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _turned(generic, sizes, order))
     return Pointwise(
         generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module,
     )
@@ -154,6 +154,20 @@ def _loops_of_operations(generic: ir.Operation) -> set[frozenset[int]]:
 def _as_if_contiguous(loops: frozenset[int], order: list[int], sizes: tuple[Int, ...]) -> tuple[Int, ...]:
     """Strides of a tensor that some loops walk, so that loops which it has are one run, and others are not of it."""
     return tuple(product(sizes[e] for e in order[order.index(d) + 1:] if e in loops) if d in loops and d in order else 0 for d in range(len(sizes)))
+
+
+def _turned(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
+    """What branches pick at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
+    shared memory turn it (``turned_picks.py``), along runs that it is walked by as well."""
+    found, innermost = [], order[-1] if order else 0
+    for op in walk(generic, "tensor.extract"):
+        table, places = op.operands[0].type, [linear(v, len(sizes)) for v in list(op.operands)[1:]]
+        if op.parent == generic or None in places or not table.has_static_shape:
+            continue
+        strides = tuple(sum(step * place[0][d] for step, place in zip(row_major(table.shape), places)) for d in range(len(sizes)))
+        if abs(strides[innermost]) > 1 and 1 in map(abs, strides):
+            found.append(Access(-1, table.element_type, strides))
+    return found
 
 
 def _constant(value: ir.Value) -> ir.Attribute | None:

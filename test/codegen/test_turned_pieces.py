@@ -44,8 +44,19 @@ def of_images(x, y, z):
     return torch.cat((x, y), -1).permute(0, 2, 1).contiguous()
 
 
+def channels_last(x, y, z):
+    """Channels of two images side by side, and the places of each image one behind the other."""
+    x, y = (t.reshape(2, -1, t.shape[1]) for t in (x, y))
+    return F.silu(torch.cat((x, y), 1)).permute(0, 2, 1).contiguous()
+
+
+def planes_last(x, y, z):
+    x, y = (t.reshape(2, -1, 2, t.shape[1] // 2) for t in (x, y))
+    return torch.cat((x, y), 1).permute(0, 2, 3, 1).contiguous()
+
+
 @pytest.mark.covering(most=12)
-@pytest.mark.parametrize("program", [turned, computed, from_both_orders, three, flipped, of_images])
+@pytest.mark.parametrize("program", [turned, computed, from_both_orders, three, flipped, of_images, channels_last, planes_last])
 @pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(program, shape, dtype):
@@ -59,7 +70,7 @@ def _assert_right_by_tiles(program, shape, dtype):
 
 
 @pytest.mark.covering(most=4)
-@pytest.mark.parametrize("program", [turned, three, of_images])
+@pytest.mark.parametrize("program", [turned, three, of_images, channels_last])
 @pytest.mark.parametrize("shape, together", [((134, 20), 2), ((128, 34), 2), ((40, 70), 2), ((70, 33), 1)])
 def test_words_of_16_bits(program, shape, together):
     """Tiles of 64 points a side, of which a thread brings neighbours."""
