@@ -220,3 +220,16 @@ def test_fewer_rows_beside_each_other_rather_than_two_blocks(shape, expected):
         module = ir.Module.parse(linalg)
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
         assert expected in str(module), str(module)[-1500:]
+
+
+@pytest.mark.covering(most=4)
+@pytest.mark.parametrize("shape, groups", [
+    ((2, 960, 64, 64), 32), ((8, 960, 16, 16), 16), ((1, 1920, 32, 32), 32), ((2, 1920, 48, 48), 32), ((2, 480, 7, 7), 32),
+])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_groups_of_any_channels(shape, groups, dtype):
+    """Groups whose channels are no whole vectors of theirs, of images with channels last, fit what a block has."""
+    x = torch.empty(shape, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    w = torch.empty(shape[1], dtype=dtype)
+    compiled = inferno.compile(lambda x, w: torch.nn.functional.silu(torch.nn.functional.group_norm(x, groups, w, w)), (x, w), target="sm_90a")
+    assert [row.generator for row in compiled.explain().rows] != ["universal"]
