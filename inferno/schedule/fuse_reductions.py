@@ -384,6 +384,7 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
         if u not in calls and u not in refused and u in program.places and program.kind(u) is not None and program.places[u] > first
     ]
     for call in sorted(able, key=program.places.__getitem__):
-        if not waits(call, set(calls), program.places):
+        whole, place = {*calls, call}, program.places[call]
+        if not any(waits(c, whole, program.places) for c in whole if program.places[c] >= place):  # of the others those behind it may wait for it, too
             return call
     return None
