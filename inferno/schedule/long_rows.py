@@ -20,6 +20,9 @@ from inferno.schedule.row_work import arithmetic
 from inferno.target import Target
 
 _LENGTHS = 1 << 15, 1 << 18  # points of a row that was timed, about
+# Bytes of one tensor's rows in registers, beyond which what else is known of these holds (softmax of 2048x65536 in float32 281 us by four blocks, by eight
+# 327).
+_LARGE = 4e8
 _CLUSTERS, _PORTABLE, _THREADS = (2, 4, 8, 16), 8, (512, 1024)
 # Points that a thread can hold of blocks of so many threads: beyond, registers are spilled (a norm of a sum of 256x131072 in bf16 by two blocks of 512 threads
 # 114 us, by four 55).
@@ -68,17 +71,22 @@ def _held(c: RowKernel, vector: int) -> Iterator[Rows]:
 
 
 def is_long(c: RowKernel, target: Target) -> bool:
-    """Whether rows are of a length for which the estimates hold."""
+    """Whether rows are of a length, and as many, for which the estimates hold: fewer are all in work at once, and what they wait for is all that counts."""
     least, most = _LENGTHS
-    return target.capability >= 90 and least <= c.width <= most
+    return target.capability >= 90 and least <= c.width <= most and c.count * _CLUSTERS[-1] >= target.multiprocessors
+
+
+def is_known(s: Rows, c: RowKernel) -> bool:
+    """Whether a schedule of one tensor's rows is right as it is: those that are kept in shared memory, or held, where they are large."""
+    return len(c.repeated()) <= 1 and (s.kept > 0 or moved_bytes(c) > _LARGE)
 
 
 def brought_time(s: Rows, c: RowKernel, moving: float, target: Target) -> float:
     """Microseconds of blocks that go over all rows, of which memory takes ``moving``: 0 where that is all, for nothing else is faster then; endless where the
-    next row is not brought in whole pieces, as many for each thread, or there is none, or one block has a multiprocessor for itself (a norm of a sum of
-    113x92372 in float32 90 us, held 43; a norm of a norm 198 and 45)."""
+    next row is not brought in whole pieces, as many for each thread, or one block has a multiprocessor for itself (a norm of a sum of 113x92372 in float32 90
+    us, held 43; a norm of a norm 198 and 45)."""
     whole = all(s.vector * a.element.width >= 8 * _WHOLE for a in c.repeated()) and c.width % (s.vector * s.across * s.cluster) == 0
-    if not whole or s.resident < 2 or c.count <= s.persistent:
+    if not whole or s.resident < 2:
         return float("inf")
     computing = _COMPUTING * arithmetic(c, True, s.vector, target)
     return 0.0 if computing <= moving else max(_GOING * moving, computing)

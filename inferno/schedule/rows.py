@@ -224,11 +224,9 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     kept = _kept(c, target, whole if ragged else vector, ragged) if several or s.threads > 512 else None
     keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
     keeps = kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors
-    if several and not ragged and long_rows.is_long(c, target) and not (keeps and (kept.cluster == 1 or len(c.repeated()) == 1)):
-        found = long_rows.fastest(c, vector, [kept] if keeps and kept.kept >= kept.rounds(c) else [], target)
-        moving = _moving(brought, c, target) if brought is not None else 0.0
-        other = long_rows.brought_time(brought, c, moving, target) if brought is not None else float("inf")
-        if found is not None and max(moving, long_rows.time(found, c, target)) < other:
+    if several and not ragged and long_rows.is_long(c, target) and not (keeps and kept.cluster == 1):
+        found = _of_blocks(c, target, vector, s, kept if keeps else None, brought)
+        if found is not None:
             return found
     if brought is not None:
         return brought
@@ -241,6 +239,17 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     across = min(_THREADS, _power(c.width // vector))
     cluster = _PORTABLE if across == _THREADS and target.capability >= 90 else 1
     return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True, sends=cluster > 1)
+
+
+def _of_blocks(c: RowKernel, target: Target, vector: int, held: Rows | None, kept: Rows | None, brought: Rows | None) -> Rows | None:
+    """The schedule of several blocks that is estimated to take less than one that brings rows; None where that, or what is kept or held, is known to be right."""
+    own = kept or held
+    if brought is None and own is not None and long_rows.is_known(own, c):
+        return None
+    found = long_rows.fastest(c, vector, [kept] if kept is not None and kept.kept >= kept.rounds(c) else [], target)
+    moving = _moving(brought, c, target) if brought is not None else 0.0
+    other = long_rows.brought_time(brought, c, moving, target) if brought is not None else float("inf")
+    return found if found is not None and max(moving, long_rows.time(found, c, target)) < other else None
 
 
 def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
