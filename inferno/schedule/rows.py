@@ -242,7 +242,7 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
 
 
 def _of_blocks(c: RowKernel, target: Target, vector: int, held: Rows | None, kept: Rows | None, brought: Rows | None) -> Rows | None:
-    """The schedule of several blocks that is estimated to take less than one that brings rows; None where that, or what is kept or held, is known to be right."""
+    """The schedule of several blocks that is estimated to take least; None where that is one that brings rows, or what is kept or held is known to be right."""
     own = kept or held
     if brought is None and own is not None and long_rows.is_known(own, c):
         return None
