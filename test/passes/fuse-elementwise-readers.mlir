@@ -363,3 +363,44 @@ func.func @rows_one_by_one(%x: tensor<4x8xf32>, %r: tensor<8xf32>, %s: tensor<8x
   } -> tensor<4x8xf32>
   return %1, %p : tensor<4x8xf32>, tensor<2x2xf32>
 }
+
+/// What is given back, and made of a row's greatest and of what is costly and otherwise for nobody: sums of columns read that, and not both again.
+// CHECK-LABEL: func.func @made_of_a_rows_greatest
+// CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%arg0
+// CHECK: math.exp
+// CHECK: %[[M:.*]] = linalg.generic {{.*}} ins(%[[E]]
+// CHECK: arith.maximumf
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[E]], %[[M]]
+// CHECK: arith.subf
+// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%[[S]] : tensor<4x8xf32>)
+// CHECK: return %[[S]], %[[C]]
+func.func @made_of_a_rows_greatest(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %least = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %f = tensor.empty() : tensor<4xf32>
+  %g = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = math.exp %a : f32
+    linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  %i = linalg.fill ins(%least : f32) outs(%f : tensor<4xf32>) -> tensor<4xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #column], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<4x8xf32>) outs(%i : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.maximumf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  %2 = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%0, %1 : tensor<4x8xf32>, tensor<4xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %y = arith.subf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  %j = linalg.fill ins(%zero : f32) outs(%g : tensor<8xf32>) -> tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["reduction", "parallel"]} ins(%2 : tensor<4x8xf32>) outs(%j : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<8xf32>
+  return %2, %3 : tensor<4x8xf32>, tensor<8xf32>
+}

@@ -1,0 +1,39 @@
+"""Which blocks share long rows: in registers, in shared memory, or going over all rows, as was timed."""
+
+import pytest
+import torch
+from checks import scheduled
+
+F = torch.nn.functional
+
+
+def schedule_of(program, *shapes, dtype=torch.float32):
+    text = str(scheduled(program, tuple(torch.empty(s, dtype=dtype) for s in shapes)).stages["scheduled"])
+    assert text.count("inferno.schedule") == 1
+    found = text[text.index("inferno.schedule"):].split("}")[0]
+    return dict(item.strip().removeprefix("inferno.schedule = {").split(" = ") for item in found.split(","))
+
+
+def norm_of_a_sum(x, y):
+    return F.layer_norm(x + y, x.shape[1:])
+
+
+@pytest.mark.parametrize("shape, dtype", [((113, 92372), torch.float32), ((304, 42514), torch.float32), ((113, 92372), torch.bfloat16)], ids=str)
+def test_rows_whose_threads_have_different_numbers_of_pieces_are_held(shape, dtype):
+    found = schedule_of(norm_of_a_sum, shape, shape, dtype=dtype)
+    assert found["held"] == "true" and int(found["cluster"].split()[0]) in (4, 8, 16) and found["threads"].startswith("512")
+
+
+def test_even_rows_that_memory_bounds_are_gone_over():
+    found = schedule_of(norm_of_a_sum, (256, 131072), (256, 131072))
+    assert found["held"] == "false" and found["persistent"].startswith("21")
+
+
+def test_much_arithmetic_is_done_once():
+    found = schedule_of(lambda x, y: F.layer_norm(F.silu(x) * torch.tanh(y), x.shape[1:]), (256, 131072), (256, 131072), dtype=torch.bfloat16)
+    assert found["held"] == "true"
+
+
+def test_few_rows_have_large_blocks():
+    found = schedule_of(lambda x: torch.softmax(x, -1), (4, 65536))
+    assert found["held"] == "true" and found["cluster"].startswith("8") and found["threads"].startswith("1024")
