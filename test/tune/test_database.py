@@ -210,6 +210,7 @@ def test_tuning_needs_the_gpu(capsys, monkeypatch):
 
 
 def test_show_lists_the_entries(folder, capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("COLUMNS", raising=False)  # as wide as where there is no terminal
     monkeypatch.setattr("inferno.tools.tune.SHIPPED", tmp_path / "shipped")
     assert main(["tune", "show"]) == 0
     assert capsys.readouterr().out == f"{folder}: 0 tuned kernels\n"
