@@ -84,7 +84,8 @@ def grouping(many: Sequence[Int], few: Sequence[Int]) -> list[list[int]] | None:
         groups.append(group)
     if any(many[d] != 1 for d in range(next_, len(many))):
         return None
-    groups[-1] += range(next_, len(many))
+    if groups:  # of one element, of no dimension, all are left
+        groups[-1] += range(next_, len(many))
     return groups
 
 
