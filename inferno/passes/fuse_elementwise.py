@@ -211,8 +211,7 @@ def _is_given_back(producer: ir.Operation) -> bool:
 def _is_made_for(value: ir.Value, reader: ir.Operation, depth: int = 4) -> bool:
     """Whether nothing reads a value but an operation, or what is made for it: a row's greatest, too, which is subtracted."""
     def is_for(user: ir.Operation) -> bool:
-        made = is_generic(user) and (is_elementwise(user) or is_reduction(user))
-        return made and depth > 0 and all(_is_made_for(r, reader, depth - 1) for r in user.results)
+        return (is_elementwise(user) or is_reduction(user)) and depth > 0 and all(_is_made_for(r, reader, depth - 1) for r in user.results)
 
     return all(user == reader or is_for(user) for user in users(value))
 

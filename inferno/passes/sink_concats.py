@@ -57,7 +57,7 @@ def sink_concats(module: ir.Module) -> None:
 
 def _region(concat: ir.Operation) -> _Region | None:
     """All that is made of a concatenation, if that ends in reductions."""
-    region = _Region(len(concat.operands))
+    region, size = _Region(len(concat.operands)), prod(concat.results[0].type.shape)
     pending = [concat]
     while pending:
         op = pending.pop()
@@ -69,7 +69,7 @@ def _region(concat: ir.Operation) -> _Region | None:
             for user in users(value) if value in region.split else ():
                 if user not in region.loops:
                     others = _take(region, user, value)
-                    if others is None and _SMALLER * prod(value.type.shape) <= prod(concat.results[0].type.shape) and op.name != "tensor.concat":
+                    if others is None and _SMALLER * prod(value.type.shape) <= size and op.name != "tensor.concat":
                         region.joined.append((value, user))
                         continue
                     if others is None or len(region.loops) > _BEHIND:
@@ -77,10 +77,10 @@ def _region(concat: ir.Operation) -> _Region | None:
                     pending += [user, *others]
     if not region.reduces or not all(_is_known(region, op) for op in region.loops):
         return None
-    if region.joined and prod(concat.results[0].type.shape) < _LARGE:
+    if region.joined and size < _LARGE:
         return None
     pieces = [v for made in map(owner, region.split) if made is not None and made.name == "tensor.concat" for v in made.operands]
-    rows = prod(concat.results[0].type.shape) // concat.results[0].type.shape[region.split[concat.results[0]]]
+    rows = size // concat.results[0].type.shape[region.split[concat.results[0]]]
     return region if rows >= _MANY or any(owner(v) is not None for v in pieces) else None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, linalg, owner, tensor
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps, substitute
 from inferno.schedule.accesses import argument_index, filled
 
 
@@ -86,26 +86,28 @@ def batch_type(product: Product, steps: int) -> ir.Type:
 
 def batched(kernel: func.FuncOp, product: Product, factors: Sequence[ir.Value | Slices], steps: int) -> None:
     """Fill in ``kernel``, which takes the factors, or what they are slices of, and makes all steps' sums."""
-    op, count = product.op, len(kinds(product.op)) + 1
-    loops = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(d) for d in range(1, count)])
+    with ir.InsertionPoint(kernel.entry_block), product.op.location:
+        values = [f.of_all(v, steps) if isinstance(f, Slices) else v for v, f in zip(kernel.entry_block.arguments, factors)]
+    batch_of(kernel, product.op, values, [f.place if isinstance(f, Slices) else None for f in factors], maps(product.op), kinds(product.op))
 
-    def shifted(map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        return [e.compose(loops) for e in map_.results]
 
-    *given, destination = kernel.entry_block.arguments
-    values, indexing = [], []
-    with ir.InsertionPoint(kernel.entry_block):
-        for value, factor, map_ in zip(given, factors, maps(op)):
-            places = shifted(map_)
-            if isinstance(factor, Slices):
-                places.insert(factor.place, ir.AffineExpr.get_dim(0))
-                value = factor.of_all(value, steps)
-            values.append(value)
-            indexing.append(ir.AffineMap.get(count, 0, places))
-        indexing.append(ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(0), *shifted(maps(op)[-1])]))
-        zero = arith.constant(destination.type.element_type, 0.0)
-        start = linalg.fill(zero, outs=[destination])
-        made = build(values, [start], indexing, [PARALLEL, *kinds(op)], lambda a: clone_body(body(op), a), op.location)
+def batch_of(
+    kernel: func.FuncOp, op: ir.Operation, values: Sequence[ir.Value], places: Sequence[int | None], indexing: Sequence[ir.AffineMap], loops: Sequence[str],
+) -> None:
+    """Fill in ``kernel`` with the sums of products ``op`` of a batch, whose loop is in front of the others: in each of the ``values`` that it multiplies at
+    this place of its dimensions, if there at all.  ``indexing`` and ``loops`` are those of one product."""
+    count = len(loops) + 1
+    shift = [ir.AffineExpr.get_dim(d) for d in range(1, count)]
+
+    def shifted(map_: ir.AffineMap, place: int | None) -> ir.AffineMap:
+        results = list(substitute(map_, shift, count).results)
+        return ir.AffineMap.get(count, 0, results if place is None else [*results[:place], ir.AffineExpr.get_dim(0), *results[place:]])
+
+    destination = kernel.entry_block.arguments[len(kernel.type.inputs) - 1]
+    with ir.InsertionPoint(kernel.entry_block), op.location:
+        start = linalg.fill(arith.constant(destination.type.element_type, 0.0), outs=[destination])
+        every = [shifted(m, p) for m, p in zip(indexing, (*places, 0))]
+        made = build(values, [start], every, [PARALLEL, *loops], lambda a: clone_body(body(op), a), op.location)
         func.ReturnOp(list(made.results))
 
 

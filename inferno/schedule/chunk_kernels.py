@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
-from inferno.mlir import clone_onto, func, ir, owner, run_upstream, walk
+from inferno.mlir import clone_onto, func, ir, owner, run_upstream, tensor, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps
-from inferno.passes.shapes import argument_attributes, is_dynamic, shape, static, symbol_arguments
+from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.symbolic import Int, Symbol, product, size_of
 
@@ -204,3 +204,11 @@ def type_of(value: ir.Value, size: list[int]) -> ir.Type:
 
 def cut_shape(size: list[int], at: int, count: int) -> list[int]:
     return [*size[:at], count, size[at] // count, *size[at + 1:]]
+
+
+def cut_dimension(value: ir.Value, at: int, count: int) -> ir.Value:
+    """A tensor of known sizes with one dimension as two, of which the first has ``count``."""
+    size = list(value.type.shape)
+    groups = [[i] if i < at else [at, at + 1] if i == at else [i + 1] for i in range(len(size))]
+    cut = cut_shape(size, at, count)
+    return tensor.ExpandShapeOp(type_of(value, cut), value, reassociation_attribute(groups), [], cut).result

@@ -437,13 +437,12 @@ def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
 def _pick_groups(c: RowKernel, target: Target) -> Columns:
     """The same of rows that share their reductions: in narrower vectors where what so many threads of whole ones leave each other is more than a block has (960
     channels in groups of 30 in bf16, 15 vectors of 8, of which 480 threads are the fewest whole warps)."""
-    vector = lanes(c)
+    once, vector = moments(c) is not None, lanes(c)
     found = _groups_of(c, vector, target)
-    while found is not None and found.cluster > 1 and not replace(found, once=moments(c) is not None).fits(c) and vector > 1:
-        vector //= 2
-        narrower = _groups_of(c, vector, target)
-        found = narrower if narrower is not None and replace(narrower, once=moments(c) is not None).fits(c) else found
-    return found
+    if found is None or found.cluster == 1 or replace(found, once=once).fits(c):
+        return found
+    narrower = (_groups_of(c, vector >> i, target) for i in range(1, vector.bit_length()))
+    return next((s for s in narrower if s is not None and replace(s, once=once).fits(c)), found)
 
 
 def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:

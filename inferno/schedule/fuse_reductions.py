@@ -22,8 +22,9 @@ from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
-    Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits,
+    Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
 )
+from inferno.schedule.row_schedule import row_bytes
 from inferno.schedule.row_sectors import spread
 from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
@@ -286,7 +287,7 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     """Whether rows of a large tensor would be read whose neighbours lie apart: a kernel that transposes it first costs less."""
     c = rows.read(kernel, target) if columns.read(kernel, target) is None else None
     wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
-    return any(spread(c, a) > 2 and rows.row_bytes(c, a) > _CACHED for a in wide)
+    return any(spread(c, a) > 2 and row_bytes(c, a) > _CACHED for a in wide)
 
 
 def alone(kernel: func.FuncOp, target: Target) -> float:
@@ -384,7 +385,6 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
         if u not in calls and u not in refused and u in program.places and program.kind(u) is not None and program.places[u] > first
     ]
     for call in sorted(able, key=program.places.__getitem__):
-        whole, place = {*calls, call}, program.places[call]
-        if not any(waits(c, whole, program.places) for c in whole if program.places[c] >= place):  # of the others those behind it may wait for it, too
+        if not wait_for_each_other({*calls, call}, program.places):
             return call
     return None

@@ -14,7 +14,7 @@ from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.mark_overwrites import updated
-from inferno.schedule.merge_calls import defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
+from inferno.schedule.merge_calls import defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, wait_for_each_other
 from inferno.target import Target, find_target
 
 KIND = "inferno.kind"
@@ -104,8 +104,7 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     near = {owner(v) for v in read} | {u for v in (*read, *(r for c in calls for r in c.results)) for u in readers(v)}
     able = [c for c in near if c in places and c not in calls and c not in refused and program.cost(c) is not None]
     for call in sorted(able, key=places.__getitem__):
-        group = {*calls, call}
-        if not any(waits(c, group, places) for c in group):
+        if not wait_for_each_other({*calls, call}, places):
             return call
     return None
 

@@ -11,6 +11,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import online_sums
+from inferno.schedule.row_schedule import row_bytes
 from inferno.target import Target
 
 _WARP = 32
@@ -198,7 +199,7 @@ def is_few(c: RowKernel) -> bool:
 def _moved(c: RowKernel) -> int:
     """Bytes of all that is read and written."""
     moved = [*brought(c), *(d.access for d in c.destinations)]
-    return sum(rows.row_bytes(c, a) for a in moved) + sum(c.width * bit_width(a.element) // 8 for a in kept(c))
+    return sum(row_bytes(c, a) for a in moved) + sum(c.width * bit_width(a.element) // 8 for a in kept(c))
 
 
 def _is_timed(c: RowKernel) -> bool:

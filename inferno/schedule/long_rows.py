@@ -15,7 +15,7 @@ from math import ceil
 
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.row_kernel import RowKernel
-from inferno.schedule.row_schedule import Rows, moved_bytes, narrowest
+from inferno.schedule.row_schedule import Rows, most_bits, most_blocks, moved_bytes, narrowest
 from inferno.schedule.row_work import arithmetic
 from inferno.target import Target
 
@@ -23,11 +23,10 @@ _LENGTHS = 1 << 15, 1 << 18  # points of a row that was timed, about
 # Bytes of one tensor's rows in registers, beyond which what else is known of these holds (softmax of 2048x65536 in float32 281 us by four blocks, by eight
 # 327).
 _LARGE = 4e8
-_CLUSTERS, _PORTABLE, _THREADS = (2, 4, 8, 16), 8, (512, 1024)
+_CLUSTERS = 2, 4, 8, 16
 # Points that a thread can hold of blocks of so many threads: beyond, registers are spilled (a norm of a sum of 256x131072 in bf16 by two blocks of 512 threads
 # 114 us, by four 55).
 _POINTS = {512: 64, 1024: 32}
-_HELD_BITS = 512 * 64 * 32  # of a block, as of shorter rows
 _REGISTERS = ((8, 32), (16, 40), (32, 64), (64, 128))  # of a thread that holds so many points
 _KEEPING = 48  # and of one that keeps them in shared memory
 _FILE, _RESIDENT, _SHARED, _RESERVED = 65536, 2048, 228 << 10, 2 << 10  # registers, threads and shared memory of a multiprocessor; what each block takes of it
@@ -57,16 +56,16 @@ _IN_SHARED = _Times(3.0, 0.91, 7.0e6, 0.72, 0.41, (0.18, 0.0), 2.0)
 
 def fastest(c: RowKernel, vector: int, others: Iterable[Rows], target: Target) -> Rows | None:
     """The schedule of several blocks that takes least, of those that have rows in registers and others; None if there is none."""
-    possible = [s for s in (*_held(c, vector), *others) if s.cluster > 1 and (s.cluster <= _PORTABLE or target.hopper)]
+    possible = [s for s in (*_held(c, vector), *others) if 1 < s.cluster <= most_blocks(target)]
     return min(possible, key=lambda s: time(s, c, target), default=None)
 
 
 def _held(c: RowKernel, vector: int) -> Iterator[Rows]:
     bits = max(c.held_bits(), 32 if vector == 1 else 8)
-    for cluster, threads in product(_CLUSTERS, _THREADS):
+    for cluster, (threads, most) in product(_CLUSTERS, _POINTS.items()):
         s = Rows(threads, threads, vector, cluster, reciprocals=True, approximate=True, sends=True)
         points = s.chunks(c) * vector
-        if points <= _POINTS[threads] and points * bits * threads <= _HELD_BITS and s.vectors(c) >= threads * cluster:
+        if points <= most and points * bits <= most_bits(threads) and s.vectors(c) >= threads * cluster:
             yield s
 
 

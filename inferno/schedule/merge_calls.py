@@ -126,6 +126,11 @@ def waits(call: ir.Operation, group: Collection[ir.Operation], places: Mapping[i
     return False
 
 
+def wait_for_each_other(calls: Collection[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
+    """Whether one of the calls needs the result of something outside of them that needs theirs: they cannot be one."""
+    return any(waits(c, calls, places) for c in calls)
+
+
 def joint_name(module: ir.Module, calls: Sequence[ir.Operation], begin: str = "") -> str:
     """A name for the kernel that these calls become."""
     return free_name(module, begin + "_".join(callee(c).rstrip("_0123456789") for c in calls))

@@ -26,7 +26,7 @@ from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.fuse_reductions import changes_places
 from inferno.schedule.merge_calls import (
-    Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, waits,
+    Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
@@ -90,7 +90,7 @@ def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
 
 def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
     """Make two calls one, if that pays; the new call."""
-    if len(first.results) + len(second.results) > MOST_RESULTS or any(waits(c, {first, second}, program.places) for c in (first, second)):
+    if len(first.results) + len(second.results) > MOST_RESULTS or wait_for_each_other((first, second), program.places):
         return None
     edges = edges_of([first, second], views=True)
     if any(isinstance(v.type, ir.IndexType) for v in edges.captured):

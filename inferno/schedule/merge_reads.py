@@ -22,7 +22,7 @@ from inferno.schedule.cost import count_bytes
 from inferno.schedule.fuse_reductions import alone, changes_places
 from inferno.schedule.mark_overwrites import stored_at, updated
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merged_kernel, operations_in, pattern, replace_calls, waits,
+    Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
@@ -88,7 +88,7 @@ def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
 
 def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
     """Make two calls one, if that pays; the new call."""
-    if any(waits(c, {first, second}, program.places) for c in (first, second)):
+    if wait_for_each_other((first, second), program.places):
         return None
     edges = edges_of([first, second], views=True)
     asked = pattern(edges)

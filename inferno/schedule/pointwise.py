@@ -11,9 +11,9 @@ from inferno.mlir import arith, func, ir, owner, run_upstream, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
-    placed, row_major, sink_constants,
+    placed, sink_constants,
 )
-from inferno.schedule.strewn_extracts import linear, read_by_maps
+from inferno.schedule.strewn_extracts import linear, read_by_maps, strides_at
 from inferno.schedule.unchanged import asked_once
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -164,7 +164,7 @@ def _turned(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> 
         table, places = op.operands[0].type, [linear(v, len(sizes)) for v in list(op.operands)[1:]]
         if op.parent == generic or None in places or not table.has_static_shape:
             continue
-        strides = tuple(sum(step * place[0][d] for step, place in zip(row_major(table.shape), places)) for d in range(len(sizes)))
+        strides = strides_at(places, table.shape, len(sizes))
         if abs(strides[innermost]) > 1 and 1 in map(abs, strides):
             found.append(Access(-1, table.element_type, strides))
     return found

@@ -10,6 +10,22 @@ from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_sectors import spread
 from inferno.symbolic import Int, ceildiv, hint
+from inferno.target import Target
+
+
+PORTABLE, _LARGEST = 8, 16  # blocks of a cluster that any GPU with clusters has, and that Hopper's have
+# Bits of points that a thread may hold; registers of a block of 512 threads are 128 each, of 1024 they are 64.
+HELD, HELD_BY_MANY = 64 * 32, 32 * 32
+
+
+def most_blocks(target: Target) -> int:
+    """Blocks of a cluster."""
+    return _LARGEST if target.hopper else PORTABLE if target.capability >= 90 else 1
+
+
+def most_bits(threads: int) -> int:
+    """Bits of points that a thread of a block of so many may hold."""
+    return HELD if threads <= 512 else HELD_BY_MANY
 
 
 @dataclass(frozen=True)

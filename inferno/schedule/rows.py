@@ -11,7 +11,7 @@ from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
 from inferno.schedule.row_maxima import online_sums
-from inferno.schedule.row_schedule import Rows, moved_bytes, narrowest, row_bytes
+from inferno.schedule.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes
 from inferno.schedule.row_sectors import SECTOR, is_in_pieces
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import hint
@@ -19,9 +19,6 @@ from inferno.target import Target
 
 _THREADS = 1024
 _MANY = 1024  # rows of as many points: sums of 8192x8192 in bf16 took 31.2 us, and 36.5 by blocks of their own, in float32 the same
-_PORTABLE = 8  # blocks of a cluster that any GPU with clusters has
-# Bits of points that a thread may hold; registers of a block of 512 threads are 128 each, of 1024 they are 64.
-_HELD, _HELD_BY_MANY = 64 * 32, 32 * 32
 # A thread, where rows are short enough.  On an H200 softmax of 16384x8192 in bf16 took 150 us with 32, 168 with 16 and 230 with 8 (132 with
 # reciprocals and approximate exponentials); in float32 the three took the same.
 _POINTS = 32
@@ -160,7 +157,7 @@ def _gathering_rows(c: RowKernel) -> int:
 
 def _gathering_threads(c: RowKernel) -> int:
     """Threads of such a row."""
-    points = min(_POINTS, _HELD // max(8, c.held_bits()))
+    points = min(_POINTS, HELD // max(8, c.held_bits()))
     return max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(c.width // lanes(c))))
 
 
@@ -237,7 +234,7 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     if s is not None or kept is not None:
         return s or kept
     across = min(_THREADS, _power(c.width // vector))
-    cluster = _PORTABLE if across == _THREADS and target.capability >= 90 else 1
+    cluster = PORTABLE if across == _THREADS and target.capability >= 90 else 1
     return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True, sends=cluster > 1)
 
 
@@ -258,15 +255,15 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if (gathered := _gathering_rows(c)) and not ragged:
         across = _gathering_threads(c)
         s = Rows(gathered * across, across, vector, reciprocals=True, approximate=True, gathers=True)
-        return s if s.chunks(c) * vector * max(8, c.held_bits() + scanned) <= _HELD else None
+        return s if s.chunks(c) * vector * max(8, c.held_bits() + scanned) <= HELD else None
     vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits()) + scanned
     if ragged and not _stored_alike(c):
         return None  # elements that lie differently are written one by one
-    most = _PORTABLE if target.capability >= 90 else 1
-    points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, _HELD // held))
+    most = PORTABLE if target.capability >= 90 else 1
+    points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, HELD // held))
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
     apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
-    points = min(_POINTS, _HELD // held) if apart else points
+    points = min(_POINTS, HELD // held) if apart else points
     across = max(_power(ceil(c.width / points)), min(apart or _NEIGHBOURS, _power(vectors)))
     if vector == 1 and not ragged and not apart and _widest(c) in (2, 4):
         across = max(across, min(32, _power(ceil(c.width / _BY_ITSELF))))
@@ -277,8 +274,8 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         across, cluster = _RAGGED_THREADS, across // _RAGGED_THREADS
     elif across > 512:
         across, cluster = 512, _power(ceil(c.width / (points * 512)))
-        if cluster > most or held * points > _HELD:
-            across, cluster = _THREADS, min(most, _power(ceil(c.width / (min(points, _HELD_BY_MANY // held) * _THREADS))))
+        if cluster > most or held * points > HELD:
+            across, cluster = _THREADS, min(most, _power(ceil(c.width / (min(points, HELD_BY_MANY // held) * _THREADS))))
     # With few rows more threads have a part each, so that all multiprocessors have work.
     while c.count * across * cluster < (_ENOUGH_TURNED if apart else _ENOUGH) * target.multiprocessors and across < min(_THREADS, vectors):
         across *= 2
@@ -303,7 +300,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     s = Rows(max(threads, 32), across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True, packed=ragged or normed)
     each = max(held, 32 + scanned) if vector == 1 else held  # a register is the least that an element takes
     s = replace(s, sends=s.cluster > 1)
-    return s if s.chunks(c) * vector * each <= (_HELD if threads <= 512 else _HELD_BY_MANY) else None
+    return s if s.chunks(c) * vector * each <= most_bits(threads) else None
 
 
 def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
@@ -312,7 +309,7 @@ def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if not point or target.capability < 90:
         return None
     block, threads = (_RAGGED_BLOCK * point, 256) if ragged else (_BLOCK, 512)
-    cluster = min(_PORTABLE, _power(ceil(c.width * point / block)))
+    cluster = min(PORTABLE, _power(ceil(c.width * point / block)))
     unroll = 2
     if c.width * point > cluster * 2 * _BLOCK:
         threads, unroll = _THREADS, 4

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, tensor, users
 from inferno.passes.shapes import function_of, materialise, reassociation_attribute, shape, sizes, static, symbol_arguments
-from inferno.schedule.chunk_kernels import BESIDES, Chunk, chunk_kernel, columns_of, cut_shape, on_rows, read_chunk, symbol_of_rows, type_of, with_chunks
+from inferno.schedule.chunk_kernels import BESIDES, Chunk, chunk_kernel, columns_of, cut_dimension, on_rows, read_chunk, symbol_of_rows, type_of, with_chunks
 from inferno.schedule.merge_calls import callee, inputs_of, readers, root_of, tell_sources
 from inferno.symbolic import Symbol, product
 
@@ -165,7 +165,7 @@ class Chunks:
         with ir.InsertionPoint(last), last.location:
             given = inputs_of(whole)
             for number, position in expanded.items():
-                given[number] = _expand(given[number], position, cut.chunks[0].count)
+                given[number] = cut_dimension(given[number], position, cut.chunks[0].count)
                 split.made.append(given[number].owner.operation)
             chunks = [self.call(split, function, given, [whole, *cut.slices]) for function in functions[:2]]
             values = cut.values(last, chunks)
@@ -197,14 +197,6 @@ class Chunks:
         split.calls.append(made)
         split.made += [empty.owner.operation, made]
         return made.results[0]
-
-
-def _expand(value: ir.Value, at: int, count: int) -> ir.Value:
-    """A tensor of known sizes with one dimension as two, of which the first has ``count``."""
-    size = list(value.type.shape)
-    groups = [[i] if i < at else [at, at + 1] if i == at else [i + 1] for i in range(len(size))]
-    cut = cut_shape(size, at, count)
-    return tensor.ExpandShapeOp(type_of(value, cut), value, reassociation_attribute(groups), [], cut).result
 
 
 def _collapse(value: ir.Value) -> ir.Value:

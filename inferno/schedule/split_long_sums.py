@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from inferno.mlir import arith, clone_onto, func, ir, linalg, tensor, walk
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps, outputs
+from inferno.mlir import arith, clone_onto, func, ir, tensor, users, walk
+from inferno.passes.generics import PARALLEL, REDUCTION, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.programs import PRECISION, callee, wants_library
-from inferno.passes.shapes import reassociation_attribute
-from inferno.passes.split_contractions import split_contractions
+from inferno.schedule.batch_products import Product, batch_of, batch_type, take_apart
+from inferno.schedule.chunk_kernels import cut_dimension, cut_shape, type_of
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.merge_calls import may_change, merge_in, new_kernel, replace_call
+from inferno.schedule.merge_calls import may_change, merge_in, new_kernel, replace_call, tell_sources
 from inferno.schedule.wgmma import has_whole_lines
 from inferno.schedule.wgmma_schedule import precision
 from inferno.target import Target, find_target
@@ -32,12 +32,13 @@ _RESULTS, _FEW = 8192, 32  # fewer results, or a shorter side, are others' (``di
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """Both kernels, and what they read of the arguments of the one that was: ``parts`` the ``factors``, each with the dimension that is cut into ``count``, if
-    one is, and ``sums``, beside the parts, those with these ``numbers``."""
+    """Both kernels, and what they read of the arguments of the one that was: ``parts`` the ``factors``, whose dimensions ``cuts`` are cut into ``count`` where
+    there are any, and ``sums``, beside the parts, those with these ``numbers``."""
 
     parts: func.FuncOp
     sums: func.FuncOp
-    factors: tuple[tuple[int, int | None], ...]
+    factors: tuple[int, ...]
+    cuts: list[int] | None
     numbers: tuple[int, ...]
     count: int
 
@@ -76,126 +77,74 @@ def _split(module: ir.Module, kernel: func.FuncOp, target: Target) -> _Split | N
     """Both kernels of a product whose terms are to be cut, and can be."""
     c = parse_contraction(kernel)
     count = parts_of(kernel, c, target) if c is not None else 1
-    if count < 2:
-        return None
-    holder = ir.Module.create()
-    holder.body.append(kernel.operation.clone(ip=False))
-    split_contractions(holder)
-    copy = holder.body.operations[0]
-    product = next(o.operation for o in copy.entry_block.operations if is_generic(o.operation) and REDUCTION in kinds(o.operation))
-    if any(not isinstance(v, ir.BlockArgument) for v in inputs(product)):
-        return None
-    found = _loop(product, count)
+    product = take_apart(kernel) if count > 1 else None
+    found = _loop(product.op, count) if product is not None else None
     if found is None:
         return None
     loop, count, is_cut = found
-    places = [_place(m, loop) for m in maps(product)[:2]]
-    parts = _parts_kernel(module, kernel, product, loop, count, places if is_cut else [None, None])
-    sums, numbers = _sums_kernel(module, kernel, copy, product, count)
-    factors = tuple((v.arg_number, p if is_cut else None) for v, p in zip(inputs(product), places))
-    return _Split(parts, sums, factors, numbers, count)
+    places = [dims(m).index(loop) for m in maps(product.op)[:2]]
+    parts = _parts_kernel(module, kernel, product, loop, count, places, is_cut)
+    sums, numbers = _sums_kernel(module, kernel, product, count)
+    return _Split(parts, sums, product.factors, places if is_cut else None, numbers, count)
 
 
-def _loop(product: ir.Operation, count: int) -> tuple[int, int, bool] | None:
+def _loop(op: ir.Operation, count: int) -> tuple[int, int, bool] | None:
     """The loop along terms that becomes one of parts, how many, and whether it is cut for that: the outermost if it is about as long, or else the longest, if
     both factors have it as a dimension of their own."""
-    sizes = {}
-    for v, m in zip(inputs(product), maps(product)):
-        for e, size in zip(m.results, v.type.shape):
-            if isinstance(e, ir.AffineDimExpr):
-                sizes[ir.AffineDimExpr(e).position] = size
-    loops = [d for d, kind in enumerate(kinds(product)) if kind == REDUCTION]
-    if any(d not in sizes or any(_place(m, d) is None for m in maps(product)[:2]) for d in loops):
+    sizes, loops, read = loop_sizes(op), [d for d, kind in enumerate(kinds(op)) if kind == REDUCTION], [dims(m) for m in maps(op)[:2]]
+    if None in read or any(d not in r for d in loops for r in read):
         return None
     if count // 2 <= sizes[loops[0]] <= 2 * count and len(loops) > 1:
         return loops[0], sizes[loops[0]], False
     longest = max(loops, key=lambda d: sizes[d])
-    along = any(_place(m, longest) == len(m.results) - 1 for m in maps(product)[:2])
-    possible = [n for n in range(count // 2 + 1, 2 * count + 1) if sizes[longest] % (n * (_WHOLE if along else 1)) == 0]
+    whole = _WHOLE if any(r[-1] == longest for r in read) else 1
+    possible = [n for n in range(count // 2 + 1, 2 * count + 1) if sizes[longest] % (n * whole) == 0]
     nearest = min(possible, key=lambda n: max(n / count, count / n), default=None)
     return (longest, nearest, True) if nearest is not None else None
 
 
-def _place(map_: ir.AffineMap, loop: int) -> int | None:
-    """The dimension that a loop goes along, and nothing else."""
-    found = [i for i, e in enumerate(map_.results) if isinstance(e, ir.AffineDimExpr) and ir.AffineDimExpr(e).position == loop]
-    return found[0] if len(found) == 1 else None
-
-
-def _cut(shape: Sequence[int], place: int, count: int) -> list[int]:
-    return [*shape[:place], count, shape[place] // count, *shape[place + 1 :]]
-
-
-def _parts_kernel(module: ir.Module, kernel: func.FuncOp, product: ir.Operation, loop: int, count: int, places: Sequence[int | None]) -> func.FuncOp:
-    """The products of the parts: a batch, its loop in front of the others, or in the place of the one that was not cut."""
-    result, before = product.results[0].type, maps(product)
-    types = [v.type if p is None else ir.RankedTensorType.get(_cut(v.type.shape, p, count), v.type.element_type) for v, p in zip(inputs(product), places)]
-    total = ir.RankedTensorType.get([count, *result.shape], result.element_type)
-    new = new_kernel(module, kernel, f"{kernel.name.value}_parts", types, [total])
+def _parts_kernel(module: ir.Module, kernel: func.FuncOp, product: Product, loop: int, count: int, places: Sequence[int], is_cut: bool) -> func.FuncOp:
+    """The products of the parts: a batch, whose loop was cut from the one along terms, or is that."""
+    op, indexing, loops = product.op, maps(product.op), kinds(product.op)
+    types = [type_of(v, cut_shape(list(v.type.shape), p, count)) if is_cut else v.type for v, p in zip(inputs(op), places)]
+    new = new_kernel(module, kernel, f"{kernel.name.value}_parts", types, [batch_type(product, count)])
     if PRECISION in kernel.attributes:
         new.attributes[PRECISION] = kernel.attributes[PRECISION]
-    is_cut = places[0] is not None
-    rank = len(kinds(product)) + is_cut
-    first = ir.AffineDimExpr.get(0)
-    moved = [d + 1 if is_cut or d < loop else 0 if d == loop else d for d in range(len(kinds(product)))]
-    exprs = [ir.AffineDimExpr.get(d) for d in moved]
-
-    def mapped(map_: ir.AffineMap, place: int | None) -> ir.AffineMap:
-        results = [exprs[ir.AffineDimExpr(e).position] for e in map_.results]
-        return ir.AffineMap.get(rank, 0, results if place is None else [*results[:place], first, *results[place:]])
-
-    loops = [PARALLEL] * rank
-    for d, kind in enumerate(kinds(product)):
-        if is_cut or d != loop:
-            loops[moved[d]] = kind
-    indexing = [*(mapped(m, p) for m, p in zip(before, places)), mapped(before[2], 0)]
-    with ir.InsertionPoint(new.entry_block), product.location:
-        lhs, rhs, out = new.entry_block.arguments
-        zero = arith.ConstantOp(result.element_type, ir.FloatAttr.get(result.element_type, 0.0)).result
-        start = linalg.fill(zero, outs=[out])
-        made = build([lhs, rhs], [start], indexing, loops, lambda arguments: clone_body(body(product), arguments), product.location)
-        func.ReturnOp(made.results)
+    if not is_cut:  # each product has the other loops
+        others = [d for d in range(len(loops)) if d != loop]
+        known = [ir.AffineDimExpr.get(others.index(d)) if d != loop else ir.AffineConstantExpr.get(0) for d in range(len(loops))]
+        rest = [ir.AffineMap.get(m.n_dims, 0, [e for d, e in zip(dims(m), m.results) if d != loop]) for m in indexing]
+        indexing, loops = [substitute(m, known, len(others)) for m in rest], [loops[d] for d in others]
+    batch_of(new, op, list(new.entry_block.arguments)[:2], places, indexing, loops)
     return new
 
 
-def _sums_kernel(module: ir.Module, kernel: func.FuncOp, copy: func.FuncOp, product: ir.Operation, count: int) -> tuple[func.FuncOp, tuple[int, ...]]:
+def _sums_kernel(module: ir.Module, kernel: func.FuncOp, product: Product, count: int) -> tuple[func.FuncOp, tuple[int, ...]]:
     """What adds the parts and does all else that the kernel did, and which of its inputs that reads."""
-    results, arguments = list(kernel.type.results), list(copy.entry_block.arguments)
-    read = [a for a in arguments[: len(arguments) - len(results)] if any(u.owner.operation != product for u in a.uses)]
-    type_ = product.results[0].type
-    total = ir.RankedTensorType.get([count, *type_.shape], type_.element_type)
-    new = new_kernel(module, kernel, f"{kernel.name.value}_sums", [total, *(a.type for a in read)], results)
-    given = list(new.entry_block.arguments)
-    known = dict(zip([*read, *arguments[-len(results):]], given[1:]))
-    rank = type_.rank + 1
-    points = ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(d) for d in range(1, rank)])
+    results, arguments, rank = list(kernel.type.results), list(product.function.entry_block.arguments), product.op.results[0].type.rank + 1
+    read = [a for a in arguments[: len(arguments) - len(results)] if any(u != product.op for u in users(a))]
+    new = new_kernel(module, kernel, f"{kernel.name.value}_sums", [batch_type(product, count), *(a.type for a in read)], results)
+    parts, *given = new.entry_block.arguments
+    known = dict(zip([*read, *arguments[-len(results):]], given))
+    indexing = [ir.AffineMap.get_identity(rank), ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(d) for d in range(1, rank)])]
     with ir.InsertionPoint(new.entry_block):
-        for op in copy.entry_block.operations:
-            if op.operation != product:
+        for op in product.function.entry_block.operations:
+            if op.operation != product.op:
                 clone_onto(op.operation, known)
                 continue
-            start = known[outputs(product)[0]]
-            add = lambda a: [arith.AddFOp(a[1], a[0]).result]  # noqa: E731
-            made = build([given[0]], [start], [ir.AffineMap.get_identity(rank), points], [REDUCTION, *[PARALLEL] * type_.rank], add, product.location)
-            known[product.results[0]] = made.results[0]
+            start, add = known[outputs(product.op)[0]], lambda a: [arith.AddFOp(a[1], a[0]).result]
+            known[product.op.results[0]] = build([parts], [start], indexing, [REDUCTION, *[PARALLEL] * (rank - 1)], add, product.op.location).results[0]
     return new, tuple(a.arg_number for a in read)
 
 
 def _replace(call: ir.Operation, split: _Split) -> None:
     operands = list(call.operands)
     with ir.InsertionPoint(call), call.location:
-        factors = [operands[n] if p is None else _expanded(operands[n], p, split.count) for n, p in split.factors]
+        factors = [operands[n] for n in split.factors]
+        if split.cuts is not None:
+            factors = [cut_dimension(v, place, split.count) for v, place in zip(factors, split.cuts)]
         (total,) = split.parts.type.results
         empty = tensor.EmptyOp(list(total.shape), total.element_type).result
         made = func.CallOp(split.parts, [*factors, empty])
-        for name in call.attributes:
-            if name not in ("callee", "operandSegmentSizes"):
-                made.operation.attributes[name] = call.attributes[name]
+        tell_sources(made.operation, [call])
         replace_call(call, func.CallOp(split.sums, [made.results[0], *(operands[n] for n in split.numbers), *operands[-len(call.results):]]))
-
-
-def _expanded(value: ir.Value, place: int, count: int) -> ir.Value:
-    shape = list(value.type.shape)
-    new = _cut(shape, place, count)
-    groups = [[d] if d < place else [d, d + 1] if d == place else [d + 1] for d in range(len(shape))]
-    return tensor.ExpandShapeOp(ir.RankedTensorType.get(new, value.type.element_type), value, reassociation_attribute(groups), [], new).result

@@ -5,6 +5,8 @@ Of maps, only what lies strewn over memory along the last loop and side by side 
 in bf16, picked element by element, took longer than the convolution behind it.  Reductions read all of this kind so: the sum of a flipped tensor.
 """
 
+from collections.abc import Sequence
+
 from inferno.mlir import ir, owner, walk
 from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
 from inferno.schedule.accesses import Linear, loop_sizes, row_major
@@ -59,7 +61,7 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
         reach = [c * (n - 1) for c, n in zip(coefficients, sizes)]
         if begin + sum(r for r in reach if r < 0) < 0 or begin + sum(r for r in reach if r > 0) >= size:
             return None
-    strides = [sum(s * p[0][d] for s, p in zip(row_major(table.shape), places)) for d in range(len(sizes))]
+    strides = strides_at(places, table.shape, len(sizes))
     if not every and not _is_strewn(list(maps(generic)[-1].results)[-1:], strides, sizes):
         return None
     terms = []
@@ -71,7 +73,12 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
     return ir.AffineMap.get(len(sizes), 0, terms)
 
 
-def _is_strewn(last: list[ir.AffineExpr], strides: list[int], sizes: tuple[int, ...]) -> bool:
+def strides_at(places: Sequence[Linear], shape: Sequence[int], loops: int) -> tuple[int, ...]:
+    """The stride of each of so many loops for the element at such places of a tensor."""
+    return tuple(sum(step * place[0][d] for step, place in zip(row_major(shape), places)) for d in range(loops))
+
+
+def _is_strewn(last: list[ir.AffineExpr], strides: Sequence[int], sizes: tuple[int, ...]) -> bool:
     """``last``: the result's inner dimension, if it has one."""
     if not last or not isinstance(last[0], ir.AffineDimExpr) or strides[last[0].position] <= 1 or sizes[last[0].position] < _LEAST:
         return False

@@ -15,7 +15,7 @@ from inferno.schedule.attention_schedule import Attention
 from inferno.schedule.attention_support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.kernel_parts import OWN
-from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, waits
+from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other
 from inferno.schedule.merge_writes import is_write
 from inferno.target import Target, find_target
 
@@ -48,7 +48,7 @@ class _Writes:
         made = dict.fromkeys(owner(root_of(v)) for v in inputs_of(call))
         writes = [op for op in made if op is not None and op.name == "func.call" and callee(op) in self.writing and _is_kept(op)]
         group = (*sorted(writes, key=order.__getitem__), call)
-        if not writes or any(waits(c, group, order) for c in group):
+        if not writes or wait_for_each_other(group, order):
             return False
         edges = replace(edges_of(group, views=False), exported=tuple(r for c in group for r in c.results))
         key = pattern(edges)

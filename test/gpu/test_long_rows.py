@@ -11,6 +11,13 @@ F = torch.nn.functional
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
 
 
+def right(program, *shapes, dtype):
+    torch.manual_seed(0)
+    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes)
+    found = check(inferno.compile(program, args), program, args)
+    assert found.right, str(found)
+
+
 def gated(x, y, w):
     return F.layer_norm(F.silu(x) * y, x.shape[1:], w)
 
@@ -32,10 +39,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("shape", [(113, 92372), (304, 42514), (3, 92372), (40, 131072), (20, 262144), (33, 50257), (64, 65536), (300, 33000)])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_right(name, shape, dtype):
-    torch.manual_seed(0)
-    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in (shape, shape, shape[1:]))
-    found = check(inferno.compile(PROGRAMS[name], args), PROGRAMS[name], args)
-    assert found.right, str(found)
+    right(PROGRAMS[name], shape, shape, shape[1:], dtype=dtype)
 
 
 SIDES = {
@@ -48,20 +52,13 @@ SIDES = {
 @pytest.mark.parametrize("shape", [(8192, 96), (26496, 545), (5000, 1030)])
 @pytest.mark.parametrize("name", SIDES)
 def test_columns_of_tensors_side_by_side(name, shape, dtype):
-    torch.manual_seed(0)
-    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in (shape, shape, shape[1:]))
-    found = check(inferno.compile(SIDES[name], args), SIDES[name], args)
-    assert found.right, str(found)
+    right(SIDES[name], shape, shape, shape[1:], dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("first, second, side", [(640, 320, 32), (64, 64, 56), (40, 24, 33), (96, 7, 20)])
 def test_images_side_by_side_with_channels_last(first, second, side, dtype):
-    torch.manual_seed(0)
-    args = tuple(torch.randn(2, c, side, side, device="cuda").to(dtype) for c in (first, second))
-
     def turned(x, y):
         return F.silu(torch.cat((x, y), 1)).permute(0, 2, 3, 1).contiguous()
 
-    found = check(inferno.compile(turned, args), turned, args)
-    assert found.right, str(found)
+    right(turned, *((2, c, side, side) for c in (first, second)), dtype=dtype)

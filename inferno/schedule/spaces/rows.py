@@ -6,13 +6,11 @@ from dataclasses import replace
 
 from inferno.mlir import func
 from inferno.schedule.row_kernel import RowKernel
-from inferno.schedule.row_schedule import Rows
+from inferno.schedule.row_schedule import Rows, most_bits, most_blocks
 from inferno.schedule.rows import can_gather, estimate, pick, read
 from inferno.target import Target
 
 _SHARED = 220_000  # bytes of shared memory that a block can keep
-_PORTABLE, _LARGEST = 8, 16  # blocks of a cluster that any GPU with clusters has, and that Hopper's have
-_HELD, _HELD_BY_MANY = 64 * 32, 32 * 32  # bits of points that a thread may hold, in blocks of up to 512 threads and of more
 _STEP = 0.002  # how much worse a schedule is taken to be for each that is in front of it: the model does not tell many of them apart
 
 
@@ -22,7 +20,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Rows]]:
     if c is None or len(c.steps) < 2:
         return
     own = pick(c, target)
-    clusters = [1 << i for i in range(_most(target).bit_length())]
+    clusters = [1 << i for i in range(most_blocks(target).bit_length())]
     apart = replace(own, persistent=0, resident=0)
     first = replace(apart, held=True, kept=0, packed=own.packed or own.ragged, online=False)
     held = (replace(first, threads=max(t, a), across=a, cluster=n) for t, a, n in itertools.product(
@@ -35,11 +33,6 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Rows]]:
         if _valid(c, s, own, target):
             number += 1
             yield estimate(s, c, target) * (1 + _STEP * number), s
-
-
-def _most(target: Target) -> int:
-    """Blocks of a cluster."""
-    return _LARGEST if target.hopper else _PORTABLE if target.capability >= 90 else 1
 
 
 def valid(kernel: func.FuncOp, schedule: Rows, target: Target) -> bool:
@@ -57,11 +50,11 @@ def _valid(c: RowKernel, s: Rows, own: Rows, target: Target) -> bool:
         return False
     if (c.scans and not s.held) or (s.gathers and not can_gather(s, c)):
         return False
-    if s.cluster > _most(target):
+    if s.cluster > most_blocks(target):
         return False
     if (s.cluster > 1 and s.across != s.threads) or s.persistent or s.common or s.resident:
         return False
     if s.held:
         bits = s.chunks(c) * (s.vector * max(8, c.held_bits()) + c.scanned_bits)
-        return s.kept == 0 and bits <= (_HELD if s.threads <= 512 else _HELD_BY_MANY)
+        return s.kept == 0 and bits <= most_bits(s.threads)
     return s.across == s.threads and 1 <= s.unroll <= 8 and 0 <= s.kept <= s.rounds(c) and s.kept_bytes(c) <= _SHARED
