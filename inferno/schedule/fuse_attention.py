@@ -146,6 +146,8 @@ class Fusion:
                 seen.append(call)
                 pending += self.makers([call])
         ordered = sorted(seen, key=self.order.__getitem__)
+        scores = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in seen), default=0)
+        starts = [s for s in starts if sum(map(_elements, s.results)) >= scores]  # not a contraction that makes a mask, which would be made again
         for start in sorted(starts, key=self.order.__getitem__, reverse=True):
             core = [start]
             for call in ordered:

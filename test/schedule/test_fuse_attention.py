@@ -9,6 +9,7 @@ pytest.importorskip("transformers")
 
 from benchmarks.zoo import ZOO
 
+import inferno
 from inferno.capture import capture
 from inferno.runtime.workers import jobs
 
@@ -29,3 +30,16 @@ def test_models(name):
     assert "reduce_maximumf" not in main
     if name == "bert":
         assert 'generator = "attention"' not in jobs.fuse(linalg, "sm_90a").stages["scheduled"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bias_of_a_product(dtype):
+    """The scores are q times k, not the product behind it whose result is added to them and is the same in each of a batch."""
+    def attend(q, k, v, pairs, w):
+        return (q @ k.mT / 5.6 + (pairs @ w).permute(2, 0, 1)).softmax(-1) @ v
+
+    q, k, v = (torch.randn(16, 8, 128, 32, dtype=dtype) for _ in range(3))
+    report = inferno.compile(attend, (q, k, v, torch.randn(128, 128, 64, dtype=dtype), torch.randn(64, 8, dtype=dtype)), target="sm_90a").explain()
+    made = {r.kernel: r.generator for r in report.rows}
+    assert list(made.values()).count("attention") == 1
+    assert max(b.bytes for b in report.boundaries) <= 8 * 128 * 128 * 4  # the bias: scores are 16 times as many
