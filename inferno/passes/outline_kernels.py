@@ -28,6 +28,8 @@ _STARTS = {"tensor.empty", "linalg.fill", "arith.constant"}
 _SCALAR_DIALECTS = ("arith.", "math.", "complex.", "index.")
 # On a part of what is sorted: it is a kernel, for a sort can leave out what is not read.
 _OWN_KERNEL = "inferno.own_kernel"
+# On what is read where it is, by all of its readers as they were before one of them became a call.
+_IN_PLACE = "inferno.in_place"
 # Operations without ``outs`` that change a part of a tensor: the number of the operand that they change.
 _UPDATES = {"tensor.insert_slice": 1, "tensor.insert": 1, "tensor.scatter": 1}
 
@@ -68,6 +70,9 @@ def outline_program(main: func.FuncOp, names: Names) -> None:
     for part in walk(main, "tensor.extract_slice"):
         if (made := owner(part.operands[0])) is not None and made.name == "tm_tensor.sort":
             part.attributes[_OWN_KERNEL] = ir.UnitAttr.get(main.context)
+    for op in block.operations:
+        if _is_read_in_place(op.operation):
+            op.attributes[_IN_PLACE] = ir.UnitAttr.get(main.context)
     # Clones keep their locations, which would make equal kernels differ.
     strip = PassManager.parse("func.func(strip-debuginfo)")
     strip.enable_verifier(False)  # of a module that is verified when all are outlined
@@ -144,7 +149,7 @@ def _reads_parts(op: ir.Operation) -> bool:
 
 
 def _is_anchor(op: ir.Operation) -> bool:
-    if op.name in _KEPT or not len(op.results) or _is_read_in_place(op):
+    if op.name in _KEPT or not len(op.results) or _IN_PLACE in op.attributes:
         return False
     return not _is_cheap(op) or (_is_tensor(op.results[0]) and any(_needs_memory(user) for user in users(op.results[0])))
 
@@ -214,7 +219,7 @@ def _slice(anchor: ir.Operation) -> list[ir.Operation]:
 def _visit(op: ir.Operation, block: ir.Block, found: dict[ir.Operation, None]) -> None:
     for value in _operands(op):
         producer = None if _varying(value) is not None else owner(value)
-        if producer not in found and (_is_cheap(producer) or _is_read_in_place(producer)) and producer.block == block:
+        if producer is not None and producer not in found and (_is_cheap(producer) or _IN_PLACE in producer.attributes) and producer.block == block:
             _visit(producer, block, found)
     found[op] = None
 
@@ -265,8 +270,9 @@ def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
         with ir.InsertionPoint(block):
             for op in group.operations:
                 clone = op.clone()
-                if _OWN_KERNEL in clone.attributes:
-                    del clone.attributes[_OWN_KERNEL]
+                for mark in (_OWN_KERNEL, _IN_PLACE):
+                    if mark in clone.attributes:
+                        del clone.attributes[mark]
                 for o in walk(clone):
                     for i, value in enumerate(o.operands):
                         if value in known:

@@ -285,3 +285,46 @@ func.func @main(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<f32>, tensor<
   } -> tensor<f32>
   return %a, %b : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// A part of an image is read in place by a convolution, whose kernel pads it, and by what comes behind.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.extract_slice
+// CHECK: call @conv
+// CHECK-NOT: tensor.extract_slice
+// CHECK: call @addf
+// CHECK: return
+// CHECK: func.func private @conv
+// CHECK: tensor.extract_slice
+// CHECK: tensor.pad
+// CHECK: func.func private @addf
+// CHECK: tensor.extract_slice
+func.func @main(%x: tensor<1x4x4x8xf32>, %w: tensor<4x3x3x4xf32>) -> tensor<1x4x4x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %part = tensor.extract_slice %x[0, 0, 0, 4] [1, 4, 4, 4] [1, 1, 1, 1] : tensor<1x4x4x8xf32> to tensor<1x4x4x4xf32>
+  %padded = tensor.pad %part low[0, 1, 1, 0] high[0, 1, 1, 0] {
+  ^bb0(%n: index, %h: index, %v: index, %c: index):
+    tensor.yield %zero : f32
+  } : tensor<1x4x4x4xf32> to tensor<1x6x6x4xf32>
+  %e = tensor.empty() : tensor<1x4x4x4xf32>
+  %fill = linalg.fill ins(%zero : f32) outs(%e : tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, h, v, f, i, j, c) -> (n, h + i, v + j, c)>, affine_map<(n, h, v, f, i, j, c) -> (f, i, j, c)>,
+      affine_map<(n, h, v, f, i, j, c) -> (n, h, v, f)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%padded, %w : tensor<1x6x6x4xf32>, tensor<4x3x3x4xf32>) outs(%fill : tensor<1x4x4x4xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %r = arith.mulf %p, %q {inferno.convolution} : f32
+    %s = arith.addf %old, %r : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4x4x4xf32>
+  %e1 = tensor.empty() : tensor<1x4x4x4xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(n, h, v, c) -> (n, h, v, c)>, affine_map<(n, h, v, c) -> (n, h, v, c)>,
+      affine_map<(n, h, v, c) -> (n, h, v, c)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%part, %a : tensor<1x4x4x4xf32>, tensor<1x4x4x4xf32>) outs(%e1 : tensor<1x4x4x4xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %s = arith.addf %p, %q : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4x4x4xf32>
+  return %b : tensor<1x4x4x4xf32>
+}
