@@ -32,6 +32,8 @@ def scored_attention(
     q, k and v have four dimensions and as many heads, bias and seen are broadcast.  The result is contiguous, as a product is.  Dropout's numbers are those of
     ``trained_attention``.
     """
+    if torch.is_autocast_enabled(q.device.type):
+        return NotImplemented  # each step is cast by itself
     if not takes(q, k, v) or k.shape[1] != q.shape[1] or not 0 < scale < math.inf or (dropout and not is_limit(dropout)):
         return NotImplemented
     if dropout and any(t is not None and t.dim() == 4 and 1 not in t.shape[:2] for t in (bias, seen)):

@@ -17,8 +17,7 @@ from torch.fx import Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from inferno.capture.scored_attention import scored_attention
-from inferno.capture.trained_attention import is_timed_for
-from inferno.settings import settings
+from inferno.capture.trained_attention import has_kernels
 
 F = torch.nn.functional
 
@@ -101,8 +100,7 @@ def read(calls: list[Node]) -> Written:
         if is_weight != (name in (SOFTMAX, "dropout")) and name != CAST:
             raise Left
         _STEPS[name](written, node, before)
-    mask = written.mask if written.bias is None else written.bias
-    if not (settings().unmeasured or is_timed_for(q, k.transpose(-2, -1), v, None if mask is None else _tensor(mask), written.dropout)):
+    if not has_kernels(q):
         raise Left
     return written
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
-from inferno.attention_limits import is_timed
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.accesses import Access
@@ -262,23 +261,14 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     """The schedule with the lowest estimate if ``kernel`` is a gradient of attention for Hopper's tensor cores, else None; so where two kernels in the
     place of one that keeps gradients of scores would take less time."""
     found = read(kernel, target)
-    if found is not None and not (takes_unmeasured(kernel.operation) or _timed(found[0])):
-        return None
+    if found is not None and found[0].blocks is not None and not takes_unmeasured(kernel.operation):
+        return None  # lists of blocks were not timed
     best = _best(kernel, *found, target) if found is not None else None
     if best is None or found[0].queries is None or found[0].of_scores is not None:
         return best and best[1]
     g, tiling = found
     apart = [_best(kernel, *each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
     return None if None not in apart and sum(time for time, _ in apart) < best[0] else best[1]
-
-
-def _timed(g: AttentionGradient) -> bool:
-    """Whether ``g`` is of a kind that was timed.  Of a mask that is computed there may be nothing to see here: capture knows whether there is one."""
-    keys = g.rows if g.turned else g.columns
-    if g.blocks is not None or not isinstance(keys.size, int):
-        return False
-    dropped = g.dropout is not None
-    return any(is_timed(g.depth.size, g.width.size, keys.size, masked, dropped) for masked in {False, not dropped})
 
 
 def runs(s: AttentionGradients, kernel: func.FuncOp) -> bool:

@@ -1,6 +1,5 @@
 """Which kernels are attention of a kind that can be generated, and which of these no GPU has run yet."""
 
-from inferno.attention_limits import is_timed
 from inferno.mlir import func, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
@@ -102,8 +101,7 @@ def elements(o: Operand, a: AttentionKernel) -> Int:
 def is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
     of_lists = a.blocks is not None and a.q.element.width != 16
-    dropped = a.dropout is not None and not is_timed(a.depth.size, a.width.size, a.keys.size, dropped=True)
-    return of_lists or dropped or (bool(a.pages) and not _timed(a))
+    return of_lists or (bool(a.pages) and not _timed(a))
 
 
 def _timed(a: AttentionKernel) -> bool:

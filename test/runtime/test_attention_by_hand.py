@@ -223,16 +223,17 @@ def test_others_are_left_alone(change, monkeypatch):
     assert is_left(whole, *given, dynamic=change == "sizes that vary")
 
 
-def test_what_was_timed_beside_masks(monkeypatch):
-    """Left alone where neither a mask nor a bias is found, or weights are dropped."""
+@pytest.mark.parametrize("hopper", [True, False])
+def test_where_there_are_kernels(monkeypatch, hopper):
     monkeypatch.delenv("INFERNO_UNMEASURED")
-    monkeypatch.setattr(trained_attention, "on_hopper", lambda q: True)
-    q = torch.randn(1, 2, 128, 96).bfloat16().requires_grad_()
-    hidden = torch.ones(128, 128).triu(1).bool()
-    assert not is_left(lambda q: torch.softmax((q @ q.mT).masked_fill(hidden, -9.0), -1) @ q, q)
-    assert not is_left(lambda q: torch.softmax(q @ q.mT + hidden.bfloat16(), -1) @ q, q)
-    assert is_left(lambda q: torch.softmax(q @ q.mT, -1) @ q, q)
-    assert is_left(lambda q: F.dropout(torch.softmax((q @ q.mT).masked_fill(hidden, -9.0), -1), 0.5) @ q, q)
+    monkeypatch.setattr(trained_attention, "on_hopper", lambda q: hopper)
+    q = torch.randn(1, 2, 40, 24).bfloat16().requires_grad_()
+    hidden = torch.ones(40, 40).triu(1).bool()
+    for function in (
+        lambda q: torch.softmax((q @ q.mT).masked_fill(hidden, -9.0), -1) @ q, lambda q: torch.softmax(q @ q.mT + hidden.bfloat16(), -1) @ q,
+        lambda q: torch.softmax(q @ q.mT, -1) @ q, lambda q: F.dropout(torch.softmax((q @ q.mT).masked_fill(hidden, -9.0), -1), 0.5) @ q,
+    ):
+        assert is_left(function, q) != hopper
 
 
 @pytest.mark.covering(most=2)

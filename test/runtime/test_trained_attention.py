@@ -1,7 +1,6 @@
 """Attention that is trained as one operation: its gradients through ``torch.compile`` on the CPU, and what it keeps for its backward."""
 
 import functools
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -197,20 +196,29 @@ def test_left_to_its_parts(monkeypatch, change):
     assert (found is NotImplemented) == (change is not None)
 
 
-@pytest.mark.parametrize("q, k, mask, wanted", [
-    ((2, 4, 1024, 128), (2, 2, 1024, 128), None, True), ((2, 4, 1024, 64), (2, 2, 1024, 64), None, True),
-    ((2, 4, 1024, 96), (2, 2, 1024, 96), None, False), ((2, 4, 1024, 128), (2, 2, 512, 128), None, False),
-    ((2, 4, 96, 128), (2, 2, 96, 128), None, False), ((16, 8, 77, 64), (16, 8, 77, 64), None, True), ((64, 4, 49, 32), (64, 4, 49, 32), None, True),
-    ((2, 4, 49, 64), (2, 4, 49, 64), None, False), ((2, 4, 128, 32), (2, 4, 128, 32), None, False), ((16, 8, 77, 64), (16, 8, 77, 64), (77, 77), False),
-    ((2, 4, 8192, 128), (2, 4, 8192, 128), None, True),
-    ((2, 4, 1024, 128), (2, 4, 1024, 128), (1024, 1024), True), ((2, 4, 128, 64), (2, 4, 128, 64), (128, 128), True),
-    ((2, 4, 1024, 96), (2, 2, 1024, 96), (1024, 1024), True), ((2, 4, 1024, 72), (2, 4, 1024, 72), (1, 1024), True),
-    ((2, 4, 1024, 56), (2, 4, 1024, 56), (1024, 1024), False), ((2, 4, 1024, 136), (2, 4, 1024, 136), (1024, 1024), False),
-])
-def test_what_was_timed(monkeypatch, q, k, mask, wanted):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    given = [SimpleNamespace(shape=s, device=torch.device("cuda")) for s in (q, k, k)]
-    mask = None if mask is None else SimpleNamespace(shape=mask)
-    assert trained.is_timed_for(*given, mask) == wanted
-    assert trained.is_timed_for(*given, mask, 0.5) == (wanted and q[-1] in (64, 128) and q[2] >= 128)
-    assert not trained.is_timed_for(*(torch.empty(s, device="meta") for s in (q, k, k)), mask)
+@pytest.mark.parametrize("hopper", [True, False])
+@pytest.mark.parametrize("queries, keys, size", [(1024, 1024, 128), (40, 40, 72), (9, 300, 16), (300, 9, 160)])
+def test_where_there_are_kernels(monkeypatch, hopper, queries, keys, size):
+    monkeypatch.delenv("INFERNO_UNMEASURED")
+    monkeypatch.setattr(trained, "on_hopper", lambda q: hopper)
+    q, k = (torch.empty(1, 4, n, size, dtype=torch.bfloat16, requires_grad=True) for n in (queries, keys))
+    for more in ({}, {"attn_mask": torch.ones(queries, keys, dtype=torch.bool)}, {"dropout_p": 0.1}):
+        assert (trained_attention(q, k, k, **more) is NotImplemented) != hopper
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_autocast(monkeypatch, masked):
+    """Tensors are cast before, as torch casts them, and so are numbers that are added."""
+    taken, takes = [], trained.takes
+    monkeypatch.setattr(trained, "takes", lambda q, k, v: taken.append((q.dtype, takes(q, k, v))) or taken[-1][1])
+
+    def function(q, k, v, mask):
+        with torch.autocast("cpu", torch.bfloat16, enabled=q.dtype == torch.float32):
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask if masked else None)
+
+    args = [torch.randn(2, 3, n, 16) for n in (12, 18, 18)] + [torch.randn(12, 18)]
+    fast = torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False})
+    for ours, plain, exact in zip(step(fast, args, torch.float32), step(function, args, torch.float32), step(function, args, torch.float64)):
+        bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(torch.bfloat16).eps * exact.norm())
+        assert ours.dtype == plain.dtype and (ours.double() - exact).norm() <= bound
+    assert set(taken) == {(torch.bfloat16, True)}
