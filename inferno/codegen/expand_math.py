@@ -8,7 +8,7 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
   cancellation where x is far below 0.
 * ``tanh``: 1 - 2 / (exp(2|x|) + 1), below 0.6 an odd polynomial (minimax, relative error < 3e-9); libdevice branches instead.
 * ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other
-  division stays exact: a quotient may be compared or rounded to an integer later.  Where all results are rounded to 16 bits the exponential is the
+  division stays exact, also by a constant (``constant_divisions``): a quotient may be compared or rounded to an integer later.  Where all results are rounded to 16 bits the exponential is the
   hardware's power of two, which is off by |x| roundings of float32: 5 instructions and not 17.
 * ``1 + tanh(x)``, where all results are rounded to 16 bits: 2 / (1 + exp(-2x)), which does not cancel below 0.
 * ``rsqrt``: the hardware's, which is off by up to 1.3e-7, as much as a whole result may be, and a step of Newton's method.
@@ -19,6 +19,7 @@ Multiplications and additions in float32 may contract to fused multiply-adds, wh
 
 import math as pymath
 
+from inferno.codegen.constant_divisions import divide_by_constant
 from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
 
@@ -42,7 +43,7 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
         for op in walk(operation, "math.tanh"):
             _replace(op, _tanh(op))
         for op in walk(operation, "arith.divf"):
-            _replace(op, _sigmoid(op, rounded))
+            _replace(op, _sigmoid(op, rounded) or divide_by_constant(op, _constant(op.operands[1])))
         for op in reversed(walk(operation, "math.exp", "arith.negf", "arith.addf")):
             if not len(list(op.results[0].uses)):
                 op.erase()

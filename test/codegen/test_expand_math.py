@@ -38,7 +38,7 @@ F = np.float32
 FUNCTIONS = {
     "arith.negf": lambda x: -x, "arith.divf": lambda a, b: a / b, "arith.subf": lambda a, b: a - b,
     "arith.mulf": lambda a, b: a * b, "arith.addf": lambda a, b: a + b, "arith.minimumf": np.minimum, "arith.select": np.where,
-    "arith.cmpf": lambda a, b: a < b, "math.exp": lambda x: np.exp(x.astype(np.float64)).astype(F),
+    "math.exp": lambda x: np.exp(x.astype(np.float64)).astype(F),
     "llvm.nvvm.rcp.approx.ftz.f": lambda x: (1 / x.astype(np.float64)).astype(F),
     "llvm.inline_asm": lambda x: (1 / x.astype(np.float64)).astype(F), "llvm.fabs.f32": np.abs, "llvm.copysign.f32": np.copysign,
     "math.rsqrt": lambda x: (1 / np.sqrt(x.astype(np.float64)) * (1 + 1.28e-7 * np.where(np.arange(len(x)) % 2, 1, -1))).astype(F),  # as the hardware's may be
@@ -60,7 +60,9 @@ def evaluate(module, x):
                 known[op.results[0]] = np.full_like(x, op.attributes["value"].value)
                 continue
             if op.name == "arith.cmpf":
-                assert ir.IntegerAttr(op.attributes["predicate"]).value == 4  # olt
+                a, b = (known[v] for v in op.operands)
+                known[op.results[0]] = {4: a < b, 7: (a == a) & (b == b)}[ir.IntegerAttr(op.attributes["predicate"]).value]  # olt, ord
+                continue
             if op.name == "llvm.inline_asm":
                 assert op.attributes["asm_string"].value.startswith("rcp.approx.f32")
             name = op.attributes["intrin"].value if op.name == "llvm.call_intrinsic" else op.name
@@ -162,3 +164,28 @@ def test_differences_stay():
     """The largest of some products less itself is 0, where a fused one would be a rounding error."""
     assert str(expanded("%p = arith.mulf %x0, %x0 : f32\n%y = arith.subf %p, %x0 : f32")).count("fastmath<contract>") == 1  # the product, for sums
     assert str(expanded("%p = arith.mulf %x0, %x0 : f32\n%one = arith.constant 1.0 : f32\n%y = arith.subf %one, %p : f32")).count("fastmath<contract>") == 2
+
+
+@pytest.mark.parametrize("divisor", [6.0, -6.0, 3.0, 0.07, 1.4142135, 255.0, 1e-6, -1.0000001])
+def test_a_division_by_a_constant_is_the_rounded_quotient(divisor):
+    random = np.random.default_rng(1)
+    x = np.concatenate([random.standard_normal(200000), np.exp(random.uniform(-60, 40, 200000)) * random.choice([-1, 1], 200000), np.arange(-999, 999)]).astype(F)
+    module = expanded(f"%c = arith.constant {divisor:.9e} : f32\n%y = arith.divf %x0, %c : f32")
+    assert not walk(module, "arith.divf")
+    with np.errstate(all="ignore"):
+        assert np.array_equal(evaluate(module, x), x / F(divisor))
+
+
+@pytest.mark.parametrize("divisor", [6.0, -6.0, 0.07, -0.07])
+def test_a_division_by_a_constant_keeps_what_is_no_normal_number(divisor):
+    x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 3e38, -3e38, 1e-42, -1e-42], F)
+    ours = evaluate(expanded(f"%c = arith.constant {divisor} : f32\n%y = arith.divf %x0, %c : f32"), x)
+    with np.errstate(all="ignore"):
+        exact = x / F(divisor)
+    assert np.array_equal(ours[:7], exact[:7], equal_nan=True) and np.array_equal(np.signbit(ours[3:]), np.signbit(exact[3:]))
+    assert np.all(np.abs(ours[7:].astype(np.float64) - exact[7:]) <= 2.0**-149)
+
+
+@pytest.mark.parametrize("divisor", ["4.0", "0.0", "1.0e+30", "0x7F800000"])
+def test_other_divisions_by_a_constant_stay(divisor):
+    assert walk(expanded(f"%c = arith.constant {divisor} : f32\n%y = arith.divf %x0, %c : f32"), "arith.divf")
