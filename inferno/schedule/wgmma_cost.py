@@ -190,7 +190,7 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     step = max(multiply, copied / rate, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
     step = max(step, s.chunks * (s.tile_m / lhs + (s.tile_n / rhs if wide else 0)) * _row_of_tap(s, c))
-    if (tiling.lhs.raw is not None or tiling.rhs.raw is not None) and is_short(c, tiling, at):
+    if (tiling.lhs.raw is not None or tiling.rhs.raw is not None) and not is_of_bytes(tiling):
         step = max(step, _LATENCY / (s.raw - 1))
     step = max(step, shared_memory_clocks(s)) if s.registers else step * ((_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1)
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.

@@ -34,25 +34,29 @@ _NARROWEST = {1: 64, 2: 80}  # columns of tiles that are cut to fill rounds, by 
 
 
 def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
-    """Schedules with the sides exchanged for TF32 times what has its terms outermost, and their estimates.  Few rows are all a tile's columns, or a half of
-    them.
+    """Schedules for TF32 with a factor that has its terms outermost, which is the rhs with the sides exchanged or the lhs as it is, and their estimates.
+    Few rows are all a tile's columns, or a half of them.
 
     On an H200 the best of them is faster than tiles that are turned in shared memory in all of 39 products of 16 to 4096 rows, batches among them."""
-    width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    if width != 4 or c.varies or at(c.M) < _LEAST or c.lhs.unfolded is not None:
+    if bit_width(c.lhs.element) != 32 or c.varies or at(c.M) < _LEAST or c.lhs.unfolded is not None:
         return
-    tiling = tile_contraction(turned, width, only_along_k=True, offset=True, registers=True)
-    if tiling is None or tiling.lhs.along_k or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
-        return
-    rows, memory = at(tiling.n.size), moved_bytes(c, at) / MEMORY_RATE
+    for swapped in (True, False):
+        turned = oriented(c, swapped)
+        tiling = tile_contraction(turned, 4, only_along_k=True, offset=True, registers=True)
+        if tiling is not None and not tiling.lhs.along_k and not any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
+            yield from _schedules(turned, swapped, tiling, target, at)
+
+
+def _schedules(turned: Contraction, swapped: bool, tiling: Tiling, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
+    rows, memory = at(tiling.n.size), moved_bytes(turned, at) / MEMORY_RATE
     for consumers in (2, 1):
         for tile_n in _widths(tiling, target, at, consumers):
-            if (made := fit(Wgmma(64 * consumers, tile_n, 8, consumers, swapped=True, registers=True), turned, tiling, target)) is not None:
+            if (made := fit(Wgmma(64 * consumers, tile_n, 8, consumers, swapped=swapped, registers=True), turned, tiling, target)) is not None:
                 yield (_MANY if consumers > 1 else _ONE) * estimate(made, 1.0, turned, tiling, target, at), made
     widths = dict.fromkeys(8 * ceil(rows / parts / 8) for parts in (1, 2) if rows <= _FEW // 2 * parts)
     for tile_n, consumers, split, spread in itertools.product(widths, (1, 2), range(1, 9), (False, True)):
-        s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=True, registers=True)
-        if (spread and (split == 1 or tile_n % s.share)) or (split > 1 and not splits(s, tiling, width, target, at)):
+        s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=swapped, registers=True)
+        if (spread and (split == 1 or tile_n % s.share)) or (split > 1 and not splits(s, tiling, 4, target, at)):
             continue
         dealt = (replace(s, stream=True),) if split == 1 and (streams(s, tiling, target) or _deals_less(s, tiling, target)) else ()
         twice = (replace(s, resident=2),) if split == consumers == 1 and tile_n <= 64 else ()

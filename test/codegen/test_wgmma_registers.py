@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+import torch.nn.functional as F
 from contractions import contraction
 from kernels import TARGET, build, check_arrivals, choose
 from test_wgmma import TF32, assembled, products
@@ -44,6 +45,26 @@ def test_numbers(monkeypatch, batch, m, n, schedule):
     run = SimulatedModel(layer, tuple(args), choose=choose)
     assert run.program.gpu.count('"inferno.launch"') == 1
     result, expected = run(*args), layer(*(a.double() for a in args))
+    assert (result.double() - expected).norm() / expected.norm() < 1e-3
+
+
+@pytest.mark.covering(most=1)
+@pytest.mark.parametrize("tile_m, tile_n, more", [(128, 48, {}), (64, 40, {"split": 2})], ids=["edges", "cluster"])
+def test_numbers_of_an_image_with_channels_outermost(monkeypatch, tile_m, tile_n, more):
+    """A layer of an image's channels: the image is the lhs as it is, and results lie along the tile's columns."""
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=4))
+    torch.manual_seed(5)
+    args = [torch.randn(2, 300, 84), torch.randn(100, 300) / 8, torch.randn(100)]
+    schedule = dataclasses.replace(by_registers(tile_m, tile_n, 2, **more), swapped=False)
+
+    def choose(kernel: func.FuncOp) -> Wgmma:
+        kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32")
+        return schedule
+
+    def layer(x, w, bias):
+        return F.hardswish(x.mT @ w.mT + bias)
+
+    result, expected = SimulatedModel(layer, tuple(args), choose=choose)(*args), layer(*(a.double() for a in args))
     assert (result.double() - expected).norm() / expected.norm() < 1e-3
 
 
@@ -117,6 +138,11 @@ def test_where_they_are_tried():
     assert {128, 144, 256} <= {s.tile_n for s in candidates(1536, 1536, 1536)}  # as many columns as fill a round, and the most
     assert not candidates(8, 4096, 4096) and not candidates(16, 4096, 4096, "nk")
     assert not candidates(16, 4096, 4097)  # lines that the copy engine does not read
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(contraction({"b": 16, "m": 196, "n": 672, "k": 112}, "bkm", "nk", "bmn", **TF32))
+        own = kernels(module)[0]
+        found = wgmma.candidates(own, parse_contraction(own), TARGET)
+    assert any(s.registers and not s.swapped for _, s in found) and not any(s.rewrite and not s.registers for _, s in found)
 
 
 @pytest.mark.parametrize("m, k, n, tile, dealt", [
