@@ -103,24 +103,42 @@ class _Emitter(MultiplyAdds):
         count = len(self.factors) * s.rows * (s.columns if s.along_k else 1)
         type_ = ir.VectorType.get([lanes], c.accumulator) if lanes > 1 else c.accumulator
         whole, rest = divmod(c.K, each)
-        if self.exact:
-            carried = [splat(c.accumulator if s.along_k else type_, 0)] * (2 * count)
-        else:
-            carried = [splat(type_, 0)] * count
+        run = s.steps_in_a_row(c.K) if self.exact else whole + 1
+        zeros = [splat(type_, 0)] * count
+        if run >= whole + (rest > 0):
+            return self.lanes(self.steps(0, whole, rest, zeros, type_))
+        add, totals = (add_exactly, 2) if s.keeps_losses(c.K) else (self.add_each, 1)
+        carried = [splat(c.accumulator if s.along_k else type_, 0)] * (totals * count)
+        loop = scf.ForOp(ints.value(0), ints.value(whole // run), ints.value(1), carried)
+        with ir.InsertionPoint(loop.body):
+            sums = self.steps(ints.mul(loop.induction_variable, run * each), run, 0, zeros, type_)
+            scf.yield_(add(list(loop.inner_iter_args), self.lanes_added(sums)))
+        carried = list(loop.results)
+        if whole % run or rest:
+            carried = add(carried, self.lanes_added(self.steps(whole // run * run * each, whole % run, rest, zeros, type_)))
+        sums = self.add_each(carried, carried[count:]) if totals > 1 else carried
+        return [x for v in sums for x in lanes_of(v)]
+
+    def add_each(self, sums: Sequence[ir.Value], more: Sequence[ir.Value]) -> list[ir.Value]:
+        return [arith.addf(a, b) for a, b in zip(sums, more)]
+
+    def steps(self, first: Integer, whole: int, rest: int, carried: list[ir.Value], type_: ir.Type) -> list[ir.Value]:
+        """Add the products of so many whole steps from ``first`` on, and of ``rest`` terms behind them."""
+        ints, each = self.ints, self.schedule.depth * self.schedule.unroll
         if whole > 1:
             loop = scf.ForOp(ints.value(0), ints.value(whole), ints.value(1), carried)
             with ir.InsertionPoint(loop.body):
-                scf.yield_(self.step(ints.mul(loop.induction_variable, each), list(loop.inner_iter_args), type_, each))
+                scf.yield_(self.step(ints.add(first, ints.mul(loop.induction_variable, each)), list(loop.inner_iter_args), type_, each))
             carried = list(loop.results)
         elif whole:
-            carried = self.step(0, carried, type_, each)
-        if rest:
-            carried = self.step(whole * each, carried, type_, rest)
-        if self.exact:
-            sums = [arith.addf(total, lost) for total, lost in zip(carried, carried[count:])]
-        else:
-            sums = [self.tree(lanes_of(x)) for x in carried] if s.along_k else carried
-        return [x for v in sums for x in lanes_of(v)]
+            carried = self.step(first, carried, type_, each)
+        return self.step(ints.add(first, whole * each), carried, type_, rest) if rest else carried
+
+    def lanes_added(self, sums: list[ir.Value]) -> list[ir.Value]:
+        return [self.tree(lanes_of(x)) for x in sums] if self.schedule.along_k else sums
+
+    def lanes(self, sums: list[ir.Value]) -> list[ir.Value]:
+        return [x for v in self.lanes_added(sums) for x in lanes_of(v)]
 
     def step(self, first: Integer, carried: list[ir.Value], type_: ir.Type, count: int) -> list[ir.Value]:
         """Add the products of ``count`` terms from ``first`` on, at most those of a whole step."""
@@ -133,17 +151,14 @@ class _Emitter(MultiplyAdds):
                 at = ints.min(at, c.K - s.terms)
             left = [self.load(self.left, bases, at) for bases in self.rows]
             loaded.append((left, [self.load_columns(*factor, at) for factor in zip(self.rights, self.columns)], inside))
-        number = len(carried) // 2 if self.exact else len(carried)
-        sums = [splat(type_, 0)] * number if self.exact else list(carried)
-        own = number // len(self.factors)
+        sums = list(carried)
+        own = len(sums) // len(self.factors)
         for left, rights, inside in loaded:
             left = [self.keep(self.left.finish(v), inside) for v in left]
             for f, (reader, right) in enumerate(zip(self.rights, rights)):
                 right = [self.keep(reader.finish(v), inside) for v in right]
                 sums[f * own:(f + 1) * own] = self.products(left, right, sums[f * own:(f + 1) * own])
-        if not self.exact:
-            return sums
-        return add_exactly(carried, [self.tree(lanes_of(x)) for x in sums] if s.along_k else sums)
+        return sums
 
     def load_columns(self, reader: Reader, columns: list[list[Integer]], at: Integer) -> list[list[ir.Value]]:
         """The terms from ``at`` on of each column, or of all columns term by term."""

@@ -44,6 +44,23 @@ class Vectors:
         """Terms that a block multiplies at a time; a step has ``unroll`` times as many."""
         return self.threads // self.across * self.terms
 
+    def steps_in_a_row(self, terms: int) -> int:
+        """Of a sum of so many terms in float32, steps whose products a thread adds as they come, before it adds those sums: all of them, if they are not
+        many more.  Of up to 4 rows, which wait for memory, it is after each step."""
+        each, steps = (1 if self.along_k else self.terms) * self.unroll, self._steps(terms)
+        return steps if steps * each <= 2 * _IN_A_ROW else max(1, _IN_A_ROW // each) if self.rows > 4 else 1
+
+    def has_totals(self, terms: int) -> bool:
+        """Whether there are such sums to add."""
+        return self.steps_in_a_row(terms) < self._steps(terms)
+
+    def keeps_losses(self, terms: int) -> bool:
+        """Whether they are added with what additions lose: where they are many, or nothing else is to do."""
+        return self.has_totals(terms) and (self.rows <= 4 or self._steps(terms) > 2 * _IN_A_ROW * self.steps_in_a_row(terms))
+
+    def _steps(self, terms: int) -> int:
+        return ceil(terms / (self.depth * self.unroll))
+
     @property
     def shared_elements(self) -> int:
         """Each warp's sums."""
@@ -88,6 +105,7 @@ def candidates(
         return []
     rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
     shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
+    shapes = [s for s in shapes if s.threads * _registers(s, turned, at) <= _REGISTERS]
     found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
     if shapes and shapes[0].is_narrow(c):
         found = [s for s in found if s.depth * _NARROW >= turned.K] or found[-1:]
@@ -146,6 +164,10 @@ MEMORY_RATE = 4.3e6  # bytes a microsecond
 _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's columns lie together, by their bytes
 _RESIDENT, _REGISTERS, _MOST = 1280, 65536, 32  # threads, registers and blocks of a multiprocessor
 _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
+# Terms in a row, whose sums a thread then adds, and parts of a sum in a row: eager adds in trees, whose error 64 missed in ``simt``.  After each step and with
+# what additions lose that took eight operations a sum, half of the time of 8 rows (float32, 8x1024x50304 by 64 threads 108 us on an H200, cuBLAS 75).
+_IN_A_ROW = 16
+_TOTALS = {False: 1.4, True: 2.4}  # registers of a thread for each sum's total, without or with what it lost (8 rows and 4 columns: 124, 155 and 80 without)
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
 _HALVES = 2.0  # times longer for numbers of 16 bits (7x3072x768: 5.9 us, columns together 9, without it 3.7)
 _VARYING = 1.3  # where the rows are not as many, each at an address of its own (float32 4096x4096: 27 to 31 us, 8 rows that are known 24.4)
@@ -169,7 +191,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     With a ``second`` rhs each result has two sums."""
     factors, more = (1, ()) if second is None else (2, second.reads)
     blocks = at(c.B) * ceil(at(c.M) / s.rows) * ceil(at(c.N) / s.width)
-    resident = min(_RESIDENT, _REGISTERS / (30 + 1.5 * factors * s.rows * s.columns * (s.terms if s.along_k else 1)))
+    resident = min(_RESIDENT, _REGISTERS / _registers(s, c, at, factors))
     at_once = target.multiprocessors * min(_MOST, max(1, int(resident / s.threads)))
     width = bit_width(c.rhs.reads[0].element) // 8
     share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
@@ -185,6 +207,14 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     work = blocks * s.threads / 32 * max(_instructions(s, c, at, factors) / _ISSUED, loading) / target.multiprocessors
     memory = max(memory * _idle(s, c, at, blocks, at_once, target), blocks / _BLOCKS)
     return START + (max(memory, work) + BOTH * min(memory, work)) * _slower(s, c)
+
+
+def _registers(s: Vectors, c: Contraction, at: At, factors: int = 1) -> float:
+    """Of a thread."""
+    sums = factors * s.rows * s.columns
+    counted = s.rows > 4 and not s.along_k and _is_exact(c) and s.has_totals(at(c.K))
+    kept = _TOTALS[s.keeps_losses(at(c.K))] * sums if counted else 0
+    return 30 + 1.5 * sums * (s.terms if s.along_k else 1) + kept
 
 
 def _idle(s: Vectors, c: Contraction, at: At, blocks: int, at_once: int, target: Target) -> float:
@@ -221,10 +251,16 @@ def _lines(s: Vectors, c: Contraction, at: At) -> float:
     return ceil(at(c.K) / (s.depth * s.unroll)) * s.unroll * s.terms * ceil(term / 16) * 32 * min(1.0, s.terms * term / _LINE)
 
 
+def _is_exact(c: Contraction) -> bool:
+    """Whether sums are of products in float32."""
+    return str(c.lhs.element) == str(c.rhs.element) == "f32"
+
+
 def _instructions(s: Vectors, c: Contraction, at: At, factors: int) -> float:
     """Of a warp: products and what adds and widens them, for each step; in the end five exchanges a sum."""
-    exact, sums, terms = str(c.lhs.element) == str(c.rhs.element) == "f32", factors * s.rows * s.columns, s.terms * s.unroll
-    step = terms * (1.5 * sums if exact else sums + s.rows + s.columns) + (8 * sums if exact else 0)
+    exact, sums, terms = _is_exact(c), factors * s.rows * s.columns, s.terms * s.unroll
+    added = (8 if s.keeps_losses(at(c.K)) else 1) * sums / s.steps_in_a_row(at(c.K)) if exact and s.has_totals(at(c.K)) else 0
+    step = terms * 1.5 * sums + added if exact else terms * (sums + s.rows + s.columns)
     if any(bit_width(a.element) == 8 for a in c.rhs.reads):
         step += _BYTE * terms * s.columns
     return ceil(at(c.K) / (s.depth * s.unroll)) * step + 14 * sums
