@@ -41,6 +41,7 @@ _PASSES = {
     "expand-loops": "inferno.passes.expand_loops:expand_loops",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
     "merge-scales": "inferno.passes.merge_scales:merge_scales",
+    "move-factors": "inferno.passes.move_factors:move_factors",
     "split-frozen": "inferno.passes.split_frozen:split_frozen",
     "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
     "compose-moves": "inferno.passes.compose_moves:compose_moves",
