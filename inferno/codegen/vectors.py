@@ -103,9 +103,9 @@ class _Emitter(MultiplyAdds):
         count = len(self.factors) * s.rows * (s.columns if s.along_k else 1)
         type_ = ir.VectorType.get([lanes], c.accumulator) if lanes > 1 else c.accumulator
         whole, rest = divmod(c.K, each)
-        run = s.steps_in_a_row(c.K) if self.exact else whole + 1
+        run = s.steps_in_a_row(c.K)
         zeros = [splat(type_, 0)] * count
-        if run >= whole + (rest > 0):
+        if not (self.exact and s.has_totals(c.K)):
             return self.lanes(self.steps(0, whole, rest, zeros, type_))
         add, totals = (add_exactly, 2) if s.keeps_losses(c.K) else (self.add_each, 1)
         carried = [splat(c.accumulator if s.along_k else type_, 0)] * (totals * count)
