@@ -8,8 +8,8 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
   cancellation where x is far below 0.
 * ``tanh``: 1 - 2 / (exp(2|x|) + 1), below 0.6 an odd polynomial (minimax, relative error < 3e-9); libdevice branches instead.
 * ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other
-  division stays exact, also by a constant (``constant_divisions``): a quotient may be compared or rounded to an integer later.  Where all results are rounded to 16 bits the exponential is the
-  hardware's power of two, which is off by |x| roundings of float32: 5 instructions and not 17.
+  division stays exact, also by a constant (``constant_divisions``): a quotient may be compared or rounded to an integer later.  Where all results
+  are rounded to 16 bits the exponential is the hardware's power of two, which is off by |x| roundings of float32: 5 instructions and not 17.
 * ``1 + tanh(x)``, where all results are rounded to 16 bits: 2 / (1 + exp(-2x)), which does not cancel below 0.
 * ``rsqrt``: the hardware's, which is off by up to 1.3e-7, as much as a whole result may be, and a step of Newton's method.
 * powers with exponent 2, 3, 0.5, -0.5, -1, -2, as eager computes them too.

@@ -35,6 +35,25 @@ def test_by_tensor_cores():
     assert any("bf16x6" in g for g in found) and "simt" not in found
 
 
+def test_one_channel_of_many_windows_is_read_as_rows_that_overlap():
+    """A spectrogram's signal: nothing is laid out for the product, and two of it are one kernel."""
+    class Power(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cosine, self.sine = (nn.Conv1d(1, 201, 400, stride=160, bias=False) for _ in range(2))
+
+        def forward(self, x):
+            return self.cosine(x).square() + self.sine(x).square()
+
+    layers = (
+        (Power(), (4, 1, 80000), torch.float32, "dual_bf16x6"), (nn.Conv1d(1, 201, 400, stride=160), (4, 1, 80000), torch.bfloat16, "wgmma"),
+        (nn.Conv2d(1, 768, 16, stride=10), (8, 1, 128, 1024), torch.bfloat16, "wgmma"),
+    )
+    for layer, shape, dtype, generator in layers:
+        found = _generators(layer, *shape, dtype=dtype)
+        assert generator in found and len(found) <= 2, "and what gives the result the order that is asked for"
+
+
 def test_small_windows_are_walked():
     assert _generators(nn.Conv2d(64, 64, 7, padding=3, groups=64), 4, 64, 28, 28) == ["windows"]
 

@@ -125,6 +125,19 @@ def test_a_factor_of_another_type(dtype, target, left, right):
         assert generators(model, (x, w), target) == [generator]
 
 
+def test_windows_of_a_signal_are_rows_that_overlap():
+    torch.manual_seed(5)
+    x, w = torch.randn(2, 1500), torch.randn(48, 100)
+
+    def function(x, w):
+        return torch.nn.functional.conv1d(x[:, None], w[:, None], stride=20).transpose(1, 2)
+
+    simulated = SimulatedModel(function, (x, w), choose=lambda kernel: Bf16x6(64, 64, 4, 2, groups=1))
+    assert simulated.program.gpu.count('"inferno.launch"') == 1
+    found = check(simulated, function, (x, w))
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_factor_of_bytes(side):
     """Bytes are widened where they are split."""

@@ -3,6 +3,9 @@
 A channel's outputs of some places side by side are products of a row of its image, as long as they reach, with a band matrix, in whose columns the window's
 row stands one step further each: what was a place in the row is a channel of a group, and only the window's rows are left to walk.  The zeros beside
 the band are multiplied too, on tensor cores that do so faster than CUDA cores walk the window.
+
+One channel with many windows, as a spectrogram's signal (1 to 201, windows of 400 by 160) or a patch of it has, is none of these: its windows, rows of memory
+that overlap, times the features are a product of matrices as they are, and band matrices of all features would be larger than all else.
 """
 
 from collections.abc import Sequence
@@ -76,6 +79,8 @@ def _is_taken(x: Tensor, weight: Tensor, groups: int) -> bool:
     if x.dim() not in (3, 4) or weight.dim() != x.dim() or not are_known(x, weight):
         return False
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16) or weight.dtype != x.dtype:
+        return False
+    if groups == 1 and weight.shape[0] >= _EIGHTH:
         return False
     return groups == x.shape[1] and weight.shape[1] == 1 and prod(weight.shape[2:]) > MOST_TERMS and for_hopper(x)
 
