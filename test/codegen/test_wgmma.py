@@ -4,7 +4,7 @@ import re
 
 import pytest
 from contractions import contraction
-from kernels import TARGET, build, matmul
+from kernels import TARGET, build, choose, matmul
 
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
@@ -119,10 +119,22 @@ def test_tf32():
 
 
 def test_tf32_tiles_are_turned_in_shared_memory():
-    # The tensor core reads TF32 with k innermost only, and one factor from registers.
-    turned = build(contraction({"m": 1000, "n": 1000, "k": 1000}, "km", "kn", "mn", **TF32), "wgmma")
+    # The tensor core reads TF32 with k innermost only, or one factor from registers, which is what is chosen.
+    text = contraction({"m": 1000, "n": 1000, "k": 1000}, "km", "nk", "mn", **TF32)
+    turned = build(text, "wgmma", Wgmma(128, 128, 4, 2, raw=4))
     assert launches(turned) == 1 and turned.count(r"ld\.shared\.b32") > 0 and turned.count(r"st\.shared\.v4") > 0
     assembled(turned)
+    chosen = choose(text, "wgmma")
+    assert chosen.registers and not chosen.swapped
+
+
+@pytest.mark.parametrize("element, terms", [("bf16", 1024), ("f32", 672)])
+def test_tiles_that_are_rewritten_come_early(element, terms):
+    """Two raw slots would let each step wait for its own copies."""
+    attributes = '{inferno.precision = "tf32"}' if element == "f32" else ""
+    scale = (element, f"%y = arith.addf %x, %x : {element}")
+    chosen = choose(contraction({"m": 1024, "n": 512, "k": terms}, "mk", "nk", "mn", element, prologue=scale, attributes=attributes), "wgmma")
+    assert not chosen.rewrite or min(chosen.raw, chosen.stages) >= 4
 
 
 @pytest.mark.covering(most=2)
