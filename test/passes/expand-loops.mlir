@@ -123,3 +123,36 @@ func.func @readers(%x: tensor<2x4x3x8xf32>, %w: tensor<6x5x8xf32>) -> (tensor<2x
   %q = tensor.expand_shape %z [[0, 1], [2], [3]] output_shape [2, 3, 4, 5] : tensor<6x4x5xf32> into tensor<2x3x4x5xf32>
   return %r, %q : tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>
 }
+
+// Rows of a product of few terms, to which each image adds the same: the sum has the product's loops.
+#rows = affine_map<(m, n, k) -> (m, k)>
+#turned = affine_map<(m, n, k) -> (k, n)>
+#results = affine_map<(m, n, k) -> (m, n)>
+#places = affine_map<(b, t, n) -> (t, n)>
+// CHECK-LABEL: @places
+// CHECK: %[[X:.*]] = tensor.expand_shape %arg0 {{.*}} : tensor<12x16xf32> into tensor<3x4x16xf32>
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%[[X]], %arg1 : tensor<3x4x16xf32>, tensor<16x8xf32>)
+// CHECK-NOT: _shape
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[P]], %arg2 : tensor<3x4x8xf32>, tensor<4x8xf32>)
+// CHECK: return %[[S]]
+func.func @places(%x: tensor<12x16xf32>, %w: tensor<16x8xf32>, %p: tensor<4x8xf32>) -> tensor<3x4x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<12x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<12x8xf32>) -> tensor<12x8xf32>
+  %0 = linalg.generic {indexing_maps = [#rows, #turned, #results], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<12x16xf32>, tensor<16x8xf32>) outs(%f : tensor<12x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<12x8xf32>
+  %1 = tensor.expand_shape %0 [[0, 1], [2]] output_shape [3, 4, 8] : tensor<12x8xf32> into tensor<3x4x8xf32>
+  %g = tensor.empty() : tensor<3x4x8xf32>
+  %2 = linalg.generic {indexing_maps = [#three, #places, #three], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%1, %p : tensor<3x4x8xf32>, tensor<4x8xf32>) outs(%g : tensor<3x4x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<3x4x8xf32>
+  return %2 : tensor<3x4x8xf32>
+}
