@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from contractions import contraction
 from kernels import build, choose, matmul
 
 from inferno.schedule.simt import Simt
@@ -81,3 +82,12 @@ def test_long_sums_are_cut_into_chunks():
 def test_refuses_what_is_no_contraction_or_not_of_a_type_it_adds():
     assert choose(matmul(64, 64, 64).replace("arith.addf %s, %p", "arith.maximumf %s, %p"), "simt") is None
     assert choose(matmul(64, 64, 64).replace("f32", "f16"), "simt") is None
+
+
+def test_one_step_does_not_spill():
+    """Of straight code the loads of all terms would be started first."""
+    for k in (8, 16):
+        built = build(contraction({"m": 42336, "n": 128, "k": k}, "mk", "kn", "mn", "f32"), "simt", Simt())
+        assert built.count("bra") > 0
+        if built.resources:
+            assert built.resources.spills == 0
