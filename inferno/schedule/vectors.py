@@ -165,7 +165,7 @@ _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's col
 _RESIDENT, _REGISTERS, _MOST = 1280, 65536, 32  # threads, registers and blocks of a multiprocessor
 _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
 # Terms in a row, whose sums a thread then adds, and parts of a sum in a row: eager adds in trees, whose error 64 missed in ``simt``.  After each step and with
-# what additions lose that took eight operations a sum, half of the time of 8 rows (float32, 8x1024x50304 by 64 threads 108 us on an H200, cuBLAS 75).
+# what additions lose that took eight operations a sum, by count more than half of 8 rows' (float32, 8x1024x50304 by 64 threads 108 us on an H200, cuBLAS 75).
 _IN_A_ROW = 16
 _TOTALS = {False: 1.4, True: 2.4}  # registers of a thread for each sum's total, without or with what it lost (8 rows and 4 columns: 124, 155 and 80 without)
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
