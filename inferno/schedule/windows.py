@@ -9,6 +9,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
+from inferno.schedule.pixel_sums import parse_summed
 from inferno.schedule.window_kernel import WindowKernel, parse_windows
 from inferno.symbolic import Int
 from inferno.target import Target
@@ -91,6 +92,8 @@ def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
     c = parse_windows(kernel)
     if c is None or c.terms > MOST_TERMS or (_channels(c) > FEW_CHANNELS and not _grouped(c)):
         return None
+    if parse_summed(kernel, target) is not None:
+        return None  # 128 pixels for 1280 times 2560 times 9 results took an H200 660 us
     return c if is_supported(c, _ELEMENTS) else None
 
 

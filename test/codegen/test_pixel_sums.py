@@ -35,7 +35,7 @@ def test_kernels_for_the_tensor_core():
     with idle_context():
         assert from_attribute(to_attribute(found)) == found
     for change in ({"image": (1, 500, 64), "window": (9,), "steps": (2,), "low": (4,), "high": (4,)}, {"image": (32, 7, 7, 512), "features": 512},
-                   {"steps": (2, 2), "element": "f16"}, {"image": (8, 28, 28, 96), "features": 24}):
+                   {"steps": (2, 2), "element": "f16"}, {"image": (8, 28, 28, 96), "features": 24}, {"image": (2, 8, 8, 256), "features": 512}):
         assert isinstance(chosen(replace(LAYER, **change)), PixelSums)
 
 
