@@ -14,6 +14,8 @@ CASES = {
         lambda x, y, b: ((x * y).permute(0, 3, 1, 2) + b).contiguous(), lambda: (randn(1, 190, 71, 3), randn(1, 190, 71, 3), randn(3, 190, 71)),
     ),
     "indices": (lambda x: (x.permute(0, 3, 1, 2) * torch.arange(130, device=x.device)).contiguous(), lambda: (randn(1, 90, 130, 3).half(),)),
+    "a window turned round": (lambda x: x.transpose(0, 1).flip(2, 3).contiguous(memory_format=torch.channels_last), lambda: (randn(96, 70, 3, 3).to(bf16),)),
+    "turned in part": (lambda x: (x.flip(1) * 2).permute(1, 2, 3, 0).contiguous(), lambda: (randn(130, 5, 7, 11),)),
     "from somewhere": (lambda x: x[1:, 2:, :, 1:].permute(3, 0, 2, 1).contiguous() + 1, lambda: (randn(11, 40, 41, 5).to(bf16),)),
     "narrow rows": (lambda x: x.t().contiguous(), lambda: (randn(4001, 18).to(bf16),)),
     "floats that are narrowed": (lambda x: torch.tanh(x).permute(0, 3, 1, 2).half().contiguous(), lambda: (randn(1, 190, 72, 3),)),

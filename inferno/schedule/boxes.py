@@ -81,7 +81,7 @@ def _permutes(kernel: func.FuncOp) -> bool:
         found = [ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
         return found != sorted(found)
 
-    return any(permuted(m) for op in walk(kernel, "linalg.generic") for m in maps(op)) or any(True for _ in walk(kernel, "linalg.transpose"))
+    return any(permuted(m) for op in walk(kernel, "linalg.generic") for m in maps(op)) or bool(walk(kernel, "linalg.transpose", "tensor.extract"))
 
 
 def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
@@ -94,7 +94,7 @@ def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
     strides = point.run_strides(point.sources[strewn[0]])
     inputs = tuple(n for n in strewn if point.run_strides(point.sources[n]) == strides)[:_MOST_INPUTS]
     inward = sorted(range(len(strides)), key=lambda r: abs(strides[r]))
-    extents = _extents(point.run_sizes, inward, strides, max(32, _LINE // _narrowest(point, inputs)), schedule.points)
+    extents = _extents(point.run_sizes, inward, tuple(map(abs, strides)), max(32, _LINE // _narrowest(point, inputs)), schedule.points)
     if extents is None:
         return None
     last, vector = len(extents) - 1, max(1, 4 // min(_bytes(d.element) for d in point.destinations))
@@ -110,8 +110,9 @@ def _narrowest(point: Pointwise, inputs: tuple[int, ...]) -> int:
 
 def _is_strewn(point: Pointwise, source: Access) -> bool:
     """Whether most of what is read of ``source`` for neighbours of the result is not for them."""
-    sizes, strides, width = point.run_sizes, point.run_strides(source), _bytes(source.element)
-    if any(not isinstance(s, int) or s < 1 for s in strides):
+    sizes, width = point.run_sizes, _bytes(source.element)
+    strides = [abs(s) for s in point.run_strides(source) if isinstance(s, int) and s]  # backwards or not
+    if len(strides) < len(sizes):
         return False
     near, left = [1] * len(sizes), (_NEAR if prod(sizes) * width < _LARGE else _NEAR_IN_LARGE) // width
     for r in reversed(range(len(sizes))):
