@@ -24,7 +24,7 @@ _CHOOSERS = {
         "inferno.schedule.cublaslt", "inferno.schedule.tap_sums", "inferno.schedule.group_windows", "inferno.schedule.staged_windows",
         "inferno.schedule.band_windows", "inferno.schedule.windows", "inferno.schedule.by_size", "inferno.schedule.siblings",
         "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.direct",
-        "inferno.schedule.long_sums", "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
+        "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
         "inferno.schedule.attention", "inferno.schedule.attention_gradients",
         "inferno.schedule.recurrence",
         "inferno.schedule.grouped", "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
@@ -38,7 +38,7 @@ _CHOOSERS = {
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }
 # These choose schedules of another generator.
-_HAVE_NO_GENERATOR = ("inferno.schedule.long_sums", "inferno.schedule.short_rows")
+_HAVE_NO_GENERATOR = ("inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_rows")
 
 
 # On a kernel that a library was asked for: why it does not compute it.

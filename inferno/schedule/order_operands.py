@@ -2,9 +2,11 @@
 
 So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for, or leaves
 tiles of few rows.  And so does a factor of TF32 whose terms are not innermost: tiles of it would be turned in shared memory, each as often as it is read.
+And so does the smaller factor of a batch of products of one row (``batch_sums.py``), whose neighbours in the batch are apart: the larger one has them together.
 """
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from inferno.mlir import clone_onto, func, ir, tensor, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
@@ -12,7 +14,7 @@ from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, l
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, frozen_weights, programs, root_of, wants_library
-from inferno.schedule import wgmma, wgmma_schedule
+from inferno.schedule import batch_sums, wgmma, wgmma_schedule
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
@@ -47,7 +49,7 @@ class _Order:
 
 
 def order_operands(module: ir.Module, target: str) -> None:
-    """For Hopper's tensor cores, give kernels without a schedule a factor in the order of their loops, where the estimates say that it pays.
+    """For Hopper's tensor cores, and reductions, give kernels without a schedule a factor in the order of their loops, where the estimates say that it pays.
     Calls that take one tensor in one order share the ordered one.
 
     A frozen weight that would only be turned stays as it is: ``prepare-operands`` does that once."""
@@ -87,6 +89,9 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
     if c is None or c.varies or None in (c.lhs.access, c.rhs.access) or c.lhs.access.argument == c.rhs.access.argument:
         return None
     op = next((o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o)), None)
+    if op is not None and (found := _beside_batch(kernel, op, target)) is not None:
+        found[0].attributes["sym_name"] = ir.StringAttr.get(names.unique(found[0].name.value))
+        return found
     orders = [] if op is None else [o for o in (_order_of(kernel, op, number) for number in (0, 1)) if o is not None]
     most = _most(kernel, c, target, library) if orders and wgmma_schedule.precision(kernel, c) is not None else None
     for order in orders if most is not None else ():
@@ -94,15 +99,39 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
         new = _with_order(kernel, order)
         made = parse_contraction(new)
         times = [time for time, _ in wgmma.candidates(new, made, target)] if made is not None else []
-        tensor_type = new.type.inputs[order.number]
-        bytes_ = 2 * tensor_type.element_type.width // 8
-        for size in order.shape:
-            bytes_ *= size
-        if times and min(times) + _LAUNCH + bytes_ / MEMORY_RATE < most[0]:
+        if times and min(times) + _ordering(new, order) < most[0]:
             new.attributes["sym_name"] = ir.StringAttr.get(names.unique(new.name.value))
             return new, order
         new.operation.erase()
     return None
+
+
+def _ordering(kernel: func.FuncOp, order: _Order) -> float:
+    """Microseconds of what makes the factor that a kernel takes in its order."""
+    return _LAUNCH + 2 * prod(order.shape) * bit_width(kernel.type.inputs[order.number].element_type) / 8 / MEMORY_RATE
+
+
+def _beside_batch(kernel: func.FuncOp, op: ir.Operation, target: Target) -> tuple[func.FuncOp, _Order] | None:
+    """A batch of products of one row that is a reduction, with its smaller factor in the larger one's order, where that pays."""
+    walked = [_plain(m) for m in maps(op)[:2]]
+    if len(inputs(op)) != 2 or None in walked or (before := batch_sums.candidate(kernel, target)) is None:
+        return None
+    number = min((0, 1), key=lambda n: prod(inputs(op)[n].type.shape))
+    loops = [d for d in walked[1 - number] if d in walked[number]]
+    if sorted(loops) != sorted(walked[number]) or loops == walked[number] or not _is_own(kernel, inputs(op)[number]):
+        return None
+    order = _Order(inputs(op)[number].arg_number, tuple(loops), maps(op)[number], tuple(loop_sizes(op)[d] for d in loops))
+    new = _with_order(kernel, order)
+    after = batch_sums.candidate(new, target)
+    if after is not None and after[0] + _ordering(new, order) < _PAYS * before[0]:
+        return new, order
+    new.operation.erase()
+    return None
+
+
+def _is_own(kernel: func.FuncOp, value: ir.Value) -> bool:
+    """Whether it is an argument that nothing else reads."""
+    return isinstance(value, ir.BlockArgument) and value.owner == kernel.entry_block and sum(1 for _ in value.uses) == 1
 
 
 def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) -> tuple[float, bool] | None:

@@ -122,17 +122,26 @@ def _is_faster(kernel: func.FuncOp, c: ReductionKernel, target: Target) -> bool:
 
 def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
     """What ``kernel`` computes; with a map behind it where that is of one sum or of sums that are cut, which a kernel puts together in any case, and takes
-    less time than rows of several blocks."""
+    less time than rows of several blocks, or where no kernel that keeps rows takes it, as one that multiplies two factors."""
     c = parse_reduction(kernel) if target.kind == "nvptx" else None
     if c is None or c.after is None:
         return c
     s = pick(c, target)
     if len(c.generic.results) > 1:
         return c  # which is made for this generator
-    if not isinstance(c.count, int) or (c.count > 1 and _by_size(c, target).chunks == 1):
+    if not isinstance(c.count, int):
         return None
+    if c.count > 1 and _by_size(c, target).chunks == 1:
+        return c if _is_of_two(c) else None
     other = rows.read(kernel, target)
     return c if other is None or estimate(s, c, target) < rows.estimate(rows.pick(other, target), other, target) else None
+
+
+def _is_of_two(c: ReductionKernel) -> bool:
+    """Whether terms are products of two factors, each of which lacks dimensions of the other: others have no rows of them."""
+    walked = [{d for d, x in enumerate(a.strides) if x and c.sizes[d] != 1} for a in c.sources if a is not None]
+    every = {d for run in (*c.points, *c.terms) for d in run}
+    return len(walked) == 2 and any(w != every for w in walked)
 
 
 def pick(c: ReductionKernel, target: Target) -> Reductions:
