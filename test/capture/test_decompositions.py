@@ -296,8 +296,33 @@ def test_places_of_maxima(content):
         x = torch.where(normal(2, 3, 7, 9).transpose(2, 3) > 1.3, nan, x)
     for args in (([2],), ([3, 2], [2, 1], [1, 1]), ([3], [1], [1], [2]), ([2], [2], [0], [1], True)):
         same(aten.max_pool2d_with_indices.default, x, *args)
-    for size in ([1, 1], [2, 3], [4, 5]):
+    for size in ([1, 1], [2, 3], [4, 5], [3, 7], [9, 1]):
         same(aten.adaptive_max_pool2d.default, x, size)
+    volume = torch.stack((x[..., :6], x[..., 1:]), 2)
+    for size in ([1, 1, 1], [2, 3, 2], [1, 9, 3]):
+        same(aten.adaptive_max_pool3d.default, volume, size)
+        same(aten.adaptive_max_pool3d.default, volume[0], size)
+
+
+def test_means_of_equal_windows():
+    x = whole(2, 3, 4, 8, 16).float()
+    for op, image, sizes in (
+        (aten.adaptive_avg_pool1d.default, x[0, 0], ([1], [4])), (aten._adaptive_avg_pool2d.default, x[0], ([1, 1], [1, 16], [4, 2])),
+        (aten._adaptive_avg_pool3d.default, x, ([1, 1, 1], [2, 8, 4])),
+    ):
+        for size in sizes:
+            same(op, image, size)
+            same(op, image[0], size)
+
+
+@pytest.mark.parametrize("pool, size", [
+    (torch.nn.AdaptiveMaxPool1d(1), (16, 64, 2048)), (torch.nn.AdaptiveMaxPool2d((1, None)), (8, 64, 32, 128)),
+    (torch.nn.AdaptiveMaxPool3d(1), (8, 64, 8, 16, 16)), (torch.nn.AdaptiveMaxPool2d(28), (8, 16, 56, 56)),
+    (torch.nn.AdaptiveAvgPool3d(8), (8, 16, 16, 16, 16)),
+], ids=str)
+def test_equal_windows_are_one_kernel_that_reads_once(pool, size):
+    (row,) = inferno.compile(pool, (torch.empty(size),), target="sm_90a").explain().rows
+    assert row.generator in ("reductions", "elementwise") and row.bytes < 1.3 * 4 * torch.Size(size).numel()
 
 
 SCALARS = {

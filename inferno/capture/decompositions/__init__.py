@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents,
-    extrema, fast_paths, folding, gamma, grouped, grouped_volumes, indexing, integers, large_windows, lists, losses, masks, max_pooling,
+    adaptive_pooling, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
+    exponents, extrema, fast_paths, folding, gamma, grouped, grouped_volumes, indexing, integers, large_windows, lists, losses, masks, max_pooling,
     merged_groups, normalisation, ordering, padding, pooling, precision, promotion, ranges, recurrent_cells, reductions, registered, resampling,
     scalars, scattering, segments, selections, slices, transposed, triangular, views,
 )
@@ -21,8 +21,8 @@ from inferno.capture.decompositions import (
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
-        promotion, scalars, precision, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative,
-        division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, grouped_volumes, indexing, integers, large_windows, lists,
+        promotion, scalars, precision, adaptive_pooling, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients,
+        cumulative, division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, grouped_volumes, indexing, integers, large_windows, lists,
         losses, masks, merged_groups, normalisation, ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions, registered,
         resampling, scattering, segments, selections, slices, transposed, triangular, views,
     )

@@ -1,0 +1,89 @@
+"""Adaptive poolings whose windows are equal, and do not meet, are reductions of a view: ``AdaptiveMaxPool1d(1)`` is a row's maximum.
+
+The general form reads each window through places that it computes: of 16x1024x2048 in bf16 the maxima took an H200 56.6 us, memory takes 17.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+_SMALL = 32  # elements of a window that a pooling compares or adds in one kernel
+
+
+def maxima(x: Tensor, output_size: Sequence[int], rank: int) -> tuple[Tensor, Tensor]:
+    """Maxima of windows and their places in the input's last ``rank`` dimensions: of what is equal the first one, and the last NaN, as torch has it."""
+    sizes = _windows(x, output_size, rank)
+    if sizes is None or x.dtype in (torch.uint8, torch.bool):
+        return NotImplemented
+    counts, windows = sizes
+    small = _are_small(counts, windows) and x.dim() == rank + 2
+    if small and rank == 2:
+        return aten.max_pool2d_with_indices.default(x, windows, windows)
+    lead, result = x.dim() - rank, [*x.shape[:x.dim() - rank], *counts]
+    apart, along = _apart(x, counts, windows)
+    values = aten.max_pool3d_with_indices.default(x, windows, windows)[0] if small else apart.amax(along).reshape(result)
+    rows = apart.permute([d for d in range(apart.dim()) if d not in along] + along).reshape([*result, -1])
+    chosen = rows.argmax(-1)
+    if x.is_floating_point():
+        last = torch.where(torch.isnan(rows), torch.arange(prod(windows), device=x.device), -1).amax(-1)
+        chosen = torch.where(last >= 0, last, chosen)
+    place, left, stride = torch.zeros((), dtype=torch.int64, device=x.device), chosen, 1
+    for d in reversed(range(rank)):
+        begin = torch.arange(counts[d], device=x.device).view([-1 if i == d else 1 for i in range(rank)]) * windows[d]
+        place = place + (begin + left % windows[d]) * stride
+        left, stride = left // windows[d], stride * x.shape[lead + d]
+    return values, place
+
+
+def means(x: Tensor, output_size: Sequence[int], rank: int) -> Tensor:
+    """Means of windows."""
+    sizes = _windows(x, output_size, rank)
+    if sizes is None or not x.is_floating_point():
+        return NotImplemented
+    if _are_small(*sizes) and x.dim() == rank + 2 and rank > 1:
+        return (aten.avg_pool2d if rank == 2 else aten.avg_pool3d).default(x, sizes[1], sizes[1])
+    apart, along = _apart(x, *sizes)
+    return apart.mean(along).reshape([*x.shape[:x.dim() - rank], *sizes[0]])
+
+
+def _windows(x: Tensor, output_size: Sequence[int], rank: int) -> tuple[list[int], list[int]] | None:
+    """How many windows there are in each dimension, and elements of one; None where they differ, or are not known."""
+    counts = [output_size] if isinstance(output_size, int) else list(output_size)
+    counts = counts * rank if len(counts) == 1 else counts
+    sizes = list(x.shape[-rank:])
+    if any(type(s) is not int or s == 0 for s in (*x.shape, *counts)) or any(s % n for s, n in zip(sizes, counts)):
+        return None
+    return counts, [s // n for s, n in zip(sizes, counts)]
+
+
+def _are_small(counts: Sequence[int], windows: Sequence[int]) -> bool:
+    """Whether windows have few elements, which one thread reads, beside each other in some dimension."""
+    return prod(windows) <= _SMALL and any(n > 1 and size > 1 for n, size in zip(counts, windows))
+
+
+def _apart(x: Tensor, counts: Sequence[int], windows: Sequence[int]) -> tuple[Tensor, list[int]]:
+    """Each of the last dimensions as one of windows and one along them, and which are those along them: none of one element, and neighbours along windows
+    are one, so that most poolings reduce one dimension."""
+    shape, along = list(x.shape[:x.dim() - len(counts)]), []
+    for count, size in zip(counts, windows):
+        if count > 1:
+            shape.append(count)
+        if size > 1 and along and along[-1] == len(shape) - 1:
+            shape[-1] *= size
+        elif size > 1:
+            along.append(len(shape))
+            shape.append(size)
+    along = along or [len(shape)]
+    return x.reshape(shape if along[-1] < len(shape) else [*shape, 1]), along
+
+
+TABLE = {
+    aten.adaptive_max_pool2d.default: partial(maxima, rank=2), aten.adaptive_max_pool3d.default: partial(maxima, rank=3),
+    aten.adaptive_avg_pool1d.default: partial(means, rank=1), aten._adaptive_avg_pool2d.default: partial(means, rank=2),
+    aten._adaptive_avg_pool3d.default: partial(means, rank=3),
+}
