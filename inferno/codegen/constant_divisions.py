@@ -10,7 +10,7 @@ Markstein, 1990), but for dividends below 2^-100, where it may be off by one rou
 import struct
 
 from inferno.codegen.elements import splat
-from inferno.mlir import arith, ir, math, users
+from inferno.mlir import arith, ir, math
 
 _SMALL, _LARGE = 2.0**-64, 2.0**64
 
@@ -25,8 +25,6 @@ def divide_by_constant(op: ir.Operation, divisor: float | None) -> ir.Value | No
     if reciprocal * divisor == 1.0:
         return None
     with ir.InsertionPoint(op), op.location:
-        if all(u.name == "arith.truncf" and u.results[0].type.width == 16 for u in users(op.results[0])):
-            return arith.mulf(x, splat(x.type, reciprocal))
         # Signs are such that a quotient of -0 stays that: the rest is +0 then, and its product with a negative number is -0.
         x = arith.negf(x) if divisor < 0 else x
         quotient = arith.mulf(x, splat(x.type, abs(reciprocal)))

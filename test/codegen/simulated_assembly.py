@@ -137,6 +137,6 @@ class Assembly:
         x = [np.asarray(v, np.float64) for v in operands]
         found = {
             "llvm.fabs.f32": lambda a: np.abs(a), "llvm.nvvm.rcp.approx.ftz.f": lambda a: 1 / a, "llvm.nvvm.ex2.approx.ftz.f": np.exp2,
-            "llvm.copysign.f32": np.copysign,
+            "llvm.copysign.f32": np.copysign, "llvm.nvvm.div.full": np.divide,
         }[name](*x)
         return [found.astype(np.float32)]

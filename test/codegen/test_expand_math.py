@@ -43,6 +43,7 @@ FUNCTIONS = {
     "llvm.inline_asm": lambda x: (1 / x.astype(np.float64)).astype(F), "llvm.fabs.f32": np.abs, "llvm.copysign.f32": np.copysign,
     "math.rsqrt": lambda x: (1 / np.sqrt(x.astype(np.float64)) * (1 + 1.28e-7 * np.where(np.arange(len(x)) % 2, 1, -1))).astype(F),  # as the hardware's may be
     "math.fma": lambda a, b, c: (a.astype(np.float64) * b + c).astype(F),
+    "llvm.nvvm.div.full": lambda a, b: (a.astype(np.float64) / b * (1 + 2.3e-7 * np.where(np.arange(len(a)) % 2, 1, -1))).astype(F),  # as it may be
     "llvm.nvvm.ex2.approx.ftz.f": lambda x: np.exp2(x.astype(np.float64)).astype(F),
 }
 
@@ -190,3 +191,23 @@ def test_a_division_by_a_constant_keeps_what_is_no_normal_number(divisor):
 @pytest.mark.parametrize("divisor", ["4.0", "0.0", "1.0e+30", "0x7F800000"])
 def test_other_divisions_by_a_constant_stay(divisor):
     assert walk(expanded(f"%c = arith.constant {divisor} : f32\n%y = arith.divf %x0, %c : f32"), "arith.divf")
+
+
+QUOTIENT = "%w = arith.extf %x0 : bf16 to f32\n%s = arith.addf %w, %w : f32\n%q = arith.divf %w, %s : f32\n"
+STORED = {
+    "stored": ("%y = arith.truncf %q : f32 to bf16", True),
+    "float32": ("%z = arith.addf %q, %w : f32\n%y = arith.truncf %z : f32 to bf16", False),
+    "rounded to an integer": ("%z = math.roundeven %q : f32\n%y = arith.truncf %z : f32 to bf16", False),
+    "rounded to an integer later": (
+        "%t = arith.truncf %q : f32 to bf16\n%u = arith.extf %t : bf16 to f32\n%z = math.floor %u : f32\n%y = arith.truncf %z : f32 to bf16", False),
+    "compared": ("%b = arith.cmpf olt, %q, %w : f32\n%t = arith.truncf %q : f32 to bf16\n%y = arith.select %b, %t, %x0 : bf16", False),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_only_quotients_that_are_stored_in_16_bits_are_approximate(name):
+    end, approximate = STORED[name]
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(unary(QUOTIENT + end, (8,), element="bf16"))
+        expand_math(module)
+        assert ("div.full" in str(module)) == approximate == ("arith.divf" not in str(module))

@@ -16,7 +16,8 @@ from inferno.mlir import ir
 
 _INTRINSICS = {
     "ex2": np.exp2, "lg2": np.log2, "rcp": lambda a: 1 / a, "rsqrt": lambda a: 1 / np.sqrt(a), "tanh": np.tanh, "minnum": np.fmin,
-    "maxnum": np.fmax, "fabs": np.abs, "copysign": np.copysign, "fshr": lambda high, low, bits: _words(high, low) >> (bits & 31).astype(np.uint64),
+    "maxnum": np.fmax, "fabs": np.abs, "copysign": np.copysign, "div": np.divide,
+    "fshr": lambda high, low, bits: _words(high, low) >> (bits & 31).astype(np.uint64),
 }
 
 
