@@ -11,6 +11,7 @@ from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor
 from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
 from inferno.schedule import recurrence
 from inferno.schedule.batch_products import Slices, batch_type, batched, slices_of
+from inferno.schedule.join_pieces import join_pieces
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.equal_steps import EqualSteps, State, Steps, place_of
 from inferno.schedule.first_steps import from_zeros, zeros_like
@@ -19,7 +20,7 @@ from inferno.schedule.join_loops import join_loops
 from inferno.schedule.merge_calls import free_name, inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
 from inferno.schedule.product_times import product_time
 from inferno.schedule.recurrence_kernel import Order
-from inferno.schedule.stacks import join_pieces, position, read_elements, reshaped, stacked
+from inferno.schedule.stacks import position, read_elements, reshaped, stacked
 from inferno.target import Target, find_target
 
 # Microseconds of a kernel of a step, and bytes that it moves in one (H100, an LSTM of 8x64x512 in float32: 8 us a step, of three kernels and a copy of its

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from inferno.mlir import arith, func, ir, owner, tensor, walk
+from inferno.mlir import arith, func, ir, tensor, walk
 from inferno.passes.programs import VIEWS, root_of
 from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule.accesses import argument_index
@@ -97,55 +97,10 @@ def read_elements(kernel: func.FuncOp, parts: Parts) -> None:
                 made = tensor.ExtractOp(whole, [arith.constant(ir.IndexType.get(), place), *list(op.operands)[1:]]).result
             op.results[0].replace_all_uses_with(made)
             op.erase()
-    _erase_unused(parts)
+    erase_unused(parts)
 
 
-def join_pieces(kernel: func.FuncOp, parts: Parts) -> None:
-    """Let a concatenation read pieces that follow each other in a tensor as one."""
-    for op in walk(kernel.operation, "tensor.concat"):
-        found = [_part(v, parts) for v in op.operands]
-        if ir.IntegerAttr(op.attributes["dim"]).value != 0 or not any(found):
-            continue
-        pieces: list[tuple[ir.Value, int, int] | ir.Value] = []
-        for value, part in zip(op.operands, found):
-            if part is None:
-                pieces.append(value)
-            elif pieces and isinstance(pieces[-1], tuple) and pieces[-1][0] == part[0] and sum(pieces[-1][1:]) == part[1]:
-                pieces[-1] = (*pieces[-1][:2], pieces[-1][2] + 1)
-            else:
-                pieces.append((*part, 1))
-        with ir.InsertionPoint(op), op.location:
-            values = [v if isinstance(v, ir.Value) else _run(*v, op.results[0].type.rank) for v in pieces]
-            made = values[0] if len(values) == 1 else tensor.ConcatOp(op.results[0].type, 0, values).result
-        before = list(op.operands)
-        op.results[0].replace_all_uses_with(made)
-        op.erase()
-        for value in before:
-            if (view := owner(value)) is not None and view.name in VIEWS and not any(True for _ in value.uses):
-                view.erase()
-    _erase_unused(parts)
-
-
-def _part(value: ir.Value, parts: Parts) -> tuple[ir.Value, int] | None:
-    """Which part a piece is, maybe with a dimension of one in front."""
-    op = owner(value)
-    if op is not None and op.name == "tensor.expand_shape" and list(value.type.shape) == [1, *op.operands[0].type.shape]:
-        value = op.operands[0]
-    return parts.get(value)
-
-
-def _run(whole: ir.Value, place: int, count: int, rank: int) -> ir.Value:
-    """So many parts from one on."""
-    shape = [count, *list(whole.type.shape)[1:]]
-    type_ = ir.RankedTensorType.get(shape, whole.type.element_type)
-    value = tensor.ExtractSliceOp(type_, whole, [], [], [], [place, *[0] * (len(shape) - 1)], shape, [1] * len(shape)).result
-    if rank == len(shape):
-        return value
-    flat = ir.RankedTensorType.get([shape[0] * shape[1], *shape[2:]], whole.type.element_type)
-    return tensor.CollapseShapeOp(flat, value, reassociation_attribute([[0, 1], *([d] for d in range(2, len(shape)))])).result
-
-
-def _erase_unused(parts: Parts) -> None:
+def erase_unused(parts: Parts) -> None:
     for value in list(parts):
         if not any(True for _ in value.uses):
             del parts[value]

@@ -7,6 +7,7 @@ from recurrent_cases import Cells, Own, Powers, bf16, randn
 from torch import nn
 from universal_program import SimulatedModel, assert_assembles
 
+import inferno
 from inferno.errors import CompileError
 from inferno.schedule import recurrence
 from inferno.schedule.recurrence import Recurrence
@@ -25,6 +26,7 @@ CASES = {
     "lstm, two directions": lambda: (nn.LSTM(12, 24, bidirectional=True), (randn(4, 3, 12),), [4, 4]),
     "lstm bf16": lambda: (nn.LSTM(12, 24).bfloat16(), (randn(4, 3, 12).to(bf16),), [4]),
     "gru": lambda: (nn.GRU(12, 28), (randn(4, 9, 12),), [4]),
+    "gru, two directions, long": lambda: (nn.GRU(12, 20, bidirectional=True, batch_first=True), (randn(3, 24, 12),), [24, 24]),
     "gru f16": lambda: (nn.GRU(12, 24).half(), (randn(4, 3, 12).half(),), [4]),
     "rnn, an odd number of units": lambda: (nn.RNN(12, 33, nonlinearity="relu"), (randn(4, 2, 12),), [4]),
     "lstm cells": lambda: (Cells(nn.LSTMCell(12, 24)), (randn(3, 5, 12), randn(3, 24)), [4]),
@@ -94,3 +96,11 @@ def test_what_does_not_fit(change):
 @pytest.mark.parametrize("name", ["lstm", "gru f16"])
 def test_assembles(name):
     assert_assembles(simulate(name)[0].program.gpu, TARGET)
+
+
+def test_states_of_many_steps_are_chosen_by_their_place():
+    """Those of a loop, in reverse for one direction, and the last one's, by elementwise kernels."""
+    gru, steps = nn.GRU(80, 96, bidirectional=True), 200
+    with torch.no_grad():
+        rows = inferno.compile(gru, (torch.empty(steps, 4, 80),), target="sm_90a").explain().rows
+    assert "recurrence" in {r.generator for r in rows} and "universal" not in {r.generator for r in rows}
