@@ -78,6 +78,8 @@ class _Ranges:
         if op.name == "linalg.index":
             size = loop_sizes(op.parent.operation)[ir.IntegerAttr(op.attributes["dim"]).value] if is_generic(op.parent.operation) else None
             return 0, size - 1 if isinstance(size, int) else None
+        if op.name == "arith.select":
+            return _either(*(self.of(v, depth) for v in list(op.operands)[1:]))
         low, high = _computed(op.name, *(self.of(v, depth) for v in op.operands)) if op.name in _KNOWN else (None, None)
         most = 2 ** (63 if isinstance(value.type, ir.IndexType) else value.type.width - 1)
         fits = op.name in _SAFE or (low is not None and high is not None and -most <= low and high < most)
@@ -92,6 +94,11 @@ class _Ranges:
         if op is not None and (op.name in VIEWS or op.name == "tensor.extract_slice"):
             return self.of(op.operands[0], depth)
         return self.of(yielded(op)[list(op.results).index(value)], depth) if is_elementwise(op) else (None, None)
+
+
+def _either(first: Range, second: Range) -> Range:
+    lows, highs = zip(first, second)
+    return None if None in lows else min(lows), None if None in highs else max(highs)
 
 
 def _computed(name: str, first: Range, second: Range = (None, None)) -> Range:

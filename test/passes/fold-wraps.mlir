@@ -152,3 +152,31 @@ func.func @main(%image: tensor<4xf32>) -> tensor<8xf32> {
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// Nor is a choice between places of which none is.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-1: arith.select
+// CHECK-NOT: arith.select
+#p = affine_map<(x) -> (x)>
+func.func @main(%image: tensor<4xf32>, %where: tensor<8xi32>) -> tensor<8xf32> {
+  %zero = arith.constant 0 : i32
+  %last = arith.constant 3 : i32
+  %size = arith.constant 4 : i32
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#p, #p], iterator_types = ["parallel"]} ins(%where : tensor<8xi32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%x: i32, %o: f32):
+    %low = arith.maxsi %x, %zero : i32
+    %in = arith.minsi %low, %last : i32
+    %c = arith.cmpi eq, %x, %last : i32
+    %p = arith.select %c, %zero, %in : i32
+    %n = arith.cmpi slt, %p, %zero : i32
+    %w = arith.addi %p, %size : i32
+    %s = arith.select %n, %w, %p : i32
+    %at = arith.index_cast %s : i32 to index
+    %v = tensor.extract %image[%at] : tensor<4xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
