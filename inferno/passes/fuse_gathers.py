@@ -8,8 +8,8 @@ them is then computed in the order in which they are wanted, and a flip of a fli
 from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, is_reduction, kinds, knows_sizes, loop_sizes,
-    loops_of, maps, outputs, take_place,
+    REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, is_reduction, is_widening, kinds,
+    knows_sizes, loop_sizes, loops_of, maps, outputs, take_place,
 )
 from inferno.passes.fuse_elementwise import bytes_of, fuse_elementwise, is_made_of_less
 from inferno.passes.picks import product_of
@@ -187,6 +187,8 @@ def _is_picked(producer: ir.Operation) -> bool:
     others = [u for u in every if u.name != "tensor.extract"]
     if not picks or (others and _as_large(producer) is None) or any(len(_unread(u, result)) != list(u.operands).count(result) for u in others):
         return False
+    if is_widening(producer) and maps(producer)[0] == maps(producer)[-1]:
+        return True  # however many are read, they are narrower so
     own, known = product(hint(s) for s in shape(producer.results[0])), set()
     for pick in picks:
         place = _generic_around(pick)
@@ -205,7 +207,7 @@ def _is_picked(producer: ir.Operation) -> bool:
     used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
     large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if is_reduction(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
     read = len(large)  # (totals of rows lie in the order of what is picked of each)
-    neighbours = len(picks) == 1 and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))
+    neighbours = _is_one_place(picks) and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))
     if 2 * number * max(1, read) > own and any(map(_reduces_rows, picks)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are picked, as a classifier's loss does
     if walk(producer, "scf.if") and any(REDUCTION in kinds(_generic_around(p)) for p in picks):
@@ -218,6 +220,12 @@ def _is_picked(producer: ir.Operation) -> bool:
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+def _is_one_place(picks: list[ir.Operation]) -> bool:
+    """Whether all picks are of one element, as of a place that several weights are computed of."""
+    places = {(_generic_around(p), tuple(place_of(v) for v in list(p.operands)[1:])) for p in picks}
+    return len(picks) == 1 or (len(places) == 1 and None not in places.pop()[1])
 
 
 def _is_padding(producer: ir.Operation) -> bool:

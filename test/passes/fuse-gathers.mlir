@@ -469,3 +469,67 @@ func.func @half_of_flipped(%x: tensor<8x100xf32>, %e: tensor<8x100xf32>, %o: ten
   } -> tensor<8x51xf32>
   return %r : tensor<8x51xf32>
 }
+
+// -----
+
+// What is only made wider is picked as narrow as it is, however often.
+// CHECK-LABEL: @widened
+// CHECK-COUNT-2: tensor.extract %{{.*}} : tensor<8x100xbf16>
+// CHECK-NOT: tensor<8x100xf32>
+func.func @widened(%x: tensor<8x100xbf16>, %i: tensor<8x100x2xindex>, %o: tensor<8x100x2xf32>) -> tensor<8x100x2xf32> {
+  %one = arith.constant 1 : index
+  %e = tensor.empty() : tensor<8x100xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8x100xbf16>) outs(%e : tensor<8x100xf32>) {
+  ^bb0(%p: bf16, %old: f32):
+    %y = arith.extf %p : bf16 to f32
+    linalg.yield %y : f32
+  } -> tensor<8x100xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b,c) -> (a,b,c)>, affine_map<(a,b,c) -> (a,b,c)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%i : tensor<8x100x2xindex>) outs(%o : tensor<8x100x2xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %row = linalg.index 0 : index
+    %u = tensor.extract %t[%row, %at] : tensor<8x100xf32>
+    %next = arith.addi %at, %one : index
+    %v = tensor.extract %t[%row, %next] : tensor<8x100xf32>
+    %z = arith.addf %u, %v : f32
+    linalg.yield %z : f32
+  } -> tensor<8x100x2xf32>
+  return %r : tensor<8x100x2xf32>
+}
+
+// -----
+
+// An element that is picked twice at one place is read once, of however many tensors it is made.
+// CHECK-LABEL: @one_place
+// CHECK-COUNT-1: linalg.generic
+// CHECK-NOT: linalg.generic
+func.func @one_place(%x: tensor<8x100xf32>, %w: tensor<8x100xf32>, %z: tensor<8x100xf32>, %o: tensor<8x200xf32>) -> tensor<8x200xf32> {
+  %half = arith.constant 100 : index
+  %e = tensor.empty() : tensor<8x100xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x, %w : tensor<8x100xf32>, tensor<8x100xf32>) outs(%e : tensor<8x100xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %y = arith.addf %p, %q : f32
+    %f = math.floor %y : f32
+    linalg.yield %f : f32
+  } -> tensor<8x100xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<8x200xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %c = arith.cmpi ult, %j, %half : index
+    %v = scf.if %c -> (f32) {
+      %a = tensor.extract %t[%i, %j] : tensor<8x100xf32>
+      %b = tensor.extract %t[%i, %j] : tensor<8x100xf32>
+      %m = arith.mulf %a, %b : f32
+      scf.yield %m : f32
+    } else {
+      %k = arith.subi %j, %half : index
+      %n = tensor.extract %z[%i, %k] : tensor<8x100xf32>
+      scf.yield %n : f32
+    }
+    linalg.yield %v : f32
+  } -> tensor<8x200xf32>
+  return %r : tensor<8x200xf32>
+}
