@@ -11,6 +11,7 @@ from inferno.passes.places import is_looked_up
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
+from inferno.schedule.gathers import channels_of, gathered
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.turned_picks import brought_together, turned_picks
 from inferno.symbolic import divisor, hint, is_multiple
@@ -122,6 +123,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if _looks_up(point) and isinstance(point.points, int) and points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
         together = max(1, 16 // max(bit_width(s.element) // 8 for s in point.sources if s is not None and point.flat(s)))
         return Elementwise(threads=_LOOKING_UP, vector=together, unroll=max(1, _LOOKED_UP // together))
+    if not _looks_up(point) and (picks := gathered(point)):
+        return _gathering(point, channels_of(picks), vector, target)
     taps, step = _taps(point)
     if step > 1:  # what a vector's lanes are computed of is at most two vectors
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
@@ -153,6 +156,21 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     while unroll > 1 and points < _ROUNDS * target.multiprocessors * threads * vector * unroll:
         unroll //= 2
     return Elementwise(threads=threads, vector=vector, unroll=unroll, across=across, windows=resizes)
+
+
+def _gathering(point: Pointwise, channels: int, points: int, target: Target) -> Elementwise:
+    """One point a thread, of as many iterations of another loop as have its place in common, up to ``channels``; otherwise up to ``points`` points, each a
+    block apart."""
+    threads, count = 256, hint(point.points)
+    while threads > 64 and count < target.multiprocessors * threads:
+        threads //= 2
+    known = isinstance(point.points, int)
+    while channels > 1 and not (known and count >= _ROUNDS * target.multiprocessors * threads * channels and reused(point, channels, 1) is not None):
+        channels //= 2
+    unroll = min(_TAPPED, points) if channels == 1 and known else 1
+    while unroll > 1 and count < _ROUNDS * target.multiprocessors * threads * unroll:
+        unroll //= 2
+    return Elementwise(threads=threads, vector=1, unroll=unroll, across=channels)
 
 
 def _of_many_lines(point: Pointwise, vector: int) -> bool:
@@ -317,15 +335,16 @@ def reused(point: Pointwise, across: int, vector: int, near: bool = True) -> int
     computes is the same.
 
     None where that is less than a sixth of all, or a 24th where places are computed.  Where neighbouring blocks read the same anyway, which the L1 cache
-    has then, only if there is no other, half of all is saved, and ``near``.
+    has then, only if there is no other, half of all is saved, and ``near``; of what is read where other tensors say, arithmetic is most of what is the same.
     """
     sizes, found = point.run_sizes, []
     if len(sizes) < 2 or not isinstance(point.points, int) or sizes[-1] % vector != 0:
         return None
     work, share = _work(point), 24 if _resizes(point) else 6
+    beside = share if near and gathered(point) else _NEAR_SHARE
     for run in range(len(sizes) - 1):
         saved, far = sum(cost for cost, runs in work if run not in runs), math.prod(sizes[run + 1:]) >= _FAR
-        enough = (share if far else _NEAR_SHARE) * saved >= sum(cost for cost, _ in work)
+        enough = (share if far else beside) * saved >= sum(cost for cost, _ in work)
         if point.sizes[point.runs[run][0]] % across == 0 and (far or near) and enough:
             found.append((far, saved, -run))
     return -max(found)[2] if found else None

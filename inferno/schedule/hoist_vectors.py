@@ -13,8 +13,11 @@ from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inpu
 from inferno.passes.programs import VIEWS, callee, readers
 from inferno.schedule.accesses import loop_sizes
 from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cost import count_bytes
+from inferno.schedule.cost import bit_width, count_bytes
+from inferno.schedule.elementwise import choose, reused, supported
+from inferno.schedule.gathers import gathered
 from inferno.schedule.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
+from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.row_work import busy
 from inferno.target import Target, find_target
 
@@ -29,6 +32,7 @@ _LONG = {
     **{f"arith.{op}": 20 for op in ("divsi", "divui", "remsi", "remui")},
 }
 _KEPT = ("f32", "f64", "i32", "i64")  # what is computed in them stays as it is
+_READ = 3  # instructions of what is brought again, once for a thread's points
 _LEAST = 8  # instructions of what is worth a tensor of its own
 _BUSY = 0.7  # of all instructions that a multiprocessor could begin, beside loads and stores
 _KERNEL, _RATE = 1.0, 3.9e6  # microseconds of a small kernel behind others, and bytes that one moves in one
@@ -74,9 +78,19 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bo
     bytes_ = count_bytes(kernel) - (sum(prod(t.shape) * t.element_type.width // 8 for t in map(ir.RankedTensorType, kernel.type.results)) if scanned else 0)
     for loops in sorted({v.loops for v in found.values()}, key=lambda d: -prod(sizes[i] for i in d)):
         parts = {value: v for value, v in found.items() if v.loops == loops}
-        if always or _pays(bytes_, generic, parts, prod(sizes), target):
+        if always or _pays(bytes_, generic, parts, prod(sizes), _shared(kernel, loops, target), target):
             return [(generic, parts)]
     return []
+
+
+def _shared(kernel: func.FuncOp, loops: frozenset[int], target: Target) -> int:
+    """Points that a thread computes such values once for: one that reads where they say does several channels."""
+    point = parse_pointwise(kernel)
+    if point is None or not supported(point) or not gathered(point):
+        return 1
+    schedule = choose(kernel, target)
+    run = reused(point, schedule.across, schedule.vector) if schedule is not None and schedule.across > 1 else None
+    return schedule.across if run is not None and not loops & set(point.runs[run]) else 1
 
 
 def _with_points(kernel: func.FuncOp) -> ir.Operation | None:
@@ -133,13 +147,20 @@ def _cost(operations: dict[ir.Operation, None] | list[ir.Operation]) -> int:
     return sum(_LONG.get(op.name, 1) for op in operations if op.name not in ("arith.constant", "linalg.yield", "linalg.index"))
 
 
-def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], points: int, target: Target) -> bool:
-    """Whether a kernel less of work for each point, and one more, take less time: what memory takes, or the arithmetic, if that is more."""
+def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], points: int, shared: int, target: Target) -> bool:
+    """Whether a kernel less of work for each point, and one more, take less time: what memory takes, or the arithmetic, if that is more.  ``shared``: points
+    that a thread does such work once for."""
     whole = _cost([o.operation for o in body(generic).operations])
     saved = _cost({op: None for part in parts.values() for op in part.operations})
-    memory = bytes_ / _RATE
-    before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole, whole - saved))
-    return after + _KERNEL < before
+    memory, read = bytes_ / _RATE, _READ * len(parts) if shared > 1 else 0
+    before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole - saved + saved / shared, whole - saved + read / shared))
+    return after + _KERNEL + _written(generic, parts) / _RATE < before
+
+
+def _written(generic: ir.Operation, parts: dict[ir.Value, _Value]) -> int:
+    """Bytes of what is computed apart."""
+    sizes = loop_sizes(generic)
+    return sum(prod(sizes[d] for d in part.loops) * bit_width(value.type) // 8 for value, part in parts.items())
 
 
 def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation, parts: dict[ir.Value, _Value]) -> None:

@@ -18,7 +18,7 @@ _RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
 _SHARED = 48 * 1024
 _THREADS, _VECTORS = (64, 128, 256, 512, 1024), (1, 2, 4, 8, 16)
-_REPEATS = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4))  # vectors a block apart, or iterations of another loop
+_REPEATS = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (1, 16))  # vectors a block apart, or iterations of another loop
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementwise]]:
