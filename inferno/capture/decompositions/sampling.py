@@ -1,0 +1,69 @@
+"""Images that are sampled where a grid says (``grid_sample``): the nearest element, or a sum of 2 in each direction; cubic ones are torch's own decomposition.
+
+That makes a float32 image first, and places that may count from the end of a dimension.  Here elements are read as they lie, and places are kept inside of
+the image along each dimension by themselves: of a point there are 4 places and 4 weights, not 8 and 4.  The grid is expanded over the channels, as torch does
+for CUDA, so that one kernel computes places and reads what is there.
+"""
+
+import functools
+import itertools
+import operator
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+_NEAREST = 1
+_ZEROS, _BORDER = 0, 1
+
+
+def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    known = all(isinstance(n, int) and n for n in (*x.shape, *grid.shape))
+    if interpolation_mode > _NEAREST or not known or not x.is_floating_point() or x.dtype != grid.dtype:
+        return NotImplemented
+    wide, dims = torch.float64 if x.dtype == torch.float64 else torch.float32, x.dim() - 2
+    (count, channels), sizes = x.shape[:2], x.shape[2:]
+    every = grid.unsqueeze(1).expand(count, channels, *grid.shape[1:])
+    along = []
+    for d, size in enumerate(sizes):
+        place = every[..., dims - 1 - d].to(wide) * ((size - 1) / 2 if align_corners else size / 2) + (size - 1) / 2
+        place = place if padding_mode == _ZEROS else _padded(place, size, padding_mode, align_corners)
+        along.append([_kept(at, weight, size) for at, weight in _taps(place, interpolation_mode)])
+    numbers = [torch.arange(n, device=x.device).reshape([n if i == d else 1 for i in range(dims + 2)]) for d, n in enumerate((count, channels))]
+    terms = []
+    for taps in itertools.product(*along):
+        places, weights = zip(*taps)
+        picked, weight = aten.index.Tensor(x, [*numbers, *places]), functools.reduce(operator.mul, weights)
+        terms.append(picked.to(wide) * weight)
+    return functools.reduce(operator.add, terms).to(x.dtype)
+
+
+def _taps(place: Tensor, interpolation_mode: int) -> list[tuple[Tensor, Tensor | float]]:
+    """Where elements are read along a dimension, as whole floats, and their weights."""
+    if interpolation_mode == _NEAREST:
+        return [(place.round(), 1.0)]
+    first = place.floor()
+    return [(first, first + 1 - place), (first + 1, place - first)]
+
+
+def _kept(at: Tensor, weight: Tensor | float, size: int) -> tuple[Tensor, Tensor]:
+    """A place as a whole number that is inside of a dimension, and its weight, which is nothing if it was not."""
+    return at.to(torch.int32).clamp(0, size - 1), torch.where(torch.logical_and(at >= 0, at < size), weight, 0.0)
+
+
+def _padded(place: Tensor, size: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """The place of what pads an image: its border, or what is reflected at it."""
+    if padding_mode != _BORDER:
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        if not span:
+            return torch.zeros_like(place)
+        distance = (place - low).abs()
+        flips = torch.floor(distance / span)
+        rest = torch.fmod(distance, span)
+        odd = flips - 2 * torch.floor(flips / 2) != 0
+        place = torch.where(odd, span - rest, rest) + low
+    return place.clamp(0, size - 1)
+
+
+TABLE = {aten.grid_sampler_2d.default: _sampled, aten.grid_sampler_3d.default: _sampled}
