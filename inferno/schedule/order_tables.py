@@ -8,7 +8,7 @@ of its inputs, and the result is transposed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from inferno.errors import PassError
 from inferno.mlir import clone_onto, func, ir, owner, tensor, walk
@@ -108,9 +108,11 @@ def _plan(kernel: func.FuncOp, always: bool) -> _Plan | None:
 
     arguments = kernel.entry_block.arguments
     before, behind = moving([arguments[s.argument].type for s in strewn]), moving([type_])
+    before = inf if any(s.short for s in strewn) else before
     along = {s.along for s in strewn}
     own = len(along) == 1 and not reads_in_order(kernel, generic, loops[-1], {s.argument for s in strewn}, prod(type_.shape))
-    if not always and read_time(strewn) < _SURE * (min(before, behind) if own else before):
+    least = min(before, behind) if own else before
+    if least == inf or (not always and read_time(strewn) < _SURE * least):
         return None
     if own and behind < before:
         inner = along.pop()

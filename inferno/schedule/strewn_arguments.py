@@ -18,22 +18,29 @@ _RATE = 250e3
 class Strewn:
     """An argument of a kernel that is to have its dimensions in this order, and the loop along which its elements lie side by side now; ``reads``: so many
     elements of it are read.  ``tables``: arguments that say where, along the innermost of either order: they must be computed of nothing but their own
-    numbers, as those of a resized image, for places that anyone may give may be anywhere."""
+    numbers, as those of a resized image, for places that anyone may give may be anywhere.  ``short``: rows of it in that order, or of the result, are too short
+    for it to be turned in front of the kernel."""
 
     argument: int
     order: tuple[int, ...]
     along: int
     reads: float
     tables: frozenset[int] = frozenset()
+    short: bool = False
 
 
 def strewn_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Strewn]:
     """The arguments whose neighbours are not read for neighbours of the result, and had better be."""
     loops = dims(maps(generic)[-1])
     sizes = dict(zip(loops, generic.results[0].type.shape))
-    if not loops or sizes[loops[-1]] < SIDE:
+    if not loops:
         return []
     points, last, found = prod(sizes.values()), loops[-1], []
+
+    def lies_apart(along: int) -> bool:
+        """Whether the result has many neighbours for each place along a loop, in rows that may be short themselves, as of a small image."""
+        return prod(sizes[d] for d in loops[loops.index(along) + 1:]) >= SIDE
+
     places: dict[int, list[list[ir.Value]]] = {}
     for op in walk(generic, "tensor.extract"):
         places.setdefault(_argument(op.operands[0]), []).append(list(op.operands)[1:])
@@ -41,18 +48,19 @@ def strewn_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Strewn]
         shape = kernel.entry_block.arguments[number].type.shape if number is not None else []
         seen = {_dimension(place, last, shape) for place in read}
         along = {_only_loop(place[-1]) for place in read} if shape else set()
-        if len(seen) == 1 and None not in seen and len(along) == 1 and None not in along:
+        if len(seen) == 1 and None not in seen and len(along) == 1 and None not in along and lies_apart(*along):
             (d,) = seen
             tables = frozenset(n for place in read for at in (place[d], place[-1]) for n in _tables(at, generic))
             share = 1.0 if any(_tables(place[d], generic) for place in read) else min(1.0, shape[d] / sizes[last])  # of a piece beside others
-            found.append(Strewn(number, (*(i for i in range(len(shape)) if i != d), d), along.pop(), share * points * len(read), tables))
+            found.append(Strewn(number, (*(i for i in range(len(shape)) if i != d), d), along.pop(), share * points * len(read), tables,
+                                min(shape[d], sizes[last]) < SIDE))
     for value, map_ in zip(inputs(generic), maps(generic)):
         order, number = dims(map_), _argument(value)
         if number is None or number in places or order is None or last not in order or list(inputs(generic)).count(value) > 1:
             continue
         d = order.index(last)
-        if d < len(order) - 1 and value.type.shape[-1] >= SIDE and row_major(value.type.shape)[d] >= SIDE:
-            found.append(Strewn(number, (*(i for i in range(len(order)) if i != d), d), order[-1], points))
+        if d < len(order) - 1 and value.type.shape[-1] >= SIDE and row_major(value.type.shape)[d] >= SIDE and lies_apart(order[-1]):
+            found.append(Strewn(number, (*(i for i in range(len(order)) if i != d), d), order[-1], points, short=sizes[last] < SIDE))
     return found
 
 
@@ -64,7 +72,7 @@ def _argument(value: ir.Value) -> int | None:
 def _dimension(place: Sequence[ir.Value], last: int, shape: Sequence[int]) -> int | None:
     """The dimension that is walked along the last loop alone, where others lie inside of it; None where there is none, or another one depends on the loop."""
     depends = [d for d, v in enumerate(place) if last in _loops(v)]
-    if len(depends) != 1 or depends[0] == len(place) - 1 or shape[-1] < SIDE or shape[depends[0]] < SIDE:
+    if len(depends) != 1 or depends[0] == len(place) - 1 or shape[-1] < SIDE:
         return None
     return depends[0] if _loops(place[depends[0]]) == {last} else None
 

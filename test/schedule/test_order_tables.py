@@ -37,6 +37,11 @@ def logits(x):
     return x.permute(0, 3, 1, 2)[:, :, (torch.arange(8) // 2)[:, None], torch.arange(32) // 2] * 2
 
 
+def pooled(x):
+    """The same of short rows, which make a long one of each channel."""
+    return F.max_pool2d(x.permute(0, 3, 1, 2), 3, 2).contiguous()
+
+
 def kinds(*sizes, dtype=torch.float32):
     return tuple(torch.randn(s).to(dtype) for s in sizes)
 
@@ -49,6 +54,8 @@ CASES = {
     "nearest": lambda: (lambda x, y: last(resized(x, (32, 32), "nearest")) + last(y), kinds((1, 16, 16, 16), (1, 16, 32, 32), dtype=torch.bfloat16), 1),
     "smaller": lambda: (smaller, kinds((1, 16, 24, 32)), 1),
     "logits": lambda: (logits, kinds((2, 4, 16, 19), dtype=torch.bfloat16), 1),
+    "pooled": lambda: (pooled, kinds((2, 15, 13, 32)), 1),
+    "pooled to little": lambda: (pooled, kinds((2, 7, 7, 32)), 0),
     "in order": lambda: (lambda x: resized(x, (16, 32), "bilinear"), kinds((1, 16, 8, 16)), 0),
     "anywhere": lambda: (lambda x, i: last(x[:, :, i]), (torch.randn(1, 16, 16, 16), torch.randint(0, 16, (16,))), 1),
     "one element": lambda: (lambda x: torch.roll(F.gelu(x[[0], None]), 1, 0), kinds((1, 1)), 0),
