@@ -9,7 +9,7 @@ from inferno.mlir import ir, owner, walk
 from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise
 
-_SMALL = 1 << 12  # bytes of a table that caches have wherever it is read
+_SMALL = 1 << 16  # bytes of a table that the L1 cache has whole, wherever it is read
 _CHANNELS = 16  # iterations of a thread, at most
 _HELD = 64  # elements that a thread has in registers at once
 

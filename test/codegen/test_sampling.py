@@ -28,15 +28,15 @@ def grid(*shape):
 
 # name: the model, its inputs, and a schedule.
 CASES = {
-    "bilinear": lambda: (sampled(), (torch.randn(2, 8, 12, 13), grid(2, 5, 16, 2)), Elementwise(64, 1, across=4)),
-    "one at a time": lambda: (sampled(), (torch.randn(2, 4, 12, 13), grid(2, 5, 9, 2)), Elementwise(64, 1, unroll=2)),
-    "bf16": lambda: (sampled(align_corners=True), (torch.randn(1, 16, 12, 16).to(bf16), grid(1, 4, 16, 2).to(bf16)), Elementwise(64, 1, across=16)),
-    "border": lambda: (sampled(padding_mode="border"), (torch.randn(2, 4, 12, 13), grid(2, 5, 16, 2)), Elementwise(64, 1, across=2)),
-    "reflection": lambda: (sampled(padding_mode="reflection"), (torch.randn(2, 4, 12, 13), grid(2, 5, 16, 2) * 2), Elementwise(64, 1, across=4)),
-    "nearest": lambda: (sampled(mode="nearest"), (torch.randn(2, 4, 12, 13), grid(2, 5, 16, 2)), Elementwise(64, 1, across=4)),
-    "volumes": lambda: (sampled(), (torch.randn(1, 4, 6, 7, 9), grid(1, 3, 4, 8, 3)), Elementwise(64, 1, across=4)),
-    "pieces": lambda: (pieces, (torch.randn(2, 2, 4, 12, 13), grid(2, 2, 40, 4, 2)), Elementwise(64, 1, across=4)),
-    "vectors": lambda: (sampled(), (torch.randn(2, 4, 12, 13), grid(2, 5, 16, 2)), Elementwise(64, 4, across=2)),
+    "bilinear": lambda: (sampled(), (torch.randn(2, 8, 32, 33), grid(2, 5, 16, 2)), Elementwise(64, 1, across=4)),
+    "one at a time": lambda: (sampled(), (torch.randn(2, 4, 48, 49), grid(2, 5, 9, 2)), Elementwise(64, 1, unroll=2)),
+    "bf16": lambda: (sampled(align_corners=True), (torch.randn(1, 16, 48, 49).to(bf16), grid(1, 4, 16, 2).to(bf16)), Elementwise(64, 1, across=16)),
+    "border": lambda: (sampled(padding_mode="border"), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2)), Elementwise(64, 1, across=2)),
+    "reflection": lambda: (sampled(padding_mode="reflection"), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2) * 2), Elementwise(64, 1, across=4)),
+    "nearest": lambda: (sampled(mode="nearest"), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2)), Elementwise(64, 1, across=4)),
+    "volumes": lambda: (sampled(), (torch.randn(1, 4, 16, 17, 18), grid(1, 3, 4, 8, 3)), Elementwise(64, 1, across=4)),
+    "pieces": lambda: (pieces, (torch.randn(2, 2, 4, 48, 49), grid(2, 2, 40, 4, 2)), Elementwise(64, 1, across=4)),
+    "vectors": lambda: (sampled(), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2)), Elementwise(64, 4, across=2)),
 }
 
 
@@ -80,4 +80,16 @@ def test_rows_that_are_taken_are_read_by_vectors():
         return chosen[-1]
 
     SimulatedModel(lambda x, i: x[i] * 2, (torch.empty(8192, 4096).to(bf16), torch.empty(8192).long()), choose=choose, expand=True)
+    assert [s.vector for s in chosen] == [8]
+
+
+def test_tables_that_the_l1_cache_has_leave_vectors():
+    chosen = []
+
+    def choose(kernel):
+        chosen.append(elementwise.choose(kernel, TARGET))
+        return chosen[-1]
+
+    args = torch.empty(4, 12, 512, 512).to(bf16), torch.empty(1024, 12).to(bf16), torch.empty(512, 512).long()
+    SimulatedModel(lambda x, t, i: x + t[i].permute(2, 0, 1), args, choose=choose, expand=True)
     assert [s.vector for s in chosen] == [8]
