@@ -22,9 +22,9 @@ def gathered(point: Pointwise) -> list[ir.Operation]:
 
 def channels_of(picks: list[ir.Operation]) -> int:
     """Iterations that a thread best does where it has so many picks for each: of branches, one is taken."""
-    beside: dict[ir.Operation, int] = {}
+    beside: dict[ir.Block, int] = {}
     for op in picks:
-        beside[op.parent] = beside.get(op.parent, 0) + 1
+        beside[op.operation.block] = beside.get(op.operation.block, 0) + 1
     most, found = max(beside.values()), _CHANNELS
     while found > 1 and found * most > _HELD:
         found //= 2
