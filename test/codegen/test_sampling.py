@@ -34,6 +34,7 @@ CASES = {
     "border": lambda: (sampled(padding_mode="border"), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2)), Elementwise(64, 1, across=2)),
     "reflection": lambda: (sampled(padding_mode="reflection"), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2) * 2), Elementwise(64, 1, across=4)),
     "nearest": lambda: (sampled(mode="nearest"), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2)), Elementwise(64, 1, across=4)),
+    "bicubic": lambda: (sampled(mode="bicubic"), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2)), Elementwise(64, 1)),
     "volumes": lambda: (sampled(), (torch.randn(1, 4, 16, 17, 18), grid(1, 3, 4, 8, 3)), Elementwise(64, 1, across=4)),
     "pieces": lambda: (pieces, (torch.randn(2, 2, 4, 48, 49), grid(2, 2, 40, 4, 2)), Elementwise(64, 1, across=4)),
     "vectors": lambda: (sampled(), (torch.randn(2, 4, 48, 49), grid(2, 5, 16, 2)), Elementwise(64, 4, across=2)),

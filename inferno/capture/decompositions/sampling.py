@@ -1,8 +1,9 @@
-"""Images that are sampled where a grid says (``grid_sample``): the nearest element, or a sum of 2 in each direction; cubic ones are torch's own decomposition.
+"""Images that are sampled where a grid says (``grid_sample``): the nearest element, or a sum of 2 in each direction, or of 4.
 
-That makes a float32 image first, and places that may count from the end of a dimension.  Here elements are read as they lie, and places are kept inside of
-the image along each dimension by themselves: of a point there are 4 places and 4 weights, not 8 and 4.  The grid is expanded over the channels, as torch does
-for CUDA, so that one kernel computes places and reads what is there.
+Torch's decomposition makes a float32 image first, and places that may count from the end of a dimension.  Here elements are read as they lie, and places are
+kept inside of the image along each dimension by themselves: of a point there are 4 places and 4 weights, not 8 and 4.  The grid is expanded over the channels,
+as torch does for CUDA, so that one kernel computes places and reads what is there.  Cubic weights and places are more than one kernel computes, and torch's
+decomposition is right for them where the grid is not expanded: bicubic samples of 4x64x128x160 in bf16 move 29 MB, and some 520 with it expanded.
 """
 
 import functools
@@ -11,18 +12,21 @@ import operator
 
 import torch
 from torch import Tensor
+from torch._decomp.decompositions import _grid_sampler_2d
 
 aten = torch.ops.aten
 
-_NEAREST = 1
+_NEAREST, _CUBIC = 1, 2
 _ZEROS, _BORDER = 0, 1
 
 
 def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     known = all(isinstance(n, int) and n for n in (*x.shape, *grid.shape))
-    if interpolation_mode > _NEAREST or not known or not x.is_floating_point() or x.dtype != grid.dtype:
+    if not known or not x.is_floating_point() or x.dtype != grid.dtype:
         return NotImplemented
     wide, dims = torch.float64 if x.dtype == torch.float64 else torch.float32, x.dim() - 2
+    if interpolation_mode == _CUBIC:
+        return _grid_sampler_2d(x.to(wide), grid.to(wide), interpolation_mode, padding_mode, align_corners, _expand_grid=False).to(x.dtype)
     (count, channels), sizes = x.shape[:2], x.shape[2:]
     every = grid.unsqueeze(1).expand(count, channels, *grid.shape[1:])
     along = []
