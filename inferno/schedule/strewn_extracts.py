@@ -2,7 +2,8 @@
 as a convolution's gradient reads it, is one tensor walked backwards along its taps.
 
 Of maps, only what lies strewn over memory along the last loop and side by side along others, which then goes through shared memory in tiles or boxes:
-512x512x3x3 in bf16, picked element by element, took longer than the convolution behind it, and 1280x2560x3x3 217 us.  Reductions read all of this kind so: the sum of a flipped tensor.
+512x512x3x3 in bf16, picked element by element, took longer than the convolution behind it, and 1280x2560x3x3 217 us.
+Reductions read all of this kind so: the sum of a flipped tensor.
 """
 
 from collections.abc import Sequence

@@ -94,3 +94,12 @@ def test_tables_that_the_l1_cache_has_leave_vectors():
     args = torch.empty(4, 12, 512, 512).to(bf16), torch.empty(1024, 12).to(bf16), torch.empty(512, 512).long()
     SimulatedModel(lambda x, t, i: x + t[i].permute(2, 0, 1), args, choose=choose, expand=True)
     assert [s.vector for s in chosen] == [8]
+
+
+def test_an_infinite_edge_is_not_read_from_outside():
+    """What lies outside is zero, not an element of the edge times zero."""
+    x = torch.randn(1, 4, 16, 17)
+    x[..., 0, :], x[..., -1] = torch.inf, torch.nan
+    g = torch.tensor([[[[-3.0, -3.0], [3.0, 0.1], [0.2, 3.0], [0.1, 0.2], [0.5, -3.0]]]])
+    found = SimulatedModel(sampled(), (x, g), expand=True)(x, g)
+    assert torch.allclose(found, sampled()(x, g)) and found[..., 3].isfinite().all()

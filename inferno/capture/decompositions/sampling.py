@@ -37,9 +37,9 @@ def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int
     numbers = [torch.arange(n, device=x.device).reshape([n if i == d else 1 for i in range(dims + 2)]) for d, n in enumerate((count, channels))]
     terms = []
     for taps in itertools.product(*along):
-        places, weights = zip(*taps)
+        places, weights, insides = zip(*taps)
         picked, weight = aten.index.Tensor(x, [*numbers, *places]), functools.reduce(operator.mul, weights)
-        terms.append(picked.to(wide) * weight)
+        terms.append(torch.where(functools.reduce(torch.logical_and, insides), picked.to(wide) * weight, 0.0))  # not times 0: it may be infinite
     return functools.reduce(operator.add, terms).to(x.dtype)
 
 
@@ -51,9 +51,9 @@ def _taps(place: Tensor, interpolation_mode: int) -> list[tuple[Tensor, Tensor |
     return [(first, first + 1 - place), (first + 1, place - first)]
 
 
-def _kept(at: Tensor, weight: Tensor | float, size: int) -> tuple[Tensor, Tensor]:
-    """A place as a whole number that is inside of a dimension, and its weight, which is nothing if it was not."""
-    return at.to(torch.int32).clamp(0, size - 1), torch.where(torch.logical_and(at >= 0, at < size), weight, 0.0)
+def _kept(at: Tensor, weight: Tensor | float, size: int) -> tuple[Tensor, Tensor | float, Tensor]:
+    """A place as a whole number that is inside of a dimension, its weight, and whether it was inside."""
+    return at.to(torch.int32).clamp(0, size - 1), weight, torch.logical_and(at >= 0, at < size)
 
 
 def _padded(place: Tensor, size: int, padding_mode: int, align_corners: bool) -> Tensor:
