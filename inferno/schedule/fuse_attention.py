@@ -146,13 +146,14 @@ class Fusion:
                 seen.append(call)
                 pending += self.makers([call])
         ordered = sorted(seen, key=self.order.__getitem__)
-        scores = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in seen), default=0)
-        starts = [s for s in starts if sum(map(_elements, s.results)) >= scores]  # not a contraction that makes a mask, which would be made again
         for start in sorted(starts, key=self.order.__getitem__, reverse=True):
             core = [start]
             for call in ordered:
                 if any(m in core for m in self.makers([call])):
                     core.append(call)
+            weights = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in core), default=0)
+            if sum(map(_elements, start.results)) < weights:
+                continue  # it makes a mask, which would be made again for each of what it is the same for
             inside, named = {*core, last}, {callee(c) for c in core}
             if named & self.powers and named & self.largest:
                 outside = {u for c in core for r in c.results for u in readers(r) if u not in inside}

@@ -53,12 +53,12 @@ def test_right(name):
 
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model, shapes, type_, schedule", [
-    (sampled(), [(4, 64, 128, 160), (4, 128, 160, 2)], bf16, Elementwise(256, 1, across=16)),
-    (sampled(), [(4, 64, 128, 160), (4, 128, 160, 2)], torch.float32, Elementwise(256, 1, across=16)),
-    (sampled(mode="nearest"), [(4, 64, 128, 160), (4, 128, 160, 2)], bf16, Elementwise(256, 1, across=16)),
-    (sampled(), [(2, 16, 32, 64, 64), (2, 32, 64, 64, 3)], bf16, Elementwise(256, 1, across=8)),
+    (sampled(), [(4, 64, 128, 160), (4, 128, 160, 2)], bf16, Elementwise(256, 1, across=4)),
+    (sampled(), [(4, 64, 128, 160), (4, 128, 160, 2)], torch.float32, Elementwise(256, 1, across=4)),
+    (sampled(mode="nearest"), [(4, 64, 128, 160), (4, 128, 160, 2)], bf16, Elementwise(256, 1, across=4)),
+    (sampled(), [(2, 16, 32, 64, 64), (2, 32, 64, 64, 3)], bf16, Elementwise(256, 1, across=4)),
     (sampled(), [(8, 1, 256, 256), (8, 256, 256, 2)], bf16, Elementwise(256, 1, unroll=2)),
-    (pieces, [(16, 2, 32, 50, 50), (16, 2, 900, 8, 2)], bf16, Elementwise(256, 1, across=16)),
+    (pieces, [(16, 2, 32, 50, 50), (16, 2, 900, 8, 2)], bf16, Elementwise(256, 1, across=4)),
 ])
 def test_neighbouring_threads_have_neighbouring_points(model, shapes, type_, schedule):
     """And what is computed of a point's place is so once for several channels, by the kernel that reads there."""
