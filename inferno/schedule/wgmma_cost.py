@@ -88,7 +88,7 @@ _WORK, _WORK_BESIDE = 1.8, 0.4
 # Clocks of an element of TF32 that is turned in shared memory, and the share of the step's products that are not done meanwhile, since both read there
 # (H200, columns innermost: 1024^3 in 64x128 19.7 us, lines along k 8.3; 2048^3 in 128x128 84.7 and 49; 6144^3 in 128x192 2386, in 128x256 along k 1303).
 _TURN, _TURN_BESIDE = 0.165, 0.65
-# Clocks of a step whose tile of TF32 is computed, besides (16 images of 196 pixels and 672 channels, that are scaled, to 112, H200: 21 steps in 128x64 17.2 us, in
+# Clocks of a step whose tile of TF32 is computed, besides (16 images of 196 pixels and 672 scaled channels to 112, H200: 21 steps in 128x64 17.2 us, in
 # two parts 11.7, 42 of 64x32 24; of 49 pixels and 960 channels to 160 30 steps of 64x32 17.8, in three parts of 128x64 12.6).
 _WIDE_COMPUTED = 550
 # Clocks of each result that is written by itself where lines begin anywhere (SwiGLU of 2048x768x50257 in 80 columns 736 us, in 64, of which warps write
