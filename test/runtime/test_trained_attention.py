@@ -178,6 +178,21 @@ def test_lengths_that_vary(monkeypatch):
         assert [varies(torch.fx.GraphModule({}, g)) for g in built] == [any_length] * regions
 
 
+@pytest.mark.thorough
+def test_lengths_that_vary_on_a_gpu(monkeypatch):
+    """Few scores are torch's own kernels, in one graph for all lengths."""
+    monkeypatch.setattr(trained, "on_hopper", lambda tensor: True)
+    regions, compile_graph = [], backend.compile_graph
+    monkeypatch.setattr(backend, "compile_graph", lambda *args: regions.append(compile_graph(*args)) or regions[-1])
+    model = Attention()
+    fast = torch.compile(model, backend="inferno", fullgraph=True, dynamic=True)
+    for length in (39, 23, 40):
+        x = torch.randn(1, length, 64).bfloat16()
+        for ours, plain in zip(step(fast, (x,), torch.bfloat16), step(model, (x,), torch.bfloat16)):
+            assert (ours.float() - plain.float()).norm() <= 0.01 * plain.float().norm()
+    assert ["_scaled_dot_product" in f.target for r in regions for f in r.fallbacks] == [True, True]
+
+
 @pytest.mark.parametrize("change", [
     None, "off", "float32", "no gradient", "a mask of integers", "a mask of others",
     "all dropped", "dropped beside a mask of heads", "other heads", "wide",
@@ -222,3 +237,11 @@ def test_autocast(monkeypatch, masked):
         bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(torch.bfloat16).eps * exact.norm())
         assert ours.dtype == plain.dtype and (ours.double() - exact).norm() <= bound
     assert set(taken) == {(torch.bfloat16, True)}
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_arguments_by_their_names(trained):
+    q, k, v = (torch.randn(2, 3, n, 16).bfloat16().requires_grad_(trained) for n in (12, 18, 18))
+    function = lambda q, k, v: F.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=None, dropout_p=0.0, scale=0.2)  # noqa: E731
+    found, plain = torch.compile(function, backend="inferno", fullgraph=True)(q, k, v), function(q, k, v)
+    assert (found.float() - plain.float()).norm() <= 0.01 * plain.float().norm()

@@ -30,7 +30,7 @@ from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.sums_of_products import join_products
-from inferno.capture.trained_attention import trained_attention
+from inferno.capture.trained_attention import left_to_torch, trained_attention
 from inferno.errors import InfernoError, OptionError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime import stats
@@ -257,9 +257,15 @@ def _instead(original: Callable, function: Callable) -> Callable:
     return call
 
 
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """torch's names: a program may say them."""
+    found = trained_attention(query, key, value, *args, **kwargs)
+    return attention(query, key, value, *args, **kwargs) if found is NotImplemented and not left_to_torch(query, key, value, *args, **kwargs) else found
+
+
 _REPLACED = {
     original: _instead(original, function) for original, function in (
-        (torch._C._nn.scaled_dot_product_attention, _instead(attention, trained_attention)), (torch.nn.functional.interpolate, interpolate),
+        (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
     )
 }
