@@ -46,17 +46,22 @@ class Vectors:
 
     def steps_in_a_row(self, terms: int) -> int:
         """Of a sum of so many terms in float32, steps whose products a thread adds as they come, before it adds those sums: all of them, if they are not
-        many more.  Of up to 4 rows, which wait for memory and which eager adds in trees, it is after each step."""
-        each, steps = (1 if self.along_k else self.terms) * self.unroll, self._steps(terms)
-        return 1 if self.rows <= 4 else steps if steps * each <= 2 * _IN_A_ROW else max(1, _IN_A_ROW // each)
+        many more.  Of up to 4 rows, which wait for memory and which eager adds in trees, it is after each step, and so where terms lie together: with 8 steps
+        in a row VGG's head, 8x25088x4096, 8x4096x4096 and 8x4096x1000, took an H200 328 us, and 163 so."""
+        each, steps = self.terms * self.unroll, self._steps(terms)
+        return 1 if self._adds_each else steps if steps * each <= 2 * _IN_A_ROW else max(1, _IN_A_ROW // each)
 
     def has_totals(self, terms: int) -> bool:
         """Whether there are such sums to add."""
-        return self.rows <= 4 or self.steps_in_a_row(terms) < self._steps(terms)
+        return self._adds_each or self.steps_in_a_row(terms) < self._steps(terms)
 
     def keeps_losses(self, terms: int) -> bool:
         """Whether they are added with what additions lose: where they are many, or nothing else is to do."""
-        return self.rows <= 4 or self._steps(terms) > 2 * _IN_A_ROW * self.steps_in_a_row(terms)
+        return self._adds_each or self._steps(terms) > 2 * _IN_A_ROW * self.steps_in_a_row(terms)
+
+    @property
+    def _adds_each(self) -> bool:
+        return self.rows <= 4 or self.along_k
 
     def _steps(self, terms: int) -> int:
         return ceil(terms / (self.depth * self.unroll))
