@@ -1,4 +1,4 @@
-"""Losses that torch takes apart wrongly, or whose gradient it loses digits of."""
+"""Losses that torch takes apart wrongly, or whose gradient it loses digits of, or takes apart so that it goes over memory more often than it has to."""
 
 import torch
 from torch import Tensor
@@ -40,6 +40,23 @@ def soft_margin_loss_backward(gradient: Tensor, x: Tensor, target: Tensor, reduc
     return -target * each * torch.sigmoid(-target * x)
 
 
+def nll_loss_backward(
+    gradient: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor,
+) -> Tensor:
+    """Minus the loss's gradient for each row's target class, and nothing for the others: a comparison of classes, which is part of what reads it.
+
+    torch scatters -1 into zeros: of cross entropy's backward that is a pass over the logits to write them and one to read them, in front of the only one."""
+    dim = 0 if x.dim() < 2 else 1
+    shape = [-1 if d == dim else 1 for d in range(x.dim())]
+    each = gradient / total_weight if reduction == 1 else gradient
+    each = each.unsqueeze(dim) if 0 < each.dim() < x.dim() else each
+    each = each if weight is None else each * weight.view(shape)
+    classes = torch.arange(x.shape[dim], device=x.device).view(shape)
+    chosen = torch.where(target == ignore_index, -1, target).unsqueeze(dim)
+    return torch.where(classes == chosen, -each, 0.0).to(x.dtype)
+
+
 TABLE = {
+    aten.nll_loss_backward.default: nll_loss_backward, aten.nll_loss2d_backward.default: nll_loss_backward,
     aten.multilabel_margin_loss_forward.default: multilabel_margin, aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
 }
