@@ -285,11 +285,11 @@ def test_gradients_of_outputs_that_overlap(model):
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_the_gradient_of_a_resized_image_is_one_operation(mode):
-    """torch's own: by autograd it would be several scatters of the whole result."""
+    """Which is taken apart as a whole: by autograd it would be several scatters of the whole result."""
     f = lambda x: nn.functional.interpolate(x, scale_factor=2, mode=mode) * 2  # noqa: E731
     x = torch.randn(2, 3, 6, 5, requires_grad=True)
     compiled = torch.compile(f, backend="inferno")
     weights = torch.randn(2, 3, 12, 10)
     mine, theirs = (torch.autograd.grad((g(x) * weights).sum(), x)[0] for g in (compiled, f))
     torch.testing.assert_close(mine, theirs)
-    assert [str(piece).split(" ")[0] for piece in inferno.explain(compiled).fallbacks] == [f"aten.upsample_{mode}2d_backward.default"]
+    assert not inferno.explain(compiled).fallbacks

@@ -18,6 +18,7 @@ aten = torch.ops.aten
 
 # Ratios of whole numbers up to here are found in floats; and places in the input times a ratio's denominator stay below this.
 _DENOMINATOR, _WHOLE = 1 << 14, 1 << 30
+_ROUNDED = 4e-16  # of what a float64 of a quotient, or of one over it, is off
 
 
 def _resize(kernel: Callable[[Tensor], Tensor], reach: float) -> Callable:
@@ -58,6 +59,13 @@ def _step(size: int, count: int, align_corners: bool, scale: float | None) -> fl
     return 1 / scale if scale else size / count
 
 
+def ratio(size: int, count: int, align_corners: bool, scale: float | None) -> Fraction | None:
+    """``_step`` as a ratio of small numbers, where it is one."""
+    step = _step(size, count, align_corners, scale)
+    found = Fraction(step).limit_denominator(_DENOMINATOR)
+    return found if math.isclose(float(found), step, rel_tol=_ROUNDED) else None
+
+
 def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: bool) -> Callable:
     """The operator that takes, along each dimension, the elements at ``taps`` around a place, each with its weight.  ``clamped``: places
     are not below 0."""
@@ -81,12 +89,12 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
             reach, weights = taps(rest)
             shape = [count if i == d else 1 for i in range(dims)]
             along.append([((first + o).clamp(0, size - 1).reshape(shape), w.to(wide).reshape(shape)) for o, w in zip(reach, weights)])
-        return _picked(x, dims, lambda picked: _weighted(picked, along, (), wide).to(x.dtype))
+        return picked(x, dims, lambda pick: _weighted(pick, along, (), wide).to(x.dtype))
 
     return decomposition
 
 
-def _picked(x: Tensor, dims: int, compute: Callable[[Callable[[list[Tensor]], Tensor]], Tensor]) -> Tensor:
+def picked(x: Tensor, dims: int, compute: Callable[[Callable[[list[Tensor]], Tensor]], Tensor]) -> Tensor:
     """What is computed of elements of ``x``, at places along its last ``dims`` dimensions, in the order in which its own lie: channels last or first."""
     if suggest_memory_format(x) == torch.contiguous_format:
         return compute(lambda places: aten.index.Tensor(x, [None, None, *places])).contiguous()
@@ -139,7 +147,7 @@ def _resized(x: Tensor, mode: str, counts: list[int], align_corners: bool, scale
 
 
 class _Resized(torch.autograd.Function):
-    """Whose gradient is torch's operation: that of what is picked would be put by several scatters of the whole result, and torch's takes one pass."""
+    """Whose gradient is torch's operation (see ``resize_gradients``): that of what is picked would be put by several scatters of the whole result."""
 
     generate_vmap_rule = True
 
@@ -172,13 +180,13 @@ def _places(
 
     In whole numbers where the distance of two places is a ratio of small ones: arithmetic in float64 took longer than what is read and written."""
     step = _step(size, count, align_corners, scale)
-    ratio = Fraction(step).limit_denominator(_DENOMINATOR)
-    if float(ratio) == step and 2 * count * ratio.numerator < _WHOLE:
+    between = ratio(size, count, align_corners, scale)
+    if between is not None and 2 * count * between.numerator < _WHOLE:
         number = torch.arange(count, device=device, dtype=torch.int32)
         if align_corners:
-            return _divided(number * ratio.numerator, ratio.denominator, wide)
-        unit = 2 * ratio.denominator
-        first, rest = _divided(number * (2 * ratio.numerator) + (ratio.numerator + ratio.denominator), unit, wide)  # one behind: none is negative
+            return _divided(number * between.numerator, between.denominator, wide)
+        unit = 2 * between.denominator
+        first, rest = _divided(number * (2 * between.numerator) + (between.numerator + between.denominator), unit, wide)  # one behind: none is negative
         first = first - 1
         return (first.clamp(min=0), torch.where(first < 0, 0.0, rest)) if clamped else (first, rest)
     number = torch.arange(count, device=device).to(torch.float64)
@@ -225,7 +233,7 @@ def _repeated(dims: int) -> Callable:
         for d, (count, factor) in enumerate(zip(output_size, factors)):
             number = torch.div(torch.arange(count, device=x.device), factor, rounding_mode="trunc")
             places.append(number.reshape([count if i == d else 1 for i in range(dims)]))
-        return _picked(x, dims, lambda picked: picked(places))
+        return picked(x, dims, lambda pick: pick(places))
 
     return decomposition
 
@@ -234,7 +242,7 @@ def _two(rest: Tensor) -> tuple[range, list[Tensor]]:
     return range(2), [1 - rest, rest]
 
 
-def _four(rest: Tensor) -> tuple[range, list[Tensor]]:
+def four(rest: Tensor) -> tuple[range, list[Tensor]]:
     """Keys' cubic convolution with a = -0.75, as products, which lose no digits where a weight is small."""
     left = 1 - rest
 
@@ -255,7 +263,7 @@ def _cubic(x: Tensor) -> Tensor:
     return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))
 
 
-linearly, bicubic = _interpolate(_two, True), _interpolate(_four, False)
+linearly, bicubic = _interpolate(_two, True), _interpolate(four, False)
 TABLE = {aten._upsample_bilinear2d_aa.default: _resize(_linear, 1.0), aten._upsample_bicubic2d_aa.default: _resize(_cubic, 2.0)}
 for _packet, _function in (
     (aten.upsample_linear1d, linearly), (aten.upsample_bilinear2d, linearly), (aten.upsample_trilinear3d, linearly), (aten.upsample_bicubic2d, bicubic),
