@@ -152,9 +152,13 @@ def test_fold_with_gaps_is_left_alone():
 @pytest.mark.parametrize("size, window", [
     ((2, 4, 12, 12), ([2, 2], [], [0, 0], False, True, None)), ((2, 3, 11, 13), ([3, 3], [2, 2], [1, 1], True, False, None)),
     ((2, 3, 11, 13), ([3, 2], [1, 2], [1, 1], True, True, None)), ((3, 10, 9), ([2, 3], [2, 3], [0, 0], False, True, 5)),
+    ((2, 3, 1, 40), ([1, 25], [1, 1], [0, 0], False, True, None)), ((2, 3, 9, 12), ([7, 5], [1, 1], [3, 1], False, False, None)),
+    ((2, 3, 9, 12), ([5], [1], [2], False, True, 3)), ((2, 3, 19, 22), ([9, 7], [2, 1], [4, 0], True, False, None)),
 ])
 def test_gradients_of_averages(size, window):
+    """Windows of a few places, and larger ones: of steps of one, and along one dimension after the other."""
     x = normal(*size)
+    assert own()[aten.avg_pool2d_backward.default](normal(*aten.avg_pool2d.default(x, *window).shape), x, *window) is not NotImplemented
     grad = normal(*aten.avg_pool2d.default(x, *window).shape)
     check(aten.avg_pool2d_backward.default, grad, x, *window)
 
@@ -163,3 +167,6 @@ def test_gradients_of_averages_in_windows_of_one_length():
     check(aten._adaptive_avg_pool2d_backward.default, normal(2, 3, 4, 2), normal(2, 3, 12, 12))
     assert own()[aten._adaptive_avg_pool2d_backward.default](normal(2, 3, 5, 5), normal(2, 3, 12, 12)) is NotImplemented
     check(aten.avg_pool3d_backward.default, normal(2, 3, 3, 4, 5), normal(2, 3, 6, 4, 5), [2, 1, 1], [2, 1, 1], [0, 0, 0], False, True, None)
+    x = normal(2, 3, 7, 4, 5)
+    window = [5, 3, 3], [1, 1, 1], [2, 1, 0], False, False, None
+    check(aten.avg_pool3d_backward.default, normal(*aten.avg_pool3d.default(x, *window).shape), x, *window)

@@ -1,15 +1,37 @@
 """Gradients of average poolings: each place of an image is in a few windows, which are known, and takes its share of what each of them is given."""
 
-import itertools
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.folding import MOST_MET, met
+from inferno.capture.decompositions.folding import MOST_MET
 
 aten = torch.ops.aten
+
+
+class _Line(NamedTuple):
+    """One dimension: places of the image, windows, and how they lie."""
+
+    size: int
+    count: int
+    length: int
+    step: int
+    pad: int
+
+    @property
+    def number(self) -> int:
+        """Windows that a place may be in."""
+        return -(-self.length // self.step)
+
+    @property
+    def whole(self) -> bool:
+        """Whether each window ends in the image or its padding."""
+        return (self.count - 1) * self.step + self.length <= self.size + 2 * self.pad
 
 
 def _shares(
@@ -19,36 +41,74 @@ def _shares(
     """The gradient of ``x`` [..., *image] by that of its windows' averages [..., *windows]; ``divisor`` is what each sum was divided by, else its
     window's length, what is padded included or not."""
     rank = len(kernel)
-    lead = x.dim() - rank
     known = all(isinstance(n, int) and n for n in (*x.shape, *grad.shape))
     stride = stride or kernel
-    number = [-(-k // s) for k, s in zip(kernel, stride)]
-    if not known or not x.is_floating_point() or len(stride) != rank or len(padding) != rank or math.prod(number) > MOST_MET:
+    if not known or not x.is_floating_point() or len(stride) != rank or len(padding) != rank:
         return NotImplemented
+    lines = [_Line(*sizes) for sizes in zip(x.shape[-rank:], grad.shape[-rank:], kernel, stride, padding)]
+    one = divisor or (math.prod(kernel) if include_pad and all(line.whole for line in lines) else None)
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    image, windows = x.shape[lead:], grad.shape[lead:]
-    whole = include_pad and all((w - 1) * s + k <= n + 2 * p for w, s, k, n, p in zip(windows, stride, kernel, image, padding))
-    one = divisor or (math.prod(kernel) if whole else None)
-    along = [[met(image[d], padding[d], stride[d], kernel[d], windows[d], t, x.device)[1:] for t in range(number[d])] for d in range(rank)]
-    total = None
-    for places in itertools.product(*along):
-        inside = True
-        for d, (_, there) in enumerate(places):
-            inside = inside & _row(there, d, rank)
-        term = aten.index.Tensor(grad, [*[None] * lead, *(_row(window, d, rank) for d, (window, _) in enumerate(places))]).to(wide)
-        for d, (window, _) in enumerate(places) if not one else ():
-            term = term / _row(_lengths(window, image[d], kernel[d], stride[d], padding[d], include_pad).to(wide), d, rank)
-        term = torch.where(inside, term, 0.0)
-        total = term if total is None else total + term
+    shares = None if one else [_share(line, include_pad, x.device, wide) for line in lines]
+    if math.prod(line.number for line in lines) <= MOST_MET:
+        total = _met(grad, lines, shares, range(rank), wide)
+    elif all(s == 1 for s in stride) and rank in (2, 3):
+        return _windows(grad, lines, shares, one, wide).to(x.dtype)
+    elif all(line.number <= MOST_MET for line in lines):  # along one dimension after the other
+        total = functools.reduce(lambda found, d: _met(found, lines, shares, [d], wide), range(rank), grad)
+    else:
+        return NotImplemented
     return (total / one if one else total).to(x.dtype)
 
 
-def _lengths(window: Tensor, size: int, length: int, step: int, pad: int, include_pad: bool) -> Tensor:
-    """How many places each of these windows of a dimension has: those behind the padding, which only windows of a ceiling reach, never count."""
-    first = window * step - pad
+def _share(line: _Line, include_pad: bool, device: torch.device, wide: torch.dtype) -> Tensor:
+    """One over how many places each window of a dimension has: those behind the padding, which only windows of a ceiling reach, never count."""
+    first = torch.arange(line.count, device=device, dtype=torch.int32) * line.step - line.pad
     if include_pad:
-        return (first + length).clamp(max=size + pad) - first
-    return (first + length).clamp(max=size) - first.clamp(min=0)
+        length = (first + line.length).clamp(max=line.size + line.pad) - first
+    else:
+        length = (first + line.length).clamp(max=line.size) - first.clamp(min=0)
+    return 1 / length.to(wide)
+
+
+def _met(grad: Tensor, lines: Sequence[_Line], shares: Sequence[Tensor] | None, dims: Sequence[int], wide: torch.dtype) -> Tensor:
+    """The sum over ``dims`` of what windows that a place is in have, each by its share: the last dimension outermost, so that what its windows come to is the
+    same for neighbours of a row."""
+    rank = len(lines)
+    lead = grad.dim() - rank
+    ways = {}
+    for d in dims:
+        line = lines[d]
+        place = torch.arange(line.size, device=grad.device, dtype=torch.int32) + line.pad
+        ways[d] = []
+        for t in range(line.number):
+            window = torch.div(place, line.step, rounding_mode="trunc") - t
+            inside = (place - window * line.step < line.length) & (window >= 0) & (window < line.count)
+            window = window.clamp(0, line.count - 1)
+            share = None if shares is None else _row(shares[d][window], d, rank)
+            ways[d].append((_row(window, d, rank), share, _row(inside, d, rank)))
+    whole = [_row(torch.arange(n, device=grad.device, dtype=torch.int32), d, rank) for d, n in enumerate(grad.shape[lead:])]
+
+    def nested(left: Sequence[int], chosen: dict[int, Tensor]) -> Tensor:
+        if not left:
+            return aten.index.Tensor(grad, [*[None] * lead, *(chosen.get(d, whole[d]) for d in range(rank))]).to(wide)
+        *rest, d = left
+        terms = ((nested(rest, {**chosen, d: window}), share, inside) for window, share, inside in ways[d])
+        return functools.reduce(operator.add, (torch.where(inside, x if share is None else x * share, 0.0) for x, share, inside in terms))
+
+    return nested(list(dims), {})
+
+
+def _windows(grad: Tensor, lines: Sequence[_Line], shares: Sequence[Tensor] | None, one: int | None, wide: torch.dtype) -> Tensor:
+    """Where each place begins a window: sums of windows of zeros around the gradient, for which there are kernels."""
+    rank, found = len(lines), grad.to(wide)
+    for d in range(rank) if shares is not None else ():
+        found = found * _row(shares[d], d, rank)
+    around = []
+    for line in reversed(lines):
+        low = line.length - 1 - line.pad
+        around += [low, line.size + line.length - 1 - line.count - low]
+    average = aten.avg_pool2d.default if rank == 2 else aten.avg_pool3d.default
+    return average(aten.constant_pad_nd.default(found, around), [line.length for line in lines], [1] * rank, [0] * rank, False, True, one or 1)
 
 
 def _row(values: Tensor, dim: int, rank: int) -> Tensor:
