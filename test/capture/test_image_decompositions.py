@@ -52,6 +52,20 @@ def test_gradients_of_maxima_of_windows(args):
         check(aten.max_pool2d_with_indices_backward.default, normal(*places.shape).to(dtype), x.to(dtype), *args, places)
 
 
+@pytest.mark.parametrize("args", [
+    ([1, 3, 3], [1, 2, 2], [0, 1, 1], [1, 1, 1], False), ([1, 2, 3], [1, 2, 2], [0, 0, 0], [1, 1, 2], True), ([1, 2, 2], [], [0], [1], False),
+], ids=str)
+def test_maxima_of_windows_in_layers(args):
+    """As those of images, with places in the volume; and their gradients."""
+    x = normal(2, 3, 4, 9, 7)
+    x[0, 1, 2, 3, 3] = torch.nan
+    values, places = own()[aten.max_pool3d_with_indices.default](x, *args)
+    expected = aten.max_pool3d_with_indices.default(x, *args)
+    assert torch.equal(places, expected[1]) and torch.equal(values.nan_to_num(9), expected[0].nan_to_num(9))
+    for dtype in (torch.float32, torch.bfloat16):
+        check(aten.max_pool3d_with_indices_backward.default, normal(*places.shape).to(dtype), x.nan_to_num().to(dtype), *args, places)
+
+
 def test_windows_that_meet_too_often_are_left_alone():
     x = normal(1, 1, 9, 9)
     value, places = aten.max_pool2d_with_indices.default(x, [5], [1])

@@ -12,8 +12,8 @@ import torch
 
 from inferno.capture.decompositions import (
     adaptive_pooling, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
-    exponents, extrema, fast_paths, folding, gamma, grouped, grouped_volumes, indexing, integers, large_windows, lists, losses, masks, max_pooling,
-    merged_groups, normalisation, ordering, padding, pooling, precision, promotion, ranges, recurrent_cells, reductions, registered, resampling,
+    exponents, extrema, fast_paths, folding, gamma, grouped, grouped_volumes, indexing, integers, large_windows, layered_pooling, lists, losses, masks,
+    max_pooling, merged_groups, normalisation, ordering, padding, pooling, precision, promotion, ranges, recurrent_cells, reductions, registered, resampling,
     resize_gradients, sampling, scalars, scattering, segments, selections, slices, transposed, triangular, views,
 )
 
@@ -22,9 +22,9 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         promotion, scalars, precision, adaptive_pooling, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients,
-        cumulative, division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, grouped_volumes, indexing, integers, large_windows, lists,
-        losses, masks, merged_groups, normalisation, ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions, registered,
-        resampling, resize_gradients, sampling, scattering, segments, selections, slices, transposed, triangular, views,
+        cumulative, division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, grouped_volumes, indexing, integers, large_windows,
+        layered_pooling, lists, losses, masks, merged_groups, normalisation, ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions,
+        registered, resampling, resize_gradients, sampling, scattering, segments, selections, slices, transposed, triangular, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}
