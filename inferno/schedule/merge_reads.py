@@ -11,7 +11,6 @@ sizes that vary stay apart.
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, tensor, walk
@@ -19,7 +18,7 @@ from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import reductions
 from inferno.schedule.assign import choose
-from inferno.schedule.cost import bit_width, count_bytes
+from inferno.schedule.cost import count_bytes
 from inferno.schedule.fuse_reductions import alone, changes_places
 from inferno.schedule.mark_overwrites import stored_at, updated
 from inferno.schedule.merge_calls import (
@@ -29,12 +28,8 @@ from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
 from inferno.schedule.reductions import Reductions
-from inferno.schedule.row_sectors import SECTOR
 from inferno.target import Target
 
-# Bytes of sectors a microsecond: two sums beside the maps of a snake's gradient, of 2x128x8000 in bf16, took an H200 78 us where three tensors of 4 MB lie in
-# another order than the one that they follow.
-_RATE = 3e6
 _MOST_SUMS = 6  # running values of each of a thread's terms: all of them take registers
 
 
@@ -143,20 +138,13 @@ def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> boo
     c = reductions.read(kernel, target)
     if c is None or len(c.combiners) > _MOST_SUMS or len(c.block.operations) > LARGEST or not _is_for_reductions(kernel, target):
         return False
-    joined = reductions.estimate(reductions.pick(c, target), c, target) + _apart(kernel, target)
-    return joined < sum(alone(k, target) + _apart(k, target) for k in before)
+    return reductions.estimate(reductions.pick(c, target), c, target) + c.strewn < sum(_apart(k, target) for k in before)
 
 
 def _apart(kernel: func.FuncOp, target: Target) -> float:
-    """Microseconds that what a kernel of sums reads and writes apart takes beyond its bytes: a sector for each element, where maps by themselves have tiles."""
-    c = reductions.read(kernel, target) if any(REDUCTION in kinds(g) for g in generics_of(kernel)) else None
-    if c is None:
-        return 0.0
-    inner, found = (c.terms if c.along else c.points)[-1][-1], 0
-    for a in {a for a in (*c.sources, *c.stored) if a is not None}:
-        width = bit_width(a.element) // 8
-        found += prod(a.shape) * max(0, min(abs(a.strides[inner]) * width, SECTOR) - width)
-    return found / _RATE
+    """Microseconds of a kernel by itself: a map has tiles for what lies in another order, sums have not."""
+    c = reductions.read(kernel, target)
+    return alone(kernel, target) + (0.0 if c is None else c.strewn)
 
 
 def _unite(kernel: func.FuncOp) -> bool:

@@ -21,6 +21,7 @@ from inferno.schedule.extrema import Extremum, read_extremum, to_candidate, unro
 from inferno.schedule.split_products import split_products
 from inferno.schedule.stored_maps import take_in
 from inferno.schedule.strewn_extracts import read_by_maps
+from inferno.schedule.strewn_terms import elements, strewn_time
 from inferno.schedule.varying_rows import read_varying
 
 _OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
@@ -76,6 +77,11 @@ class ReductionKernel:
         """Neighbours in memory: the size of the innermost run."""
         run = (self.terms if self.along else self.points)[-1]
         return self.size(run)
+
+    @property
+    def strewn(self) -> float:
+        """Microseconds that elements take of which each is in a sector of its own."""
+        return strewn_time(self.sizes, (self.terms if self.along else self.points)[-1][-1], self.sources, self.stored)
 
     @property
     def bytes(self) -> int:
@@ -174,8 +180,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     places = [a for a in (*sources, *results, *stored) if a is not None]
     if not all(supported_element(a.element) for a in places):
         return None
-    wide = max((a for a in (*stored, *sources) if a is not None), key=lambda a: prod(s for s, x in zip(sizes, a.strides) if x), default=None)
-    if wide is None or any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides):
+    if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, sources, stored)) is None:
         return None
     # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
     order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == bool(tables), -abs(wide.strides[d])))
@@ -185,6 +190,18 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     return ReductionKernel(
         generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored,
     )
+
+
+def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Sequence[Access]) -> Access | None:
+    """The tensor in whose order threads go: one of those with most elements, by whose order fewest of the others lie strewn."""
+    known = [a for a in (*stored, *sources) if a is not None]
+    most = max((elements(sizes, a) for a in known), default=0)
+
+    def costs(access: Access) -> float:
+        steps = [abs(x) if x and sizes[d] != 1 else prod(sizes) for d, x in enumerate(access.strides)]
+        return strewn_time(sizes, steps.index(min(steps)), sources, stored) if steps else 0.0
+
+    return min((a for a in known if elements(sizes, a) == most), key=costs, default=None)
 
 
 def _forwards(generic: ir.Operation, sources: tuple[Access | None, ...], sizes: tuple[int, ...], loops: list[int]) -> tuple[Access | None, ...]:

@@ -193,6 +193,35 @@ def test_an_argument_that_a_sum_reads_turned_is_overwritten_by_a_map():
     assert "overwrites = [0" in program.ir("gpu")
 
 
+def turned_too(x):
+    y = F.silu(x)
+    return y, y.sum((0, 1, 2)), y.permute(0, 3, 1, 2).contiguous()
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_what_is_written_in_another_order_has_tiles(dtype):
+    """Its neighbours are a sector apart for those who add up what lies side by side."""
+    rows = inferno.compile(turned_too, (torch.randn(8, 56, 56, 64).to(dtype),), target="sm_90a").explain().rows
+    assert "reductions" in [r.generator for r in rows]
+    assert any("tile=32" in str(r.schedule) or "tile=64" in str(r.schedule) for r in rows)
+    args = (torch.randn(2, 5, 6, 16).to(dtype),)
+    found = check(simulated(turned_too, args, lambda k: assign.choose(k, TARGET)), turned_too, args)
+    assert found.right, str(found)
+
+
+def beside_sums_in_another_order(x, y):
+    """What is written lies as neither of the tensors that are read."""
+    z = (x.permute(0, 2, 1) * y).contiguous()
+    return z.permute(2, 1, 0).contiguous(), z.sum((0, 1))
+
+
+def test_sums_follow_what_most_tensors_have():
+    """Any order is right."""
+    args = (torch.randn(6, 40, 24), torch.randn(6, 24, 40))
+    found = check(simulated(beside_sums_in_another_order, args, lambda k: assign.choose(k, TARGET)), beside_sums_in_another_order, args)
+    assert found.right, str(found)
+
+
 def test_what_is_read_elsewhere_is_not_overwritten():
     def model(x, y):
         z = x + y[0]
