@@ -19,7 +19,7 @@ may round it otherwise, and no element would be equal to the greatest.
 Nothing is computed again of what is computed again itself, so nothing is computed more than twice, and takes memory only where it is used.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from math import prod
 from typing import Any
 
@@ -32,6 +32,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from inferno.capture import partition, scored_attention, trained_attention
 from inferno.capture.expand_attention import drop_blocks
+from inferno.capture.kept_orders import keep_orders
 from inferno.capture.orders import example, example_bytes
 from inferno.capture.split_gradients import split_convolution_gradients
 
@@ -63,8 +64,10 @@ _ROWS = {
 }
 
 
-def partition_training(joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **rest: Any) -> tuple[GraphModule, GraphModule]:
-    """The forward and the backward of ``joint``; a ``partition_fn`` of AOTAutograd's."""
+def partition_training(
+    joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, last: Callable[[GraphModule], bool] = lambda joint: False, **rest: Any,
+) -> tuple[GraphModule, GraphModule]:
+    """The forward and the backward of ``joint``; a ``partition_fn`` of AOTAutograd's.  ``last``: whether kernels have images with channels last."""
     drop_blocks(joint.graph)
     joint.graph.eliminate_dead_code()
     joint.graph = fx_graph_cse(joint.graph)  # what autograd has written down twice is read by both
@@ -72,6 +75,8 @@ def partition_training(joint: GraphModule, inputs: Any, *, num_fwd_outputs: int,
     forward, backward = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **rest)
     split_convolution_gradients(backward.graph)
     backward.recompile()
+    if last(joint):
+        keep_orders(forward, backward, num_fwd_outputs)
     return forward, backward
 
 

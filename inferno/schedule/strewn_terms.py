@@ -12,8 +12,8 @@ from inferno.symbolic import hint, product
 _SECTOR = 32  # bytes
 _SHORT = 4  # neighbours, up to which other loops read what else is in a sector soon
 # Elements a µs, each of a sector.  An H200 wrote, beside sums in channels last, 32x144x56x56 in channels first at 54e3 in float32 and 50e3 in bf16,
-# 32x240x28x28 at 67e3, and three of 128x128x256 at 57e3; it read four of 32x144x56x56 at 270e3 to 480e3, four of 32x240x28x28 at 280e3 and 325e3, and one of
-# 144x8x56x56 at 128e3.
+# 32x240x28x28 at 67e3, and three tensors of 128x128x256 at 57e3; it read four of 32x144x56x56 at 270e3 to 480e3, four of 32x240x28x28 at 280e3 and
+# 325e3, and one of 144x8x56x56 at 128e3.
 _READ, _WRITTEN = 250e3, 55e3
 
 

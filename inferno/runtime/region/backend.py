@@ -77,7 +77,7 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
         bw_compiler=functools.partial(_compile, options, regions, "backward"),
         inference_compiler=functools.partial(_compile, options, regions, "inference"),
         decompositions=table(),
-        partition_fn=partition_training,
+        partition_fn=functools.partial(partition_training, last=lambda joint: choose_target(options.target, _device(joint)).kind == "nvptx"),
         keep_inference_input_mutations=bool(sets),  # it knows no other way to give a tensor another's memory
     )
     # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
