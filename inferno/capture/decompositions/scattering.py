@@ -124,6 +124,8 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    if _is_of_one(x, dim, index):
+        return x + _compared(x, dim, index, src)
     if (wide := _wider(x)) is not None:
         return aten.scatter_add.default(x.to(wide), dim, index, src.to(wide)).to(x.dtype)
     if x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
@@ -131,6 +133,21 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     if x.device.type == "cuda" and x.dim() and _is_slow(x, dim % x.dim(), index):
         return NotImplemented  # which leaves it to torch (``library_faster``)
     return _by_places(x, dim, index, src, True)
+
+
+def _is_of_one(x: Tensor, dim: int, index: Tensor) -> bool:
+    """Whether each row has one index, as the gradient of what ``gather`` picks from rows has it."""
+    if x.dim() < 2 or x.dim() != index.dim() or x.dtype == torch.bool or any(type(n) is not int for t in (x, index) for n in t.shape):
+        return False
+    return all(n == (1 if d == dim % x.dim() else m) for d, (n, m) in enumerate(zip(index.shape, x.shape)))
+
+
+def _compared(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``src`` where a place is the row's index, and 0: an elementwise operation, which is part of what reads it.
+
+    The scatter is a pass over zeros to write them, and one to read them again: of the logarithms of 4096 words' probabilities in 128256, two of 1 GB each."""
+    places = torch.arange(x.shape[dim], device=x.device).view([-1 if d == dim % x.dim() else 1 for d in range(x.dim())])
+    return torch.where(places == index, src[tuple(slice(0, n) for n in index.shape)], torch.zeros((), dtype=x.dtype, device=x.device))
 
 
 def adds_rows(x: Tensor, dim: int, index: Tensor) -> bool:

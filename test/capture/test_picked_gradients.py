@@ -1,4 +1,4 @@
-"""The gradient of a negative log-likelihood: torch's numbers, without a scatter."""
+"""The gradients of a negative log-likelihood, and of what is picked from rows: torch's numbers, without a scatter."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from inferno.capture.decompositions.losses import nll_loss_backward
+from inferno.capture.decompositions.scattering import scatter_add
 
 aten, F = torch.ops.aten, nn.functional
 SHAPES = {"a row": (5,), "rows": (7, 5), "images": (2, 5, 3, 4)}
@@ -43,3 +44,16 @@ def test_cross_entropy_is_trained(options, dtype):
     ours, plain, exact = gradient(torch.compile(loss, backend="inferno"), x), gradient(loss, x), gradient(loss, x.double())
     bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(dtype).eps * exact.norm())
     assert ours.dtype == dtype and (ours.double() - exact).norm() <= bound
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("shape, dim, wider", [((6, 9), 1, False), ((4, 9, 3), -2, False), ((5, 7), 0, True)])
+def test_one_place_of_each_row(shape, dim, wider, dtype):
+    """What gather's gradient adds to zeros is compared with places, too; ``src`` may have more elements than are added."""
+    torch.manual_seed(0)
+    places = [1 if d == dim % len(shape) else n for d, n in enumerate(shape)]
+    index = torch.randint(0, shape[dim], places)
+    x, src = (torch.randint(-9, 9, s).to(dtype) for s in (shape, [n + wider for n in places]))
+    assert torch.equal(scatter_add(x, dim, index, src), x.scatter_add(dim, index, src))
+    traced = make_fx(scatter_add)(x, dim, index, src)
+    assert not any("scatter" in str(n.target) or "index_put" in str(n.target) for n in traced.graph.nodes)
