@@ -26,7 +26,7 @@ _DIVIDED, _POWER, _SQUARE = 3, 4, 2
 # Of an element at a place that is kept inside of an image, as the neighbours of a window, which threads of a row read one by one: 9 of 16x64x56x56 points in
 # bf16, and what weighs them, took an H200 119 us in a row's kernel, which are 100 instructions each.
 _NEIGHBOUR = 30
-_KEEPS_INSIDE = ("arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui", "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.select")
+_KEEPS_INSIDE = ("arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui")
 _MEETINGS, _SHUFFLE = 6, 4  # of the lanes of a warp for a scan, and what each word of a shuffle takes, of which a multiprocessor does 32 a cycle
 _NOTHING = ("arith.constant", "linalg.index", "linalg.yield", "scf.yield")
 

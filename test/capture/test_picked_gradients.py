@@ -5,8 +5,10 @@ import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from inferno.capture.decompositions import table
 from inferno.capture.decompositions.losses import nll_loss_backward
 from inferno.capture.decompositions.scattering import scatter_add
+from inferno.capture.picked_sums import sum_picked
 
 aten, F = torch.ops.aten, nn.functional
 SHAPES = {"a row": (5,), "rows": (7, 5), "images": (2, 5, 3, 4)}
@@ -57,3 +59,29 @@ def test_one_place_of_each_row(shape, dim, wider, dtype):
     assert torch.equal(scatter_add(x, dim, index, src), x.scatter_add(dim, index, src))
     traced = make_fx(scatter_add)(x, dim, index, src)
     assert not any("scatter" in str(n.target) or "index_put" in str(n.target) for n in traced.graph.nodes)
+
+
+PICKED = {
+    "last": (lambda i, v: torch.where(torch.arange(9) == i[:, None], v[:, None], 0.0).sum(1), True),
+    "kept": (lambda i, v: torch.where(i[:, None] == torch.arange(9), v[:, None], 0.0).bfloat16().float().sum(-1, keepdim=True), True),
+    "first": (lambda i, v: (torch.zeros(9, 6) + torch.where(torch.arange(9)[:, None] == i, v, 0.0)).sum(0), True),
+    "one number": (lambda i, v: torch.where(torch.arange(9).view(1, 9) == i.view(6, 1), v.sum(), 0.0).sum(1), True),
+    "another dimension": (lambda i, v: torch.where(torch.arange(9) == i[:, None], v[:, None], 0.0).sum(0), False),
+    "what varies": (lambda i, v: torch.where(torch.arange(6) == i, v, 0.0).sum(0), False),
+    "floats": (lambda i, v: torch.where(torch.arange(9) == i[:, None] + 0.5, v[:, None], 0.0).sum(1), False),
+    "others": (lambda i, v: torch.where(torch.arange(9) == i[:, None], v[:, None], 1.0).sum(1), False),
+    "from 1 on": (lambda i, v: torch.where(torch.arange(1, 9) == i[:, None], v[:, None], 0.0).sum(1), False),
+}
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_sums_of_what_is_picked(name):
+    """An index that is none of the places picks nothing."""
+    function, found = PICKED[name]
+    index, values = torch.tensor([0, 8, -1, 9, 3, 3]), torch.randn(6)
+    module = make_fx(function, decomposition_table=table(), tracing_mode="fake")(index, values)
+    before = sum(n.target is aten.sum.dim_IntList for n in module.graph.nodes)
+    sum_picked(module.graph, table())
+    assert before - sum(n.target is aten.sum.dim_IntList for n in module.graph.nodes) == found
+    module.recompile()
+    assert torch.equal(module(index, values), function(index, values))

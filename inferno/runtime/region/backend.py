@@ -26,6 +26,7 @@ from inferno.capture.expand_attention import expand_attention
 from inferno.capture.expand_scans import expand_scans
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
+from inferno.capture.picked_sums import sum_picked
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
@@ -153,6 +154,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     expand_scans(graph, table())
     roll_loops(graph.graph, table())
     join_products(graph.graph, table())
+    sum_picked(graph.graph, table())
     place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
