@@ -1,7 +1,6 @@
 """What a kernel costs at least: operations and bytes, counted on its structure."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from inferno.mlir import func, ir, owner, walk
@@ -65,10 +64,10 @@ def count_bytes(kernel: func.FuncOp) -> int:
 
 
 def extracted_bytes(generic: ir.Operation) -> int:
-    """Bytes that a body's ``tensor.extract`` bring: a sector of memory each, at most all of the tensor, of which the 9 elements around each are read once."""
-    tables = Counter(op.operands[0] for op in walk(generic, "tensor.extract"))
+    """Bytes that a body's ``tensor.extract`` bring: a sector of memory each, at most all of the tensor."""
+    tables = [op.operands[0] for op in walk(generic, "tensor.extract")]
     points = _points(generic)[0] if tables else 0
-    return sum(min(_SECTOR * points * times, math.prod(_sizes(v)) * bit_width(v.type.element_type) // 8) for v, times in tables.items())
+    return sum(min(_SECTOR * points, math.prod(_sizes(v)) * bit_width(v.type.element_type) // 8) for v in tables)
 
 
 def count_flops(kernel: func.FuncOp) -> int:

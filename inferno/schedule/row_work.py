@@ -7,10 +7,10 @@ gate took 241 us of 440x24768 points in float32, which memory moves in 31.
 
 from math import ceil
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import ir, owner
 from inferno.schedule.accesses import Access
 from inferno.schedule.combiners import Combiner
-from inferno.schedule.cost import CLOCK
+from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
 from inferno.target import Target
@@ -24,8 +24,8 @@ _LONG = {
 }
 _DIVIDED, _POWER, _SQUARE = 3, 4, 2
 # Of an element at a place that is kept inside of an image, as the neighbours of a window, which threads of a row read one by one: 9 of 16x64x56x56 points in
-# bf16, and what weighs them, took an H200 119 us in a row's kernel, which are 100 instructions each.
-_NEIGHBOUR = 30
+# bf16, and what weighs them, took an H200 119 us in a row's kernel, which are 100 instructions each, in float32 370.
+_NEIGHBOUR = {16: 30, 32: 90}
 _KEEPS_INSIDE = ("arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui")
 _MEETINGS, _SHUFFLE = 6, 4  # of the lanes of a warp for a scan, and what each word of a shuffle takes, of which a multiprocessor does 32 a cycle
 _NOTHING = ("arith.constant", "linalg.index", "linalg.yield", "scf.yield")
@@ -69,29 +69,39 @@ def body_instructions(generic: ir.Operation, points: set[ir.Value] | None = None
     """Of the body of a structured operation, of what is computed of ``points``, some of its arguments, which are changed, or of all, and of ``places``, the
     loops that points lie along, or all; ``short``: whether exponentials are the hardware's power of two."""
     points = set(generic.regions[0].blocks[0].arguments) if points is None else points
-    found, along, moved = 0, set(), set()  # what follows places, and what does not
-    for op in walk(generic):
-        if op.name == "linalg.index" and (places is None or ir.IntegerAttr(op.attributes["dim"]).value in places):
-            points.add(op.result)
-            along.add(op.result)
-        if op == generic or op.name in _NOTHING or not (op.name == "tensor.extract" or any(v in points for v in op.operands)):
-            continue
-        points.update(op.results)
-        if any(v in moved for v in op.operands) or (op.name in _KEEPS_INSIDE and any(v in along for v in op.operands)):
-            moved.update(op.results)
-        elif any(v in along for v in op.operands):
-            along.update(op.results)
-        if op.name == "tensor.extract" and any(v in moved for v in list(op.operands)[1:]):
-            found += _NEIGHBOUR
-        elif op.name == "arith.divf" and op.operands[1] not in points:
-            found += _DIVIDED
-        elif op.name == "math.exp" and short:
-            found += _POWER
-        elif op.name == "math.powf" and owner(op.operands[1]) is not None and owner(op.operands[1]).name == "arith.constant":
-            found += _SQUARE
-        else:
-            found += _LONG.get(op.name, 1)
-    return found
+    along, moved = set(), set()  # what follows places, and what does not
+
+    def count(block: ir.Block) -> int:
+        found = 0
+        for view in block.operations:
+            op = view.operation
+            found += max((count(b) for r in op.regions for b in r.blocks), default=0)  # of branches one is taken
+            if op.name == "linalg.index" and (places is None or ir.IntegerAttr(op.attributes["dim"]).value in places):
+                points.add(op.result)
+                along.add(op.result)
+            if op.name in _NOTHING or not (op.name == "tensor.extract" or any(v in points for v in op.operands)):
+                continue
+            points.update(op.results)
+            if any(v in moved for v in op.operands) or (op.name in _KEEPS_INSIDE and any(v in along for v in op.operands)):
+                moved.update(op.results)
+            elif any(v in along for v in op.operands):
+                along.update(op.results)
+            found += _of_one(op, points, moved, short)
+        return found
+
+    return count(generic.regions[0].blocks[0])
+
+
+def _of_one(op: ir.Operation, points: set[ir.Value], moved: set[ir.Value], short: bool) -> int:
+    if op.name == "tensor.extract" and any(v in moved for v in list(op.operands)[1:]):
+        return _NEIGHBOUR[16 if bit_width(op.results[0].type) <= 16 else 32]
+    if op.name == "arith.divf" and op.operands[1] not in points:
+        return _DIVIDED
+    if op.name == "math.exp" and short:
+        return _POWER
+    if op.name == "math.powf" and owner(op.operands[1]) is not None and owner(op.operands[1]).name == "arith.constant":
+        return _SQUARE
+    return _LONG.get(op.name, 1)
 
 
 def _differs(source: Access | int, c: RowKernel) -> bool:
