@@ -17,6 +17,11 @@ State = tuple[tuple[str, torch.dtype], ...]
 is_any = torch._C._is_any_autocast_enabled
 
 
+def is_on(kind: str) -> bool:
+    """Whether it is on for a kind of devices, which may be one that has none."""
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
 def around() -> State:
     """What is on now."""
     return tuple((kind, torch.get_autocast_dtype(kind)) for kind in KINDS if torch.is_autocast_enabled(kind)) if is_any() else ()

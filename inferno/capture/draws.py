@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from inferno.capture.dimensions import as_dimension
 from inferno.philox import SCORES, Draw, number, score_words
 
 _WORD = 0xFFFFFFFF
@@ -49,7 +50,7 @@ def _scores(seed: Tensor, shape: tuple[int, ...]) -> Tensor:
     (*heads, queries, keys), m = shape, _TensorWords()
     tiles, blocks = -(-queries // 16), -(-keys // 16)
     places = (torch.arange(n, device=seed.device) for n in (math.prod(heads), 8 * tiles, 4 * blocks))
-    head, row, pair = (n.view([-1 if i == d else 1 for i in range(3)]) for d, n in enumerate(places))
+    head, row, pair = (as_dimension(n, d, 3) for d, n in enumerate(places))
     words = torch.stack([w.to(torch.int32) for w in score_words(m, m.split(seed), head, row, pair)])  # which wrap around
     halves = torch.stack([words & 0xFFFF, words >> 16 & 0xFFFF]).view(2, 2, 2, -1, tiles, 8, blocks, 4)  # by upper keys, odd ones, second queries
     whole = halves.permute(3, 4, 2, 5, 6, 0, 7, 1).reshape(-1, 16 * tiles, 16 * blocks)

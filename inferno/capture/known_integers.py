@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
+from inferno.capture.dimensions import as_dimension
+
 aten = torch.ops.aten
 
 # Elements: the positions of 64 sequences of 4096 tokens.  A mask of all pairs of these is not computed.
@@ -93,7 +95,7 @@ def _say(graph: Graph, node: Node, value: Tensor) -> bool:
 
 def _counts(value: Tensor, dim: int) -> bool:
     """Whether it is the number along one dimension, and a constant."""
-    wanted = torch.arange(value.shape[dim], dtype=value.dtype, device=value.device).view([-1 if d == dim else 1 for d in range(value.dim())])
+    wanted = as_dimension(torch.arange(value.shape[dim], dtype=value.dtype, device=value.device), dim, value.dim())
     return bool((value == value.flatten()[0] + wanted).all())
 
 

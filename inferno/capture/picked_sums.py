@@ -18,7 +18,7 @@ from inferno.capture.nodes import copy_before
 aten = torch.ops.aten
 _SAME = {torch.ops.prims.convert_element_type.default, aten._to_copy.default, aten.alias.default}
 _ZEROS = {aten.zeros.default, aten.zeros_like.default}
-_FILLED = {aten.full.default, aten.full_like.default, aten.scalar_tensor.default}
+_FILLED = {aten.full.default: 1, aten.full_like.default: 1, aten.scalar_tensor.default: 0}  # the number of the argument that it is full of
 
 
 def sum_picked(graph: Graph, decompositions: dict[Any, Callable]) -> None:
@@ -92,7 +92,7 @@ def _dim(places: Node, beside: tuple[Node, ...], rank: int) -> int | None:
 
 def _is_zero(value: Any) -> bool:
     """Whether a tensor is full of zeros."""
-    if not isinstance(value, Node) or value.target in _ZEROS or value.target not in _FILLED:
-        return isinstance(value, Node) and value.target in _ZEROS
-    number = value.args[0 if value.target is aten.scalar_tensor.default else 1]
-    return isinstance(number, (int, float)) and number == 0
+    if not isinstance(value, Node):
+        return False
+    number = value.args[_FILLED[value.target]] if value.target in _FILLED else None
+    return value.target in _ZEROS or (isinstance(number, (int, float)) and number == 0)

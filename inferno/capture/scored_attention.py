@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.capture.autocast import is_on
 from inferno.capture.draws import SEEDS
 from inferno.capture.trained_attention import is_limit, kept, score_gradients, summed_like, takes
 
@@ -32,7 +33,7 @@ def scored_attention(
     q, k and v have four dimensions and as many heads, bias and seen are broadcast.  The result is contiguous, as a product is.  Dropout's numbers are those of
     ``trained_attention``.
     """
-    if torch.is_autocast_enabled(q.device.type):
+    if is_on(q.device.type):
         return NotImplemented  # each step is cast by itself
     if not takes(q, k, v) or k.shape[1] != q.shape[1] or not 0 < scale < math.inf or (dropout and not is_limit(dropout)):
         return NotImplemented

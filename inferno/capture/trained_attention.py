@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.capture.autocast import is_on
 from inferno.capture.decompositions.attention import factor, in_order, masked, order_of, repeat_heads
 from inferno.capture.devices import on_hopper
 from inferno.capture.draws import SEEDS
@@ -56,7 +57,7 @@ def trained_attention(
     Dropout's numbers are functions of a seed that torch's generator draws, and of the score's place, so that the backward has the same; they are not those that
     torch's own kernels draw.
     """
-    if torch.amp.is_autocast_available(q.device.type) and torch.is_autocast_enabled(q.device.type):
+    if is_on(q.device.type):
         q, k, v, attn_mask = _cast(q, k, v, attn_mask)
     tensors = (q, k, v)
     if dropout_p and not _drops(q, k, attn_mask, dropout_p):
@@ -83,7 +84,7 @@ def left_to_torch(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = No
     16 bits.  (Of 2x16x1024x96 they take an H200 131 us forward and backward, and the parts 725.)"""
     if not torch.is_grad_enabled() or not any(t.requires_grad for t in (q, k, v)) or not on_hopper(q) or not _varies(q, k, v, attn_mask):
         return False
-    dtype = torch.get_autocast_dtype(q.device.type) if torch.is_autocast_enabled(q.device.type) else q.dtype
+    dtype = torch.get_autocast_dtype(q.device.type) if is_on(q.device.type) else q.dtype
     return dtype in (torch.bfloat16, torch.float16)
 
 

@@ -15,10 +15,15 @@ from inferno.mlir import arith, ir, math
 _SMALL, _LARGE = 2.0**-64, 2.0**64
 
 
+def has_reciprocal(divisor: float | None) -> bool:
+    """Whether it is a number whose reciprocal, too, is far from the ends of the range."""
+    return divisor is not None and _SMALL <= abs(divisor) <= _LARGE
+
+
 def divide_by_constant(op: ir.Operation, divisor: float | None) -> ir.Value | None:
     """What replaces an ``arith.divf`` of a float32 by ``divisor``, in front of it; None where it stays, as by a power of two, which LLVM multiplies by."""
     x = op.operands[0]
-    if not isinstance(x.type, ir.F32Type) or divisor is None or not _SMALL <= abs(divisor) <= _LARGE:
+    if not isinstance(x.type, ir.F32Type) or not has_reciprocal(divisor):
         return None
     divisor = _float32(divisor)
     reciprocal = _float32(1 / divisor)

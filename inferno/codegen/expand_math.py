@@ -21,7 +21,7 @@ Multiplications and additions in float32 may contract to fused multiply-adds, wh
 
 import math as pymath
 
-from inferno.codegen.constant_divisions import divide_by_constant
+from inferno.codegen.constant_divisions import divide_by_constant, has_reciprocal
 from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
 
@@ -159,7 +159,7 @@ def _stored_quotient(op: ir.Operation) -> ir.Value | None:
     if not _float32(op.results[0]) or not stored or _is_power_of_two(op.operands[1]):
         return None
     with ir.InsertionPoint(op):
-        if (divisor := _constant(op.operands[1])) is not None and 2.0**-64 <= abs(divisor) <= 2.0**64:
+        if has_reciprocal(divisor := _constant(op.operands[1])):
             return arith.mulf(op.operands[0], splat(op.results[0].type, 1 / divisor))
         return _intrinsic("llvm.nvvm.div.full", *op.operands)
 

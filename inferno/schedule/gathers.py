@@ -6,7 +6,7 @@ H200 took 46.5 us to sample 4x64x128x160 in bf16 by a flow with vectors of 8 and
 """
 
 from inferno.mlir import ir, owner, walk
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import tensor_bytes
 from inferno.schedule.pointwise import Pointwise
 
 _SMALL = 1 << 16  # bytes of a table that the L1 cache has whole, wherever it is read
@@ -35,12 +35,7 @@ def channels_of(picks: list[ir.Operation]) -> int:
 
 def _is_large(pick: ir.Operation) -> bool:
     table = ir.RankedTensorType(pick.operands[0].type)
-    if not table.has_static_shape:
-        return True
-    bits = bit_width(table.element_type)
-    for size in table.shape:
-        bits *= size
-    return bits > 8 * _SMALL
+    return not table.has_static_shape or tensor_bytes(table) > _SMALL
 
 
 def _is_read(value: ir.Value, point: Pointwise, last: set[int]) -> bool:

@@ -49,18 +49,19 @@ class Vectors:
         many more.  Of up to 4 rows, which wait for memory and which eager adds in trees, it is after each step, and so where terms lie together: with 8 steps
         in a row VGG's head, 8x25088x4096, 8x4096x4096 and 8x4096x1000, took an H200 328 us, and 163 so."""
         each, steps = self.terms * self.unroll, self._steps(terms)
-        return 1 if self._adds_each else steps if steps * each <= 2 * _IN_A_ROW else max(1, _IN_A_ROW // each)
+        return 1 if self.adds_each else steps if steps * each <= 2 * _IN_A_ROW else max(1, _IN_A_ROW // each)
 
     def has_totals(self, terms: int) -> bool:
         """Whether there are such sums to add."""
-        return self._adds_each or self.steps_in_a_row(terms) < self._steps(terms)
+        return self.adds_each or self.steps_in_a_row(terms) < self._steps(terms)
 
     def keeps_losses(self, terms: int) -> bool:
         """Whether they are added with what additions lose: where they are many, or nothing else is to do."""
-        return self._adds_each or self._steps(terms) > 2 * _IN_A_ROW * self.steps_in_a_row(terms)
+        return self.adds_each or self._steps(terms) > 2 * _IN_A_ROW * self.steps_in_a_row(terms)
 
     @property
-    def _adds_each(self) -> bool:
+    def adds_each(self) -> bool:
+        """Whether a thread adds its sums to totals after each step."""
         return self.rows <= 4 or self.along_k
 
     def _steps(self, terms: int) -> int:
@@ -217,7 +218,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
 def _registers(s: Vectors, c: Contraction, at: At, factors: int = 1) -> float:
     """Of a thread."""
     sums = factors * s.rows * s.columns
-    counted = s.rows > 4 and not s.along_k and _is_exact(c) and s.has_totals(at(c.K))
+    counted = not s.adds_each and _is_exact(c) and s.has_totals(at(c.K))
     kept = _TOTALS[s.keeps_losses(at(c.K))] * sums if counted else 0
     return 30 + 1.5 * sums * (s.terms if s.along_k else 1) + kept
 

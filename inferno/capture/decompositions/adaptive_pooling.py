@@ -10,6 +10,8 @@ from math import prod
 import torch
 from torch import Tensor
 
+from inferno.capture.dimensions import as_dimension
+
 aten = torch.ops.aten
 
 _SMALL = 32  # elements of a window that a pooling compares or adds in one kernel
@@ -34,7 +36,7 @@ def maxima(x: Tensor, output_size: Sequence[int], rank: int) -> tuple[Tensor, Te
         chosen = torch.where(last >= 0, last, chosen)
     place, left, stride = torch.zeros((), dtype=torch.int64, device=x.device), chosen, 1
     for d in reversed(range(rank)):
-        begin = torch.arange(counts[d], device=x.device).view([-1 if i == d else 1 for i in range(rank)]) * windows[d]
+        begin = as_dimension(torch.arange(counts[d], device=x.device), d, rank) * windows[d]
         place = place + (begin + left % windows[d]) * stride
         left, stride = left // windows[d], stride * x.shape[lead + d]
     return values, place

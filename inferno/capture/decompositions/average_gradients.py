@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture.decompositions.folding import MOST_MET
+from inferno.capture.dimensions import as_dimension
 
 aten = torch.ops.aten
 
@@ -84,9 +85,9 @@ def _met(grad: Tensor, lines: Sequence[_Line], shares: Sequence[Tensor] | None, 
             window = torch.div(place, line.step, rounding_mode="trunc") - t
             inside = (place - window * line.step < line.length) & (window >= 0) & (window < line.count)
             window = window.clamp(0, line.count - 1)
-            share = None if shares is None else _row(shares[d][window], d, rank)
-            ways[d].append((_row(window, d, rank), share, _row(inside, d, rank)))
-    whole = [_row(torch.arange(n, device=grad.device, dtype=torch.int32), d, rank) for d, n in enumerate(grad.shape[lead:])]
+            share = None if shares is None else as_dimension(shares[d][window], d, rank)
+            ways[d].append((as_dimension(window, d, rank), share, as_dimension(inside, d, rank)))
+    whole = [as_dimension(torch.arange(n, device=grad.device, dtype=torch.int32), d, rank) for d, n in enumerate(grad.shape[lead:])]
 
     def nested(left: Sequence[int], chosen: dict[int, Tensor]) -> Tensor:
         if not left:
@@ -102,17 +103,13 @@ def _windows(grad: Tensor, lines: Sequence[_Line], shares: Sequence[Tensor] | No
     """Where each place begins a window: sums of windows of zeros around the gradient, for which there are kernels."""
     rank, found = len(lines), grad.to(wide)
     for d in range(rank) if shares is not None else ():
-        found = found * _row(shares[d], d, rank)
+        found = found * as_dimension(shares[d], d, rank)
     around = []
     for line in reversed(lines):
         low = line.length - 1 - line.pad
         around += [low, line.size + line.length - 1 - line.count - low]
     average = aten.avg_pool2d.default if rank == 2 else aten.avg_pool3d.default
     return average(aten.constant_pad_nd.default(found, around), [line.length for line in lines], [1] * rank, [0] * rank, False, True, one or 1)
-
-
-def _row(values: Tensor, dim: int, rank: int) -> Tensor:
-    return values.reshape([-1 if d == dim else 1 for d in range(rank)])
 
 
 def _gradient(rank: int) -> Callable:

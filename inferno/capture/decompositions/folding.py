@@ -4,6 +4,8 @@ known, so nothing is scattered."""
 import torch
 from torch import Tensor
 
+from inferno.capture.dimensions import as_dimension
+
 aten = torch.ops.aten
 
 MOST_MET = 16  # terms of a sum, each of which is read at a place of its own; beyond them torch's decomposition scatters
@@ -41,7 +43,7 @@ def unfold_backward(grad: Tensor, input_sizes: list[int], dim: int, size: int, s
         return NotImplemented
     dim = dim % len(input_sizes)
     between = grad.shape[dim + 1:-1]  # dimensions between the windows and their elements, each of which is read where it is
-    whole = [torch.arange(n, device=grad.device).reshape([-1 if e == d else 1 for e in range(len(between))]) for d, n in enumerate(between)]
+    whole = [as_dimension(torch.arange(n, device=grad.device), d, len(between)) for d, n in enumerate(between)]
     wide = torch.float64 if grad.dtype == torch.float64 else torch.float32
     total = None
     for places in (met(input_sizes[dim], 0, step, size, grad.shape[dim], t, grad.device) for t in range(most)):

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.capture.dimensions import as_dimension
+
 aten = torch.ops.aten
 
 
@@ -47,7 +49,7 @@ def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
         row = index_reduce(x.unsqueeze(0), 0, index.reshape(-1), source.reshape(-1), reduce, include_self=include_self)
         return row.reshape(())
     dim = dim % x.dim()
-    index = index.reshape([-1 if d == dim else 1 for d in range(x.dim())]).expand(source.shape)
+    index = as_dimension(index, dim, x.dim()).expand(source.shape)
     return aten.scatter_reduce.two(x, dim, index, source, reduce, include_self=include_self)
 
 

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from inferno.capture.dimensions import as_dimension
+
 aten = torch.ops.aten
 
 
@@ -47,11 +49,10 @@ def nll_loss_backward(
 
     torch scatters -1 into zeros: of cross entropy's backward that is a pass over the logits to write them and one to read them, in front of the only one."""
     dim = 0 if x.dim() < 2 else 1
-    shape = [-1 if d == dim else 1 for d in range(x.dim())]
     each = gradient / total_weight if reduction == 1 else gradient
     each = each.unsqueeze(dim) if 0 < each.dim() < x.dim() else each
-    each = each if weight is None else each * weight.view(shape)
-    classes = torch.arange(x.shape[dim], device=x.device).view(shape)
+    each = each if weight is None else each * as_dimension(weight, dim, x.dim())
+    classes = as_dimension(torch.arange(x.shape[dim], device=x.device), dim, x.dim())
     chosen = torch.where(target == ignore_index, -1, target).unsqueeze(dim)
     return torch.where(classes == chosen, -each, 0.0).to(x.dtype)
 

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
+from inferno.capture.dimensions import as_dimension
+
 aten = torch.ops.aten
 
 # Ratios of whole numbers up to here are found in floats; and places in the input times a ratio's denominator stay below this.
@@ -87,8 +89,7 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
         for d, (size, count, scale) in enumerate(zip(x.shape[2:], output_size, scales)):
             first, rest = _places(size, count, align_corners, scale, clamped, wide, x.device)
             reach, weights = taps(rest)
-            shape = [count if i == d else 1 for i in range(dims)]
-            along.append([((first + o).clamp(0, size - 1).reshape(shape), w.to(wide).reshape(shape)) for o, w in zip(reach, weights)])
+            along.append([(as_dimension((first + o).clamp(0, size - 1), d, dims), as_dimension(w.to(wide), d, dims)) for o, w in zip(reach, weights)])
         return picked(x, dims, lambda pick: _weighted(pick, along, (), wide).to(x.dtype))
 
     return decomposition
@@ -232,7 +233,7 @@ def _repeated(dims: int) -> Callable:
         places = []
         for d, (count, factor) in enumerate(zip(output_size, factors)):
             number = torch.div(torch.arange(count, device=x.device), factor, rounding_mode="trunc")
-            places.append(number.reshape([count if i == d else 1 for i in range(dims)]))
+            places.append(as_dimension(number, d, dims))
         return picked(x, dims, lambda pick: pick(places))
 
     return decomposition

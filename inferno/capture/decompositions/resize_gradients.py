@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture.decompositions import resampling
+from inferno.capture.dimensions import as_dimension
 
 aten = torch.ops.aten
 
@@ -99,9 +100,9 @@ def _along(grad: Tensor, lines: Sequence[_Line], dims: Sequence[int], rank: int,
             inside, weight = (at >= 0) & (at < line.count), weigh(line, at, place)
             if weight.dtype == torch.bool:
                 inside, weight = inside & weight, None
-            ways.append([x if x is None else _row(x, d, rank) for x in (at.clamp(0, line.count - 1), weight, inside)])
+            ways.append([x if x is None else as_dimension(x, d, rank) for x in (at.clamp(0, line.count - 1), weight, inside)])
         terms.append(ways)
-    whole = {d: _row(torch.arange(grad.shape[d - rank], device=grad.device, dtype=torch.int32), d, rank) for d in range(rank) if d not in dims}
+    whole = {d: as_dimension(torch.arange(grad.shape[d - rank], device=grad.device, dtype=torch.int32), d, rank) for d in range(rank) if d not in dims}
 
     def compute(picked: Callable[[list[Tensor]], Tensor]) -> Tensor:
         def nested(chosen: tuple) -> Tensor:
@@ -115,10 +116,6 @@ def _along(grad: Tensor, lines: Sequence[_Line], dims: Sequence[int], rank: int,
         return nested(())
 
     return resampling.picked(grad, rank, compute)
-
-
-def _row(values: Tensor, dim: int, rank: int) -> Tensor:
-    return values.reshape([-1 if d == dim else 1 for d in range(rank)])
 
 
 def _multiplied(grad: Tensor, line: _Line, dim: int, rank: int, weigh: Callable) -> Tensor:

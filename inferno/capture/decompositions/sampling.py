@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch._decomp.decompositions import _grid_sampler_2d
 
+from inferno.capture.dimensions import as_dimension
+
 aten = torch.ops.aten
 
 _NEAREST, _CUBIC = 1, 2
@@ -34,7 +36,7 @@ def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int
         place = every[..., dims - 1 - d].to(wide) * ((size - 1) / 2 if align_corners else size / 2) + (size - 1) / 2
         place = place if padding_mode == _ZEROS else _padded(place, size, padding_mode, align_corners)
         along.append([_kept(at, weight, size) for at, weight in _taps(place, interpolation_mode)])
-    numbers = [torch.arange(n, device=x.device).reshape([n if i == d else 1 for i in range(dims + 2)]) for d, n in enumerate((count, channels))]
+    numbers = [as_dimension(torch.arange(n, device=x.device), d, dims + 2) for d, n in enumerate((count, channels))]
     terms = []
     for taps in itertools.product(*along):
         places, weights, insides = zip(*taps)

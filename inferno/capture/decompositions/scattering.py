@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture.devices import captures_for_hopper
+from inferno.capture.dimensions import as_dimension
 from inferno.scatter_limits import is_of_rows, side_by_side, worthwhile, worthwhile_order, worthwhile_sums
 from inferno.settings import settings
 
@@ -108,7 +109,7 @@ def _reduce_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, i
     row = index[tuple(slice(None) if d == dim else 0 for d in range(x.dim()))]
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32  # (in 16 bits there are no more than 256 or 2048)
     count = aten.index_put.default(row.new_zeros(x.shape[dim], dtype=wide), [row], torch.ones_like(row, dtype=wide), True)
-    count = count.reshape([-1 if d == dim else 1 for d in range(x.dim())])
+    count = as_dimension(count, dim, x.dim())
     start = x if include_self else torch.where(count > 0, 0, x)
     if reduce == "sum":
         return add_rows(start, dim, index, src)
@@ -146,7 +147,7 @@ def _compared(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``src`` where a place is the row's index, and 0: an elementwise operation, which is part of what reads it.
 
     The scatter is a pass over zeros to write them, and one to read them again: of the logarithms of 4096 words' probabilities in 128256, two of 1 GB each."""
-    places = torch.arange(x.shape[dim], device=x.device).view([-1 if d == dim % x.dim() else 1 for d in range(x.dim())])
+    places = as_dimension(torch.arange(x.shape[dim], device=x.device), dim % x.dim(), x.dim())
     return torch.where(places == index, src[tuple(slice(0, n) for n in index.shape)], torch.zeros((), dtype=x.dtype, device=x.device))
 
 
@@ -185,7 +186,7 @@ def _by_places(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool
     place = index * strides[dim]
     for d, n in enumerate(index.shape):
         if d != dim and n != 1:
-            place = place + (torch.arange(n, device=x.device) * strides[d]).reshape([-1 if e == d else 1 for e in range(x.dim())])
+            place = place + as_dimension(torch.arange(n, device=x.device) * strides[d], d, x.dim())
     place = torch.where((index >= 0) & (index < x.shape[dim]), place, x.numel())  # (of what is outside nothing is written)
     part = src[tuple(slice(0, n) for n in index.shape)]
     return aten.index_put.default(x.reshape(-1), [place.reshape(-1)], part.reshape(-1), accumulate).reshape(x.shape)
