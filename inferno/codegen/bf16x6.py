@@ -3,8 +3,9 @@
 Built like ``wgmma``; but the tiles come as float32.  Helpers split the rhs's into three tiles of bf16; the consumers read the
 lhs to registers and split it there.  Products of small parts come first, and each step's are added to float32 registers.
 
-The tensor core cuts off what does not fit into its sums, so that all results are about 4.4e-8 too small; rounding errors grow with the
-root of the steps (4096 terms: 2.1e-7), but not where sums are ``compensated`` (6.6e-8, for any number).  (A model of it says the same:
+The tensor core cuts off what does not fit into its sums: all results were about 4.4e-8 too small, were the rhs not split as much too large
+(``schedule.bf16x6.CUT``).  Rounding errors grow with the root of the steps (4096 terms: 2.1e-7), but not where sums are ``compensated``
+(6.6e-8, for any number).  (A model of it says the same:
 16 products and a sum are cut to 25 bits behind the largest one's first, and added; this is cut to float32.  The products of both high
 parts in a chain of their own, with a bit less on one side, would be 1.6e-8 too small; that took 3 to 9% more time, and wide tiles have no
 registers for it.)

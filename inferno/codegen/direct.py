@@ -96,9 +96,9 @@ class _Emitter(Emitter):
 
     # The products.
 
-    def split(self, row: list[ir.Value]) -> list[list[ir.Value]]:
+    def split(self, row: list[ir.Value], larger: bool) -> list[list[ir.Value]]:
         if self.is_split:
-            return super().split(row)
+            return super().split(row, larger)
         one = ir.VectorType.get([1], integer_type(32))
         return [[vector.ExtractOp(vector.bitcast(one, join(row[i:i + 2])), [], [0]).result for i in range(0, len(row), 2)]]
 

@@ -149,7 +149,7 @@ class Emitter:
         """``sums`` and a group's products."""
         for i, step in enumerate(loaded):
             term = self.term(group, i)
-            lhs, rhs = ([self.split(row) for row in f.numbers(values, term, ragged)] for f, values in zip(self.factors, step))
+            lhs, rhs = ([self.split(row, f is self.factors[1]) for row in f.numbers(values, term, ragged)] for f, values in zip(self.factors, step))
             tiles = [(i, j) for i in range(len(lhs) // 2) for j in range(len(rhs))]
             made = self.begin(sums)
             for left, right in self.order:
@@ -161,9 +161,9 @@ class Emitter:
             sums = self.end(sums, [x for four in made for x in four])
         return sums
 
-    def split(self, row: Sequence[ir.Value]) -> list[list[ir.Value]]:
+    def split(self, row: Sequence[ir.Value], larger: bool) -> list[list[ir.Value]]:
         """For each part of a row's numbers the registers of their pairs."""
-        pairs = [split(*row[i:i + 2]) for i in range(0, len(row), 2)]
+        pairs = [split(*row[i:i + 2], larger) for i in range(0, len(row), 2)]
         return [[pair[part] for pair in pairs] for part in range(PARTS)]
 
     def begin(self, sums: list[ir.Value]) -> list[list[ir.Value]]:

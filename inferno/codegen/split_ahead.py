@@ -67,7 +67,7 @@ class SplitAhead:
         written = Elements(words, target, integer_type(32))
         _, lines, terms = self.shape
         at = words.add(words.mul(line, terms // 2), words.mul(chunk, _TERMS // 2))
-        for part, registers in enumerate(split_all(numbers)):
+        for part, registers in enumerate(split_all(numbers, larger=True)):
             written.write(join(registers), at, part * lines * (terms // 2), aligned=4)
 
     def read(self, words: Words, factor: Elements, base: Integer, term: Integer, count: int) -> Sequence[ir.Value]:

@@ -14,18 +14,20 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import integer_type, load_shared, loop, operation, shared_pointer, store
 from inferno.codegen.rewriting import Rewriting
 from inferno.errors import CompileError
-from inferno.mlir import arith, ir
-from inferno.schedule.bf16x6 import DEPTH
+from inferno.mlir import arith, ir, math
+from inferno.schedule.bf16x6 import CUT, DEPTH
 from inferno.schedule.tiling import Axis
 
 PARTS = 3
 _TOGETHER = 4  # loads under way at the same time, at most
 
 
-def split(first: ir.Value, second: ir.Value) -> list[ir.Value]:
-    """The high, middle and low parts of two numbers, each part of both in one 32-bit register, ``first`` in the low half."""
+def split(first: ir.Value, second: ir.Value, larger: bool = False) -> list[ir.Value]:
+    """The high, middle and low parts of two numbers, each part of both in one 32-bit register, ``first`` in the low half.  ``larger`` by ``CUT``."""
     rest, parts = [first, second], []
     for i in range(PARTS):
+        if larger and i == PARTS - 1:
+            rest = [_larger(x, low) for x, low in zip((first, second), rest)]
         both = arith.truncf(ir.VectorType.get([2], ir.BF16Type.get()), join(rest))
         both = operation("llvm.bitcast", [integer_type(32)], [both])
         parts.append(both)
@@ -36,9 +38,15 @@ def split(first: ir.Value, second: ir.Value) -> list[ir.Value]:
     return parts
 
 
-def split_all(values: Sequence[ir.Value]) -> list[list[ir.Value]]:
+def _larger(number: ir.Value, low: ir.Value) -> ir.Value:
+    """The low part of a number, larger by ``CUT`` of the number, if there is one."""
+    zero, cut = (arith.constant(low.type, x) for x in (0.0, CUT))
+    return math.fma(number, arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, low, zero), zero, cut), low)
+
+
+def split_all(values: Sequence[ir.Value], larger: bool = False) -> list[list[ir.Value]]:
     """For each part the registers of all values, two values each."""
-    pairs = [split(*values[i:i + 2]) for i in range(0, len(values), 2)]
+    pairs = [split(*values[i:i + 2], larger) for i in range(0, len(values), 2)]
     return [[p[part] for p in pairs] for part in range(PARTS)]
 
 
@@ -80,7 +88,7 @@ class Pieces(Rewriting):
             loaded = [self.load(raw, *place)[0] for place in places]
             for n, place, values in zip(now, places, loaded):
                 value = self.compute(values, words.add(first, place[0]), words.add(k0, place[1]), where)
-                for part, registers in enumerate(split_all(lanes_of(value))):
+                for part, registers in enumerate(split_all(lanes_of(value), larger=True)):
                     self.store(words.add(base, part * tile.bytes), piece, n, registers)
             return []
 

@@ -2,6 +2,10 @@
 
 Every number is the sum of three bf16 numbers (``codegen/splitting.py``); of the nine products of their parts the three smallest,
 below 2^-24 of the largest, are left out.
+
+The tensor core cuts off what does not fit into its sums: every sum is about ``CUT`` of itself too small, and what comes out of six products in a
+row, as a gradient does, six times that.  So the rhs is split a little too large: its low parts have as much more.  Numbers without a low part, of
+16 bits or less, stay as they are, and sums of whole numbers exact.
 """
 
 from collections.abc import Sequence
@@ -22,6 +26,9 @@ from inferno.target import Target
 
 DEPTH = 32
 """Terms of a step: 128 bytes of float32."""
+CUT = 4.2e-8
+"""The share of a sum that is cut off: 4.4e-8 of random terms, 5.1e-8 of positive ones, 3.6e-8 where 16 are added and not 32 (a model of
+the tensor core, see ``codegen/bf16x6``; less than half of float32's last bit, so that a sum that is exact without it is so with it)."""
 _COMPENSATED = 32  # columns of a tile for which a consumer has registers for compensated sums
 _IN_A_ROW = 64
 """Steps that a sum may add one after the other without being compensated: the error is 1.6e-7 then, where cuBLAS' is 1.3e-7 at best

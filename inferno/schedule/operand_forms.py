@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from inferno.mlir import arith, ir, linalg, tensor
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.shapes import reassociation_attribute
+from inferno.schedule.bf16x6 import CUT
 from inferno.schedule.kept_operands import COPY, PARTS
 from inferno.symbolic import product
 
@@ -81,7 +82,7 @@ def _padded(matrix: ir.Value, shape: list[int]) -> ir.Value:
 
 
 def _parts(matrix: ir.Value, form: Form) -> ir.Value:
-    """The matrix as three of bf16 whose sum it is, each number rounded to nearest: [3, lines, terms], terms padded with zeros.
+    """The matrix as three of bf16 whose sum it is, but for ``CUT``, each number rounded to nearest: [3, lines, terms], terms padded with zeros.
 
     In each block of 32 terms position 16t + 8h + 2q + j has term 8q + 4t + 2h + j, if the form asks for that.
     """
@@ -98,10 +99,13 @@ def _parts(matrix: ir.Value, form: Form) -> ir.Value:
     out = tensor.EmptyOp([sizes[d] for d in written], bf16).result
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
-        rest, made = arguments[0], []
-        for _ in range(3):
+        rest, made, zero = arguments[0], [], arith.constant(f32, 0.0)
+        for part in range(3):
             made.append(arith.truncf(bf16, rest))
             rest = arith.subf(rest, arith.extf(f32, made[-1]))
+            if part == 1:
+                share = arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, rest, zero), zero, arith.constant(f32, CUT))
+                rest = arith.addf(rest, arith.mulf(arguments[0], share))
         part = linalg.IndexOp(0).result
         value = made[2]
         for i in (1, 0):

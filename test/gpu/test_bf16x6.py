@@ -91,6 +91,27 @@ def test_whole_numbers_stay_whole(schedule, compensated):
     assert not errors.any(), f"{errors.count_nonzero()} of {errors.numel()} are off, by {errors.abs().max()} at most; rows {errors.nonzero()[:, 0].unique()}"
 
 
+def share_cut_off(compiled, x, w):
+    true = x.double() @ w.double().t()
+    return -((compiled(x, w).double() - true) * true).sum() / true.square().sum()
+
+
+@pytest.mark.parametrize("make", [torch.randn, torch.rand, lambda *s, **k: torch.relu(torch.randn(*s, **k))], ids=["normal", "positive", "relu"])
+@pytest.mark.parametrize("m, k", [(2048, 96), (2048, 768), (300, 512), (48, 512), (64, 3072)])
+def test_sums_are_as_large_as_they_should_be(make, m, k):
+    """What is cut off from every sum would be of the same sign; a gradient has it from each product on its way."""
+    x, w = make(m, k, device="cuda"), randn(1024, k)
+    compiled = assert_right(F.linear, (x, w))
+    assert {"bf16x6", "presplit", "direct_bf16x6", "direct"} & {row.generator for row in compiled.explain().rows}
+    assert abs(share_cut_off(compiled, x, w)) < 1.5e-8
+
+
+@pytest.mark.parametrize("schedule", [s for s, _ in bf16x6.CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+def test_every_tile_makes_up_for_what_is_cut_off(schedule):
+    x, w = randn(512, 512), randn(640, 512)
+    assert abs(share_cut_off(compile_universal(F.linear, (x, w), torch.device("cuda"), TARGET.name, choosing(schedule, False)), x, w)) < 1.5e-8
+
+
 @pytest.mark.parametrize("m, n, k", [(512, 640, 320), (1536, 1100, 260), (260, 520, 2052), (300, 500, 701), (1100, 1200, 513)])
 @pytest.mark.parametrize("function", [lambda x, w: x.t() @ w, lambda x, w: x.t() @ w.t().contiguous().t(), lambda x, w: (x.t() @ w).t()])
 def test_layouts(function, m, n, k):
