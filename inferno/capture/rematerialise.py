@@ -120,11 +120,12 @@ def _keep_compared(comparison: Node) -> None:
     """Of what it compares, or that was before it was moved, what the other is made of."""
     for one, other in (comparison.args[:2], comparison.args[1::-1]):
         sources = _made_of([other])
+        found = False
         while one.op == "call_function" and one is not other and one.meta["val"].is_floating_point():
-            if one in sources:
-                one.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-                break
+            found |= one in sources
             if one.target not in _EXACT:
+                if found:
+                    one.meta["recompute"] = CheckpointPolicy.MUST_SAVE
                 break
             one = one.args[0]
 

@@ -53,6 +53,8 @@ GREATEST = {
     "least": lambda x: torch.aminmax(torch.tanh(x) * x.flip(1), dim=0)[0],
     "of all": lambda x: (nn.functional.gelu(x) * x + x.exp()).max(),
     "of a layer": lambda x: nn.functional.gelu(nn.functional.layer_norm(x, x.shape[1:])).amax(0),
+    "of distances": lambda x: torch.cdist(x, x.flip(0)).amax(1),
+    "behind views": lambda x: (lambda y: y.view(32, 20).unsqueeze(0).amax(2) + y.neg().sum())(torch.exp(x) * x.flip(1) - x),
     "norm": lambda x: torch.linalg.vector_norm(torch.tanh(x) * x.flip(1) - x, float("inf"), 0),
 }
 
