@@ -14,6 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
+from inferno.capture.nodes import is_pointwise
 from inferno.capture.orders import inverse
 from inferno.capture.refusal import refusal
 
@@ -22,7 +23,6 @@ aten, prims = torch.ops.aten, torch.ops.prims
 # Bytes of what is turned in less than another launch takes.
 _LEAST_BYTES = 1 << 20
 _STEPS = 4  # elementwise operations until a batch norm's backward multiplies what was kept with a gradient
-_ELEMENTWISE = {prims.convert_element_type.default, aten._to_copy.default, aten.threshold_backward.default, aten.clone.default}
 # What reads any order, beside what is elementwise; a view does not.
 _READERS = {aten.convolution.default, aten.sum.dim_IntList, aten.mean.dim, aten.amax.default, aten.constant_pad_nd.default}
 _IN_ORDER = {aten.view.default, aten.as_strided.default}  # an operation alone between two of the library's runs in eager, and follows its operand
@@ -83,7 +83,7 @@ def _connected(node: Node) -> Iterator[Node]:
         yield from (n for n in node.args[:1] if _pixels(node) > 1)
     elif node.target is aten.cat.default:
         yield from node.all_input_nodes
-    elif _is_elementwise(node):
+    elif is_pointwise(node):
         yield from (n for n in node.all_input_nodes if _is_image(n) and n.meta["val"].shape == node.meta["val"].shape)
 
 
@@ -94,7 +94,7 @@ def _may_turn(node: Node) -> bool:
         return False
     near = {node}
     for _ in range(_STEPS):
-        near = {u for n in near for u in n.users if _is_elementwise(u)}
+        near = {u for n in near for u in n.users if is_pointwise(u)}
         if any(_is_large(n) and _is_given(n) for u in near for n in u.all_input_nodes):
             return False
     return True
@@ -105,10 +105,6 @@ def _is_given(node: Node) -> bool:
     while node.target in (prims.convert_element_type.default, aten._to_copy.default):
         (node,) = node.all_input_nodes
     return node.op == "placeholder" and node.name.startswith("tangents")
-
-
-def _is_elementwise(node: Node) -> bool:
-    return node.target in _ELEMENTWISE or torch.Tag.pointwise in getattr(node.target, "tags", ())
 
 
 def _is_image(node: Node) -> bool:
@@ -137,7 +133,7 @@ def _reads_any(user: Node) -> bool:
     """Whether what an operation makes does not depend on how its operands lie."""
     if user.target is _GRADIENTS:
         return _is_dense(user)
-    known = user.op == "call_function" and (user.target in _READERS or (_is_elementwise(user) and not any(u.target in _IN_ORDER for u in user.users)))
+    known = user.op == "call_function" and (user.target in _READERS or (is_pointwise(user) and not any(u.target in _IN_ORDER for u in user.users)))
     return known and refusal(user) is None
 
 
@@ -177,7 +173,7 @@ def _lay(graph: Graph) -> None:
     (output,) = graph.find_nodes(op="output")
     returned, laid = set(output.all_input_nodes), set()
     for node in channels_last(graph) - returned:
-        made = node.target in (aten.convolution.default, aten.cat.default) or _is_elementwise(node)
+        made = node.target in (aten.convolution.default, aten.cat.default) or is_pointwise(node)
         if made and _is_large(node) and refusal(node) is None and all(map(_reads_any, node.users)):
             order, value = _order(node), node.meta["val"]
             node.meta["val"] = value.permute(order).contiguous().permute(inverse(order))

@@ -9,6 +9,8 @@ import torch
 from inferno.errors import UnsupportedOperation
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+# What torch gives no tag.
+_POINTWISE = {torch.ops.aten._to_copy.default, torch.ops.aten.threshold_backward.default}
 _OURS = os.path.dirname(__file__) + os.sep
 
 
@@ -46,6 +48,11 @@ def is_of_vmap(node: torch.fx.Node) -> bool:
 def is_of_jvp(node: torch.fx.Node) -> bool:
     """Whether this is where a torch.func.jvp begins, as torch.export leaves it."""
     return is_of_vmap(node) and node.target.__name__ == "_enter_dual_level"
+
+
+def is_pointwise(node: torch.fx.Node) -> bool:
+    """Whether each element of the result is made of one of each operand, and of nothing else."""
+    return node.target in _POINTWISE or torch.Tag.pointwise in getattr(node.target, "tags", ())
 
 
 def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:

@@ -60,7 +60,7 @@ def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
     if not any(not p.compiled for p in waves):
         return waves
     returned = {base_of(v, refused) for n in graph.nodes if n.op == "output" for v in n.all_input_nodes}
-    reads = {n: set(_read(n, refused)) for n in nodes}
+    reads = {n: set(read_by(n, refused)) for n in nodes}
     moved = sink([p.nodes for p in waves], [p.compiled for p in waves], reads, before, returned)
     waves = [Piece(p.compiled, tuple(m)) for p, m in zip(waves, moved) if m]
     small = [Piece(p.compiled and (len(_operations(p)) >= _LEAST_OPERATIONS or any(map(is_philox, p.nodes))), p.nodes) for p in waves]
@@ -104,10 +104,10 @@ def extract(piece: Piece, refused: Mapping[Node, str]) -> Part:
 
 def _needs(node: Node, refused: Mapping[Node, str]) -> set[Node]:
     """The operations that must have run before ``node``, looking through what is free."""
-    return {n for n in _read(node, refused) if n.op not in ("placeholder", "get_attr")}
+    return {n for n in read_by(node, refused) if n.op not in ("placeholder", "get_attr")}
 
 
-def _read(node: Node, refused: Mapping[Node, str]) -> Iterable[Node]:
+def read_by(node: Node, refused: Mapping[Node, str]) -> Iterable[Node]:
     """The values that ``node`` reads, looking through what is free."""
     todo = list(node.all_input_nodes)
     while todo:

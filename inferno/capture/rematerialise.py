@@ -56,7 +56,7 @@ _EXACT = {
     aten.abs.default, aten.neg.default, aten.alias.default, aten.clone.default, aten.view.default, aten.expand.default, aten.unsqueeze.default,
     aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default, aten.permute.default, aten.slice.Tensor, aten.select.int,
 }
-_COMPARISONS = {aten.eq.Tensor, aten.ne.Tensor, aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor}
+COMPARISONS = {aten.eq.Tensor, aten.ne.Tensor, aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor}
 MASKED = trained_attention.MASKED | scored_attention.MASKED
 _ROWS = {
     aten._softmax.default, aten._log_softmax.default, aten.amax.default, aten.clone.default, aten._to_copy.default,
@@ -86,7 +86,7 @@ def mark(graph: Graph, count: int) -> None:
     results = {n for n in tree_leaves(output.args[0][:count]) if isinstance(n, Node)}
     backward = _not_of(results, graph) - {output}
     for node in graph.nodes:
-        if node.target in _COMPARISONS and node in backward:
+        if node.target in COMPARISONS and node in backward:
             _keep_compared(node)
     forward = [n for n in graph.nodes if n not in backward and n.op == "call_function"]
     again: set[Node] = set()  # what is computed again from a contraction on

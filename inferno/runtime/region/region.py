@@ -22,6 +22,7 @@ from inferno.capture.library_faster import keep_order
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.orders import dense_order
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
+from inferno.capture.recompute_pointwise import recompute_pointwise
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
 from inferno.capture.restrides import replace_restrides
@@ -116,6 +117,7 @@ def build_region(
             number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
             if not number and reason not in BETWEEN:
                 raise unsupported(node, reason)
+    recompute_pointwise(graph, partition(graph, refused), refused)
     built: dict[str, Program] = {}
     while True:
         pieces = partition(graph, refused)

@@ -1,0 +1,94 @@
+"""Compute in a piece what an earlier one made element by element of tensors that the piece reads anyway, instead of writing it there and reading it here.
+
+A backward recomputes an activation for the gradient of a convolution's weight, which is the library's.  What the chain rule needs of it behind
+that, as the sigmoid in SiLU's derivative, is the first piece's then, as float32: three times as many bytes as the image that it is made of.
+``sink`` moves operations to later pieces, but what both read would stay in the first.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import torch
+from torch.fx import Graph, Node
+
+from inferno.capture.nodes import is_pointwise
+from inferno.capture.orders import example_bytes
+from inferno.capture.partition import Piece, is_free, read_by
+from inferno.capture.rematerialise import COMPARISONS
+
+_MOST_STEPS = 16  # an element is read and written in the time of 100 additions, or 10 functions
+
+
+def recompute_pointwise(graph: Graph, pieces: Sequence[Piece], refused: Mapping[Node, str]) -> None:
+    """Rewrite ``graph``, which is divided into ``pieces``: readers of such values get copies of what makes them."""
+    place = {n: i for i, piece in enumerate(pieces) for n in piece.nodes}
+    (output,) = (n for n in graph.nodes if n.op == "output")
+    there = {n for n in graph.nodes if n.op in ("placeholder", "get_attr")} | set(read_by(output, refused))
+    for piece in pieces:
+        if not piece.compiled:
+            there.update(piece.nodes, *(read_by(n, refused) for n in piece.nodes))
+    for number, piece in enumerate(pieces):
+        if piece.compiled:
+            again = _again(piece, number, place, there, refused)
+            _copy(piece, again, refused)
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and not node.users and (node in place or is_free(node, refused)) and is_pointwise(node):
+            graph.erase_node(node)
+
+
+def _again(
+    piece: Piece, number: int, place: Mapping[Node, int], there: Collection[Node], refused: Mapping[Node, str],
+) -> set[Node]:
+    """What is computed again in a piece: of the values that it reads those that are in memory for it alone, the largest first."""
+    compared = {v for n in piece.nodes if n.target in COMPARISONS for v in read_by(n, refused)}
+    reads = {v for n in piece.nodes for v in read_by(n, refused) if place.get(v) != number}
+    found = {v for v in reads if v not in there and v not in compared and place[v] < number and is_pointwise(v)}
+    held, again = reads - found, set()
+    for value in sorted(found, key=lambda v: (-_bytes(v), v)):
+        steps, sources = _chain(value, held | again, there, refused)
+        more = sum(_bytes(s) for s in sources if s not in held and s not in again)
+        if len(steps) <= _MOST_STEPS and more <= _bytes(value):
+            again |= steps
+            held |= sources - again
+        else:
+            held.add(value)
+    return again
+
+
+def _chain(value: Node, held: Collection[Node], there: Collection[Node], refused: Mapping[Node, str]) -> tuple[set[Node], set[Node]]:
+    """The operations that make a value of tensors that are in memory, or of what no pointwise operation makes, and these."""
+    steps, sources, todo = set(), set(), [value]
+    while todo:
+        node = todo.pop()
+        if node is not value and (node in held or node in there or not is_pointwise(node)):
+            sources.add(node)
+        elif node not in steps:
+            steps.add(node)
+            todo += read_by(node, refused)
+    return steps, sources
+
+
+def _copy(piece: Piece, again: Collection[Node], refused: Mapping[Node, str]) -> None:
+    """Let the operations of a piece read copies of ``again``, which stand in front of the first reader."""
+    copies: dict[Node, Node] = {}
+
+    def changes(node: Node) -> bool:
+        return node in again or (is_free(node, refused) and any(map(changes, node.all_input_nodes)))
+
+    def copied(node: Node) -> Node:
+        if not changes(node):
+            return node
+        if node not in copies:
+            for operand in node.all_input_nodes:
+                copied(operand)
+            copies[node] = node.graph.node_copy(node, copied)
+        return copies[node]
+
+    for reader in piece.nodes if again else ():
+        with reader.graph.inserting_before(reader):
+            reader.args = torch.fx.map_arg(reader.args, copied)
+            reader.kwargs = torch.fx.map_arg(reader.kwargs, copied)
+
+
+def _bytes(node: Node) -> int:
+    values: Iterable = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    return sum(example_bytes(v) for v in values if isinstance(v, torch.Tensor))
