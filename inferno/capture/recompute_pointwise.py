@@ -36,7 +36,7 @@ def recompute_pointwise(graph: Graph, pieces: Sequence[Piece], refused: Mapping[
 
 
 def _again(
-    piece: Piece, number: int, place: Mapping[Node, int], there: Collection[Node], refused: Mapping[Node, str],
+    piece: Piece, number: int, place: Mapping[Node, int], there: set[Node], refused: Mapping[Node, str],
 ) -> set[Node]:
     """What is computed again in a piece: of the values that it reads those that are in memory for it alone, the largest first."""
     compared = {v for n in piece.nodes if n.target in COMPARISONS for v in read_by(n, refused)}
@@ -44,22 +44,24 @@ def _again(
     found = {v for v in reads if v not in there and v not in compared and place[v] < number and is_pointwise(v)}
     held, again = reads - found, set()
     for value in sorted(found, key=lambda v: (-_bytes(v), v)):
-        steps, sources = _chain(value, held | again, there, refused)
-        more = sum(_bytes(s) for s in sources if s not in held and s not in again)
-        if len(steps) <= _MOST_STEPS and more <= _bytes(value):
-            again |= steps
-            held |= sources - again
+        # From what the piece reads, through what is in memory for others as a ReLU's result is, or from there.
+        for ends in (held | again, held | again | there):
+            steps, sources = _chain(value, ends, refused)
+            if len(steps) <= _MOST_STEPS and sum(_bytes(s) for s in sources - held - again) <= _bytes(value):
+                again |= steps
+                held |= sources - again
+                break
         else:
             held.add(value)
     return again
 
 
-def _chain(value: Node, held: Collection[Node], there: Collection[Node], refused: Mapping[Node, str]) -> tuple[set[Node], set[Node]]:
-    """The operations that make a value of tensors that are in memory, or of what no pointwise operation makes, and these."""
+def _chain(value: Node, ends: Collection[Node], refused: Mapping[Node, str]) -> tuple[set[Node], set[Node]]:
+    """The operations that make a value of ``ends``, or of what no pointwise operation makes, and these."""
     steps, sources, todo = set(), set(), [value]
     while todo:
         node = todo.pop()
-        if node is not value and (node in held or node in there or not is_pointwise(node)):
+        if node is not value and (node in ends or not is_pointwise(node)):
             sources.add(node)
         elif node not in steps:
             steps.add(node)

@@ -38,6 +38,12 @@ def of_what_is_not_there(x, w):
     return ((s * 2).bfloat16() @ w).float() * s
 
 
+def mask(x, w):
+    """What makes the mask is in memory for the product, and as much as what it is made of, which the last piece reads."""
+    h = torch.relu(x * 2 - 0.5)
+    return torch.where(h <= 0, 0.0, h @ w) + x
+
+
 def compared(x, w):
     s, h = silu(x)
     y = h @ w
@@ -46,7 +52,8 @@ def compared(x, w):
 
 CASES = {
     "derivative": (backward, {torch.bfloat16}), "statistics": (of_statistics, {torch.bfloat16, torch.float32}),
-    "views": (through_views, {torch.bfloat16}), "compared": (compared, {torch.bfloat16, torch.float32}),
+    "views": (through_views, {torch.bfloat16}), "mask": (mask, {torch.bfloat16}),
+    "compared": (compared, {torch.bfloat16, torch.float32}),
 }
 
 
