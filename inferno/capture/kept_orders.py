@@ -14,6 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
+from inferno.capture.agreed_orders import agree_orders, takes_channels_last
 from inferno.capture.nodes import is_pointwise
 from inferno.capture.orders import inverse
 from inferno.capture.refusal import refusal
@@ -43,6 +44,7 @@ def keep_orders(forward: GraphModule, backward: GraphModule, count: int) -> None
     output.args = (tuple(results),) if isinstance(output.args[0], tuple) else (results,)
     for module in (forward, backward):
         _lay(module.graph)
+        agree_orders(module.graph)
         module.graph.lint()
         module.recompile()
 
@@ -117,8 +119,8 @@ def _pixels(node: Node) -> int:
 
 
 def _is_dense(node: Node) -> bool:
-    """Whether a convolution has features of several channels each, or the library's gradients are of one without groups."""
-    return node.args[9] == 1 if node.target is _GRADIENTS else node.args[1].meta["val"].shape[1] > 1 or node.args[8] == 1
+    """Whether a convolution has features of several channels each, as has that of which the library's gradients are."""
+    return takes_channels_last(node) if node.target is _GRADIENTS else node.args[1].meta["val"].shape[1] > 1 or node.args[8] == 1
 
 
 def _is_large(node: Node) -> bool:

@@ -5,6 +5,7 @@ the weight's gradient needs the one and only the other makes the other.
 """
 
 import operator
+from typing import Any
 
 import torch
 from torch.fx import Graph, Node
@@ -33,17 +34,18 @@ def _pays(node: Node) -> bool:
         return False
     if any(not isinstance(s, int) for t in tensors for s in t.shape) or not tensors[0].numel():
         return False
-    return tensors[1].is_contiguous() and tensors[0].dtype == tensors[1].dtype and example_bytes(tensors[1]) >= _LEAST_BYTES
+    return tensors[1].is_contiguous() and tensors[0].dtype == tensors[1].dtype == node.args[2].meta["val"].dtype and example_bytes(tensors[1]) >= _LEAST_BYTES
 
 
 def _split(node: Node) -> None:
     graph, value = node.graph, node.meta["val"]
     gradient, source, weight, bias, *how, mask = node.args
     with graph.inserting_before(node):
-        # Of the input the other gradient only asks the shape.
-        shape = list(source.meta["val"].shape)
-        stand_in = graph.call_function(aten.as_strided.default, (gradient, shape, [0] * len(shape)))
-        stand_in.meta = {**node.meta, "val": gradient.meta["val"].as_strided(shape, [0] * len(shape))}
+        # Of the input the other gradient only asks the shape.  (A view of the gradient would ask how that lies.)
+        stand_in = weight
+        for _ in weight.meta["val"].shape:
+            stand_in = _view(node, aten.select.int, stand_in, 0, 0)
+        stand_in = _view(node, aten.expand.default, stand_in, list(source.meta["val"].shape))
         for wanted in ([False, mask[1], mask[2]], [True, False, False]):
             call = graph.call_function(
                 node.target, (gradient, stand_in if wanted[0] else source, weight, bias, *how, wanted))
@@ -55,3 +57,9 @@ def _split(node: Node) -> None:
         user.replace_all_uses_with(None)
         graph.erase_node(user)
     graph.erase_node(node)
+
+
+def _view(like: Node, target: Any, source: Node, *more: Any) -> Node:
+    made = like.graph.call_function(target, (source, *more))
+    made.meta = {**like.meta, "val": target(source.meta["val"], *more)}
+    return made
