@@ -102,6 +102,7 @@ _PASSES = {
     "fold-places": "inferno.schedule.fuse_scatters:fold_places",
     "fuse-scatters": "inferno.schedule.fuse_scatters:fuse_scatters",
     "fuse-small": "inferno.schedule.fuse_small:fuse_small",
+    "batches-first": "inferno.schedule.batches_first:batches_first",
     "order-operands": "inferno.schedule.order_operands:order_operands",
     "order-results": "inferno.schedule.order_results:order_results",
     "fold-slices": "inferno.schedule.fold_slices:fold_slices",
