@@ -304,6 +304,18 @@ def test_places_of_maxima(content):
         same(aten.adaptive_max_pool3d.default, volume[0], size)
 
 
+def test_gradients_of_maxima_of_equal_windows():
+    x = whole(2, 3, 4, 6, 8).float()
+    for op, back, image, sizes in (
+        (aten.adaptive_max_pool2d.default, aten.adaptive_max_pool2d_backward.default, x[0], ([1, 1], [3, 2], [1, 8], [6, 8])),
+        (aten.adaptive_max_pool3d.default, aten.adaptive_max_pool3d_backward.default, x, ([1, 1, 1], [2, 3, 4])),
+    ):
+        for size in sizes:
+            for each in (image, image[0], image.bfloat16()):
+                maxima, places = op(each, size)
+                same(back, torch.randn_like(maxima), each, places)
+
+
 def test_means_of_equal_windows():
     x = whole(2, 3, 4, 8, 16).float()
     for op, image, sizes in (

@@ -1,4 +1,4 @@
-"""Adaptive poolings whose windows are equal, and do not meet, are reductions of a view: ``AdaptiveMaxPool1d(1)`` is a row's maximum.
+"""Adaptive poolings whose windows are equal, and do not meet, are reductions of a view: ``AdaptiveMaxPool1d(1)`` is a row's maximum, and its gradient a choice.
 
 The general form reads each window through places that it computes: of 16x1024x2048 in bf16 the maxima took an H200 56.6 us, memory takes 17.
 """
@@ -40,6 +40,20 @@ def maxima(x: Tensor, output_size: Sequence[int], rank: int) -> tuple[Tensor, Te
         place = place + (begin + left % windows[d]) * stride
         left, stride = left // windows[d], stride * x.shape[lead + d]
     return values, place
+
+
+def gradient(grad: Tensor, x: Tensor, indices: Tensor, rank: int) -> Tensor:
+    """Each element is of one window: its gradient is that window's where it is the one that was found, and 0 elsewhere; nothing is scattered, and who
+    reads the gradient computes it, of tensors as small as the maxima."""
+    sizes = _windows(x, grad.shape[-rank:], rank)
+    if sizes is None or not x.is_floating_point():
+        return NotImplemented
+    lead, apart = list(x.shape[:x.dim() - rank]), [n for pair in zip(*sizes) for n in pair]
+    each = lambda t: t.reshape([*lead, *(n for count in sizes[0] for n in (count, 1))])  # noqa: E731
+    count = prod(x.shape[-rank:])
+    small = torch.int32 if count < 2**31 else torch.int64  # half of what is read beside each element
+    own = torch.arange(count, device=x.device, dtype=small).reshape(apart)
+    return torch.where(each(indices).to(small) == own, each(grad), 0).reshape(x.shape)
 
 
 def means(x: Tensor, output_size: Sequence[int], rank: int) -> Tensor:
@@ -86,6 +100,7 @@ def _apart(x: Tensor, counts: Sequence[int], windows: Sequence[int]) -> tuple[Te
 
 TABLE = {
     aten.adaptive_max_pool2d.default: partial(maxima, rank=2), aten.adaptive_max_pool3d.default: partial(maxima, rank=3),
+    aten.adaptive_max_pool2d_backward.default: partial(gradient, rank=2), aten.adaptive_max_pool3d_backward.default: partial(gradient, rank=3),
     aten.adaptive_avg_pool1d.default: partial(means, rank=1), aten._adaptive_avg_pool2d.default: partial(means, rank=2),
     aten._adaptive_avg_pool3d.default: partial(means, rank=3),
 }
