@@ -8,17 +8,20 @@
 // CHECK: call @mm_frozen(%{{.*}}, %[[W]], %[[P]], %{{[0-9]+}})
 // CHECK: call @mm(%[[X]], %[[V]], %{{[0-9]+}})
 // CHECK: func.func @prepare(%[[A:[a-z0-9]+]]: tensor<512x480xf32> {inferno.argument = 1 : i64})
-// CHECK: call @subf(
+// CHECK: call @subf_mulf_addf(
 // CHECK: tensor.collapse_shape %{{.*}} : tensor<3x512x15x2x2x4x2xbf16> into
 // CHECK: func.func private @mm_frozen(
 // CHECK-SAME: tensor<3x512x480xbf16> {inferno.parts = 1 : i64}, %{{[a-z0-9]+}}: tensor<512x512xf32>)
 // CHECK-SAME: generator = "presplit"
 // CHECK: func.func private @mm(
 // CHECK-SAME: generator = "bf16x6"
-// CHECK: func.func private @subf(
+// CHECK: func.func private @subf_mulf_addf(
 // CHECK: arith.truncf
 // CHECK: arith.extf
 // CHECK: arith.subf
+// CHECK: %[[LOW:.*]] = arith.subf
+// CHECK: %[[HAS:.*]] = arith.cmpf oeq, %[[LOW]]
+// CHECK: arith.select %[[HAS]]
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #o = affine_map<(m, n, k) -> (m, n)>
