@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import tma
-from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.elements import join, lanes_of, splat
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import integer_type, load_shared, loop, operation, shared_pointer, store
 from inferno.codegen.rewriting import Rewriting
@@ -26,22 +26,26 @@ def split(first: ir.Value, second: ir.Value, larger: bool = False) -> list[ir.Va
     """The high, middle and low parts of two numbers, each part of both in one 32-bit register, ``first`` in the low half.  ``larger`` by ``CUT``."""
     rest, parts = [first, second], []
     for i in range(PARTS):
-        if larger and i == PARTS - 1:
-            rest = [_larger(x, low) for x, low in zip((first, second), rest)]
-        both = arith.truncf(ir.VectorType.get([2], ir.BF16Type.get()), join(rest))
+        both = arith.truncf(_pair(), join(rest))
         both = operation("llvm.bitcast", [integer_type(32)], [both])
         parts.append(both)
         if i < PARTS - 1:
             sixteen, mask = (arith.constant(integer_type(32), n) for n in (16, -65536))
             wide = [arith.shli(both, sixteen), arith.andi(both, mask)]
             rest = [arith.subf(r, arith.bitcast(ir.F32Type.get(), w)) for r, w in zip(rest, wide)]
-    return parts
+    return [*parts[:-1], _larger(parts[0], parts[-1])] if larger else parts
 
 
-def _larger(number: ir.Value, low: ir.Value) -> ir.Value:
-    """The low part of a number, larger by ``CUT`` of the number, if there is one."""
-    zero, cut = (arith.constant(low.type, x) for x in (0.0, CUT))
-    return math.fma(number, arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, low, zero), zero, cut), low)
+def _pair() -> ir.Type:
+    return ir.VectorType.get([2], ir.BF16Type.get())
+
+
+def _larger(high: ir.Value, low: ir.Value) -> ir.Value:
+    """The low parts of two numbers, larger by ``CUT`` of the numbers, if one of them has a low part: in packed arithmetic, since what splits is what waits
+    (one by one in float32, 64x4096x4096 took 37.1 us, without 33.1)."""
+    pairs = [operation("llvm.bitcast", [_pair()], [v]) for v in (high, low)]
+    made = operation("llvm.bitcast", [low.type], [math.fma(pairs[0], splat(_pair(), CUT), pairs[1])])
+    return arith.select(arith.cmpi(arith.CmpIPredicate.eq, low, arith.constant(low.type, 0)), low, made)
 
 
 def split_all(values: Sequence[ir.Value], larger: bool = False) -> list[list[ir.Value]]:

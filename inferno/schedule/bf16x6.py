@@ -4,7 +4,7 @@ Every number is the sum of three bf16 numbers (``codegen/splitting.py``); of the
 below 2^-24 of the largest, are left out.
 
 The tensor core cuts off what does not fit into its sums: every sum is about ``CUT`` of itself too small, and what comes out of six products in a
-row, as a gradient does, six times that.  So the rhs is split a little too large: its low parts have as much more.  Numbers without a low part, of
+row, as a gradient does, six times that.  So the rhs is split a little too large: its low parts have as much more.  Neighbours without low parts, of
 16 bits or less, stay as they are, and sums of whole numbers exact.
 """
 
