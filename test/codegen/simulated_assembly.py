@@ -3,9 +3,21 @@
 import re
 
 import numpy as np
+import torch
 from simulated_memory import View
 
 from inferno.mlir import ir
+
+
+def packed_fma(a, c, b):
+    """``a * b + c`` of two bf16 in each word, rounded once, where ``c`` is not 0."""
+    halves = []
+    for half in range(2):
+        x, y, z = ((np.ascontiguousarray(v).astype(np.int64) >> 16 * half & 0xFFFF).astype(np.uint32) << 16 for v in (a, b, c))
+        exact = x.view(np.float32).astype(np.float64) * y.view(np.float32) + z.view(np.float32)
+        halves.append(torch.from_numpy(exact).bfloat16().view(torch.int16).numpy().astype(np.int64) & 0xFFFF)
+    made = (halves[0] | halves[1] << 16).astype(np.uint32).view(np.int32)
+    return np.where(np.asarray(c) == 0, np.asarray(c, np.int32), made)
 
 
 class Assembly:
@@ -26,6 +38,8 @@ class Assembly:
             return self.marked(text, operands, mask)
         if "gpu.global" in text:
             return self.look_back(text, operands, mask)
+        if "@p fma.rn.bf16x2 $0, $1, $3, $2" in text:
+            return [packed_fma(*(np.broadcast_to(v, mask.shape) for v in operands))]
         if text.startswith("mul.sat.f32"):
             return [np.clip(np.nan_to_num(np.asarray(operands[0]) * operands[1]), 0, 1).astype(np.float32)]
         if text.startswith("mul.wide.u32"):

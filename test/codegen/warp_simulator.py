@@ -217,7 +217,7 @@ class WarpSimulation(Simulation):
 
     def llvm_inline_asm(self, op, operands, mask):
         text = ir.StringAttr(op.attributes["asm_string"]).value
-        if text.startswith(("prmt.b32", "rcp.approx.f32", "mul.wide.u32", "mul.sat.f32")):
+        if text.startswith(("prmt.b32", "rcp.approx.f32", "mul.wide.u32", "mul.sat.f32")) or "fma.rn.bf16x2" in text:
             return super().llvm_inline_asm(op, operands, mask)
         if not text or text.startswith("mov.b32"):
             return [operands[0]]
