@@ -69,7 +69,7 @@ def _rewrite(node: Node, read: list[Node]) -> None:
 def _turned(node: Node) -> Node:
     """The tensor with channels last in memory."""
     rank = node.meta["val"].dim()
-    if _has_channels_last(node):
+    if node.meta["val"].permute(_last(rank)).is_contiguous():  # as it is, as the weight of a window of one pixel, that lies either way
         return node
     turned = _call(node, aten.permute.default, node, _last(rank))
     turned = _call(node, aten.clone.default, turned, memory_format=torch.contiguous_format)

@@ -16,6 +16,8 @@ aten = torch.ops.aten
 LAYERS = {
     "1x1": (nn.Conv2d(8, 16, 1), (2, 8, 5, 6)),
     "1x1 by 2": (nn.Conv2d(8, 16, 1, 2, bias=False), (2, 8, 5, 6)),
+    "of one pixel": (nn.Conv2d(8, 16, 1), (4, 8, 1, 1)),
+    "of one place": (nn.Conv1d(8, 16, 1, bias=False), (4, 8, 1)),
     "3x3": (nn.Conv2d(8, 16, 3, padding=1), (2, 8, 5, 6)),
     "3x3 by 2": (nn.Conv2d(8, 16, 3, 2, 1), (2, 8, 6, 7)),
     "7x7 by 2": (nn.Conv2d(8, 16, 7, 2, 3), (1, 8, 9, 10)),
@@ -52,6 +54,15 @@ def test_they_are_autograds(name):
     exact = aten.convolution_backward(gradient, x, weight, sizes, *options(layer), mask)
     for a, b in zip(ours, exact, strict=True):
         assert (a is None and b is None) or torch.allclose(a.double(), b, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["of one pixel", "of one place"])
+def test_one_pixel_is_a_row_of_a_linear_layer(name):
+    layer, shape = LAYERS[name]
+    gradient, x, weight = operands(layer, shape, torch.bfloat16)
+    run = lambda *given: aten.convolution_backward(*given, [16], *options(layer), [True, True, True])  # noqa: E731
+    graph = make_fx(run, tracing_mode="fake", decomposition_table=table())(gradient, x, weight).graph
+    assert len(graph.find_nodes(op="call_function", target=aten.mm.default)) == 2 and "convolution" not in str(graph)
 
 
 @pytest.mark.parametrize("images", [2, 64])
