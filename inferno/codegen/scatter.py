@@ -172,7 +172,7 @@ class _Emitter:
             return memref.load(self.indices, [ints.index(number), ints.index(column)])
         at, value = ints.index(number), self.function.value
         read = [memref.load(value(v), [at]) for v in list(places.operands)[:-1]]
-        outside = {v: value(v) for v in outside_values(places) if not isinstance(v.type, ir.MemRefType)}
+        outside = {v: value(v) for v in outside_values(places) if v != places.operands[len(places.operands) - 1]}
         return inline_body(places.regions[0].blocks[0], [*read, at], [at], outside=outside)[0]
 
     def load_update(self, number: Integer, where: list[Integer]) -> ir.Value:

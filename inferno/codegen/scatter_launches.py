@@ -87,4 +87,4 @@ class ScatterLaunches:
         if len(readers) != 1 or readers[0].name != "tm_tensor.scatter" or any(target in roots_of(readers[0].operands[n]) for n in (0, 2)):
             return False
         until = later[: later.index(readers[0]) + 1]
-        return not any(written_by(o) & {r for v in sources for r in roots_of(v)} for o in until)
+        return not any(written_by(o) & ({*buffers_of([op])} - {target}) for o in until)

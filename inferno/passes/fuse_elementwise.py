@@ -28,6 +28,7 @@ CHEAP = {
     "arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extsi", "arith.extui", "arith.trunci", "arith.addf",
     "arith.subf", "arith.mulf", "arith.negf", "arith.addi", "arith.subi", "arith.muli", "arith.cmpf", "arith.cmpi", "arith.select",
     "arith.constant", "arith.index_cast", "linalg.index", "linalg.yield", "arith.andi", "arith.ori", "arith.xori", "arith.maximumf", "arith.minimumf",
+    "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui",
 }
 _MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
 _MANY = 8  # elements that would compute something costly of one anew, each
@@ -294,8 +295,8 @@ def is_cheap_body(generic: ir.Operation) -> bool:
 
 
 def _divides_by_number(op: ir.Operation) -> bool:
-    """Whether it is a quotient of whole numbers that is a product and a shift."""
-    made = owner(op.operands[1]) if op.name in ("arith.divsi", "arith.divui") else None
+    """Whether it is a quotient of whole numbers, which is a product and a shift, or what is left of one."""
+    made = owner(op.operands[1]) if op.name in ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui") else None
     return made is not None and made.name == "arith.constant"
 
 

@@ -1,5 +1,7 @@
 """The places of a scatter as one map of a row of numbers, which the last generator computes where it reads them."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import arith, func, ir, linalg, tensor, walk
@@ -13,23 +15,23 @@ _LARGEST = 40  # operations of the map: each thread that moves a part of a row c
 
 
 def flatten_places(kernel: func.FuncOp) -> bool:
-    """Make it so; False where places depend on anything else than arguments' elements of the same number."""
+    """Make it so; False where places are computed of anything else than arguments' elements."""
     (scatter,) = walk(kernel, "tm_tensor.scatter")
     table = scatter.operands[1]
     places = read_elements(kernel, table) if table.type.has_static_shape and table.type.shape[1] == 1 else None
-    read = _read(places, table.type.shape[0]) if isinstance(places, Computed) else None
-    if read is None or _count(places) > _LARGEST:
+    if not isinstance(places, Computed) or _count(places) > _LARGEST:
         return False
     count, element = table.type.shape[0], table.type.element_type
     with ir.InsertionPoint(scatter), scatter.location:
-        flat = [_flattened(kernel.entry_block.arguments[n], count) for n in read]
+        flat = {n: _flattened(kernel.entry_block.arguments[n]) for n in _read(places)}
+        same = [n for n in flat if _is_read_in_order(places, n, count)]
         empty = tensor.EmptyOp([count], element).result
         one = ir.AffineMap.get_identity(1)
 
         def fill(arguments: list[ir.Value]) -> list[ir.Value]:
-            return [_value(places, dict(zip(read, arguments)), linalg.IndexOp(0).result)]
+            return [_Body(dict(zip(same, arguments)), flat, linalg.IndexOp(0).result).value(places)]
 
-        made = build(flat, [empty], [one] * (len(flat) + 1), [PARALLEL], fill, scatter.location)
+        made = build([flat[n] for n in same], [empty], [one] * (len(same) + 1), [PARALLEL], fill, scatter.location)
         scatter.operands[1] = tensor.ExpandShapeOp(table.type, made.results[0], [[0, 1]], [], [count, 1]).result
     for op in reversed([o.operation for o in kernel.entry_block.operations]):
         dead = op.name == "linalg.generic" or op.name == "tensor.empty" or op.name in VIEWS
@@ -38,48 +40,64 @@ def flatten_places(kernel: func.FuncOp) -> bool:
     return True
 
 
-def _read(elements: Elements, count: int) -> list[int] | None:
-    """The arguments, of ``count`` elements, of which those of the same number are read; None where others are."""
-    if not isinstance(elements, Computed):
-        return []
-    found: dict[int, None] = {}
-    for source in elements.sources:
-        if isinstance(source, Access):
-            if source.strides != row_major(elements.sizes) or source.offset or prod(source.shape) != count:
-                return None
-            found[source.argument] = None
-        elif (inner := _read(source, count)) is None:
-            return None
-        else:
-            found.update(dict.fromkeys(inner))
-    return list(found)
+def _read(elements: Elements) -> list[int]:
+    """The arguments that are read."""
+    if isinstance(elements, Access):
+        return [elements.argument]
+    return list(dict.fromkeys(n for e in elements.sources for n in _read(e))) if isinstance(elements, Computed) else []
+
+
+def _is_read_in_order(elements: Elements, argument: int, count: int) -> bool:
+    """Whether each of ``count`` elements reads the argument's of the same number, wherever it reads it."""
+    sources = elements.sources if isinstance(elements, Computed) else ()
+    return all(
+        _is_in_order(s, elements.sizes, count) if isinstance(s, Access) and s.argument == argument else _is_read_in_order(s, argument, count) for s in sources
+    )
+
+
+def _is_in_order(access: Access, sizes: tuple[int, ...], count: int) -> bool:
+    return access.strides == row_major(sizes) and not access.offset and prod(access.shape) == count
 
 
 def _count(elements: Elements) -> int:
     return len(elements.body.operations) + sum(map(_count, elements.sources)) if isinstance(elements, Computed) else 0
 
 
-def _flattened(argument: ir.Value, count: int) -> ir.Value:
+def _flattened(argument: ir.Value) -> ir.Value:
     rank = ir.RankedTensorType(argument.type).rank
     if rank == 1:
         return argument
-    type_ = ir.RankedTensorType.get([count], argument.type.element_type)
+    type_ = ir.RankedTensorType.get([prod(argument.type.shape)], argument.type.element_type)
     if rank == 0:
         return tensor.ExpandShapeOp(type_, argument, reassociation_attribute([]), [], [1]).result
     return tensor.CollapseShapeOp(type_, argument, [list(range(rank))]).result
 
 
-def _value(elements: Elements, arguments: dict[int, ir.Value], number: ir.Value) -> ir.Value:
-    """An element in the map's body."""
-    if isinstance(elements, Access):
-        return arguments[elements.argument]
-    if not isinstance(elements, Computed):
-        return arith.constant(elements.type, elements)
-    strides = row_major(elements.sizes)
+@dataclass(frozen=True)
+class _Body:
+    """The map's body at a number of an element: ``same`` has elements that are read in order, others are picked of rows of arguments' elements."""
 
-    def coordinate(dim: int) -> ir.Value:
-        found = number if strides[dim] == 1 else arith.divui(number, index(strides[dim]))
-        return found if dim == 0 else arith.remui(found, index(elements.sizes[dim]))
+    same: dict[int, ir.Value]
+    flat: dict[int, ir.Value]
+    number: ir.Value
 
-    values = [_value(source, arguments, number) for source in elements.sources]
-    return clone_at(elements.body, [*values, None], coordinate)[0]
+    def value(self, elements: Elements) -> ir.Value:
+        if not isinstance(elements, Computed):
+            return arith.constant(elements.type, elements)
+        strides = row_major(elements.sizes)
+
+        def coordinate(dim: int) -> ir.Value:
+            found = self.number if strides[dim] == 1 else arith.divui(self.number, index(strides[dim]))
+            return found if dim == 0 else arith.remui(found, index(elements.sizes[dim]))
+
+        values = [self._read(s, coordinate) if isinstance(s, Access) else self.value(s) for s in elements.sources]
+        return clone_at(elements.body, [*values, None], coordinate)[0]
+
+    def _read(self, access: Access, coordinate: Callable[[int], ir.Value]) -> ir.Value:
+        if access.argument in self.same:
+            return self.same[access.argument]
+        place = index(access.offset)
+        for dim, stride in enumerate(access.strides):
+            if stride:
+                place = arith.addi(place, arith.muli(coordinate(dim), index(stride)))
+        return tensor.extract(self.flat[access.argument], [place])

@@ -392,6 +392,20 @@ def test_indices_that_stand_apart(dtype, accumulate):
     same(aten.index_put.default, x, [i, None, torch.tensor(3)], normal(3, 3, 2).to(dtype), accumulate)
 
 
+@pytest.mark.parametrize("type_", [torch.int64, torch.int32])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int64])
+def test_sums_at_several_indices(dtype, type_):
+    """One number stands for each place, also of what lies behind dimensions without indices."""
+    x, i, j = (normal(4, 5, 6, 2) * 9).to(dtype), torch.tensor([[0], [-5], [2]], dtype=type_), torch.tensor([5, -1, 0, 5], dtype=type_)
+    values = (normal(4, 3, 4, 2) * 9).to(dtype)
+    same(aten.index_put.default, x, [None, i, j], values, True)
+    same(aten.index_put.default, x, [None, i, j], values[0, :, :1], True)
+    same(aten.index_put.default, x, [None, i, j], values[0, 0, 0, 0], True)
+    same(aten.index_put.default, x[0], [i, j], values[1], True)
+    same(aten.index_put.default, x[0, :, :, 0], [i, j], values[1, :, :, 0], True)
+    same(aten.index_put.default, x, [j % 4, i, j], values[1], True)
+
+
 def test_tokens_of_sequences_go_to_a_cache():
     """Each sequence's to a place of its own, in a cache [batch, heads, rows, columns]."""
     def write(cache, new, batch, places):

@@ -159,8 +159,32 @@ def test_gradients_of_windows_are_sums():
     assert "scatter" not in program.ir("linalg") and program.explain().launches == 2
 
 
-def test_fold_with_gaps_is_left_alone():
-    assert own()[aten.col2im.default](torch.randn(1, 4, 4), [4, 4], [2, 2], [2, 2], [0, 0], [1, 1]) is NotImplemented
+@pytest.mark.parametrize("shape, kernel, padding, stride, dilation", [
+    ((9, 11), (5, 5), (2, 2), (1, 1), (1, 1)), ((12, 9), (7, 4), (3, 1), (1, 1), (1, 1)), ((23, 23), (21, 20), (0, 1), (1, 2), (1, 1)),
+    ((5, 6), (3, 2), (2, 1), (1, 1), (2, 3)), ((12, 13), (3, 5), (1, 4), (2, 3), (3, 2)), ((30, 31), (5, 6), (2, 0), (2, 1), (5, 4)),
+    ((9, 9), (3, 3), (0, 0), (4, 5), (2, 4)), ((40, 3), (30, 1), (0, 0), (3, 1), (1, 2)),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_fold_of_many_terms(shape, kernel, padding, stride, dilation, dtype):
+    """Windows of many elements that meet, few windows that are large, and elements that lie apart."""
+    places = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(shape, padding, dilation, kernel, stride)]
+    x = normal(2, 3 * kernel[0] * kernel[1], places[0] * places[1]).to(dtype)
+    x[0, 0, 0] = inf
+    check(aten.col2im.default, x, shape, kernel, dilation, padding, stride)
+    check(aten.col2im.default, x[1], shape, kernel, dilation, padding, stride)
+
+
+def test_fold_of_many_terms_is_one_sum():
+    fold = torch.nn.Fold((56, 56), 5, padding=2)
+    program = inferno.compile(fold, (torch.randn(2, 32 * 25, 56 * 56),), target="sm_90a", fallback=False)
+    assert "scatter" not in program.ir("linalg") and sum(row.bytes > 1e6 for row in program.explain().rows) == 1
+
+
+@pytest.mark.parametrize("shape, dim, size, step", [((3, 30), 1, 20, 1), ((40, 4), 0, 20, 1), ((2, 60, 3), 1, 40, 2), ((2, 20), 1, 18, 2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_large_windows(shape, dim, size, step, dtype):
+    grad = torch.randn(shape).unfold(dim, size, step).to(dtype)
+    check(aten.unfold_backward.default, torch.randn_like(grad), list(shape), dim, size, step)
 
 
 @pytest.mark.parametrize("size, window", [

@@ -99,3 +99,39 @@ func.func @squares(%x: tensor<4x8xbf16>) -> (tensor<4xf32>, tensor<4x8xbf16>) {
   } -> tensor<4x8xbf16>
   return %sum, %half : tensor<4xf32>, tensor<4x8xbf16>
 }
+
+/// Places that are kept inside of a tensor are computed by each of their readers, and not written for them.
+// CHECK-LABEL: func.func @places
+// CHECK-COUNT-2: linalg.generic
+// CHECK-NOT: linalg.generic
+func.func @places(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %zero = arith.constant 0 : i64
+  %last = arith.constant 7 : i64
+  %p = tensor.empty() : tensor<8xi64>
+  %e = tensor.empty() : tensor<8x8xf32>
+  %at = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%p : tensor<8xi64>) {
+  ^bb0(%o: i64):
+    %i = linalg.index 0 : index
+    %n = arith.index_cast %i : index to i64
+    %d = arith.subi %n, %last : i64
+    %r = arith.remsi %d, %last : i64
+    %a = arith.maxsi %r, %zero : i64
+    %b = arith.minsi %a, %last : i64
+    linalg.yield %b : i64
+  } -> tensor<8xi64>
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1)>, #id], iterator_types = ["parallel", "parallel"]} ins(%at : tensor<8xi64>) outs(%e : tensor<8x8xf32>) {
+  ^bb0(%n: i64, %o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %n : i64 to index
+    %v = tensor.extract %x[%i, %j] : tensor<8x8xf32>
+    linalg.yield %v : f32
+  } -> tensor<8x8xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, #id], iterator_types = ["parallel", "parallel"]} ins(%at : tensor<8xi64>) outs(%e : tensor<8x8xf32>) {
+  ^bb0(%n: i64, %o: f32):
+    %i = linalg.index 1 : index
+    %j = arith.index_cast %n : i64 to index
+    %v = tensor.extract %y[%j, %i] : tensor<8x8xf32>
+    linalg.yield %v : f32
+  } -> tensor<8x8xf32>
+  return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
+}

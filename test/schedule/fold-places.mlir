@@ -183,3 +183,56 @@ func.func private @scatter(%y: tensor<1x1xf32>, %p: tensor<1x1xi64>, %out: tenso
   } -> tensor<1xf32>
   return %1 : tensor<1xf32>
 }
+
+// -----
+
+#row = affine_map<(d0, d1, d2) -> (d1)>
+#column = affine_map<(d0, d1, d2) -> (d2)>
+#all = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#universal = {generator = "universal", threads = 256 : i64, long = 1024 : i64, few = 16384 : i64}
+
+// What many places are made of is picked where it lies.
+// CHECK-LABEL: func.func @main
+// CHECK: call @scatter_1(%arg0, %arg1, %arg2, %{{.*}})
+// CHECK: func.func private @scatter_1(%[[I:.*]]: tensor<4xi64>, %[[J:.*]]: tensor<6xi64>, %{{.*}}: tensor<72x1xf32>, %{{.*}}: tensor<105xf32>)
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel"]} outs(%{{.*}} : tensor<72xi64>)
+// CHECK-DAG: tensor.extract %[[I]]
+// CHECK-DAG: tensor.extract %[[J]]
+// CHECK-NOT: linalg.generic
+// CHECK: tm_tensor.scatter
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call @
+func.func @main(%i: tensor<4xi64>, %j: tensor<6xi64>, %y: tensor<72x1xf32>) -> tensor<105xf32> {
+  %e0 = tensor.empty() : tensor<3x4x6xi64>
+  %p = call @places(%i, %j, %e0) {inferno.source = ["p"]} : (tensor<4xi64>, tensor<6xi64>, tensor<3x4x6xi64>) -> tensor<3x4x6xi64>
+  %p0 = tensor.collapse_shape %p [[0, 1, 2]] : tensor<3x4x6xi64> into tensor<72xi64>
+  %p1 = tensor.expand_shape %p0 [[0, 1]] output_shape [72, 1] : tensor<72xi64> into tensor<72x1xi64>
+  %e1 = tensor.empty() : tensor<105xf32>
+  %s = call @scatter(%y, %p1, %e1) {inferno.source = ["s"]} : (tensor<72x1xf32>, tensor<72x1xi64>, tensor<105xf32>) -> tensor<105xf32>
+  return %s : tensor<105xf32>
+}
+func.func private @places(%i: tensor<4xi64>, %j: tensor<6xi64>, %out: tensor<3x4x6xi64>) -> tensor<3x4x6xi64> attributes {inferno.schedule = #universal} {
+  %c7 = arith.constant 7 : i64
+  %c35 = arith.constant 35 : i64
+  %0 = linalg.generic {indexing_maps = [#row, #column, #all], iterator_types = ["parallel", "parallel", "parallel"]} ins(%i, %j : tensor<4xi64>, tensor<6xi64>) outs(%out : tensor<3x4x6xi64>) {
+  ^bb0(%x: i64, %y: i64, %o: i64):
+    %1 = linalg.index 0 : index
+    %2 = arith.index_cast %1 : index to i64
+    %3 = arith.muli %2, %c35 : i64
+    %4 = arith.muli %x, %c7 : i64
+    %5 = arith.addi %3, %4 : i64
+    %6 = arith.addi %5, %y : i64
+    linalg.yield %6 : i64
+  } -> tensor<3x4x6xi64>
+  return %0 : tensor<3x4x6xi64>
+}
+func.func private @scatter(%y: tensor<72x1xf32>, %p: tensor<72x1xi64>, %out: tensor<105xf32>) -> tensor<105xf32> attributes {inferno.schedule = #universal} {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<105xf32>) -> tensor<105xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %p : tensor<72x1xf32>, tensor<72x1xi64>) outs(%0 : tensor<105xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<105xf32>
+  return %1 : tensor<105xf32>
+}

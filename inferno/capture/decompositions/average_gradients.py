@@ -9,10 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.folding import MOST_MET
 from inferno.capture.dimensions import as_dimension
 
 aten = torch.ops.aten
+
+_MOST_MET = 16  # terms of a sum, each of which is read at a place of its own; more are summed along one dimension after the other
 
 
 class _Line(NamedTuple):
@@ -50,11 +51,11 @@ def _shares(
     one = divisor or (math.prod(kernel) if include_pad and all(line.whole for line in lines) else None)
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     shares = None if one else [_share(line, include_pad, x.device, wide) for line in lines]
-    if math.prod(line.number for line in lines) <= MOST_MET:
+    if math.prod(line.number for line in lines) <= _MOST_MET:
         total = _met(grad, lines, shares, range(rank), wide)
     elif all(s == 1 for s in stride) and rank in (2, 3):
         return _windows(grad, lines, shares, one, wide).to(x.dtype)
-    elif all(line.number <= MOST_MET for line in lines):  # along one dimension after the other
+    elif all(line.number <= _MOST_MET for line in lines):  # along one dimension after the other
         total = functools.reduce(lambda found, d: _met(found, lines, shares, [d], wide), range(rank), grad)
     else:
         return NotImplemented
