@@ -12,6 +12,7 @@ from inferno.passes.generics import (
     knows_sizes, loop_sizes, loops_of, maps, outputs, take_place,
 )
 from inferno.passes.fuse_elementwise import bytes_of, fuse_elementwise, is_made_of_less
+from inferno.passes.neighbours import generic_around, hoist_numbers, is_of_neighbours
 from inferno.passes.picks import product_of
 from inferno.passes.places import place_of
 from inferno.passes.reversals import reverse_producer, straighten_sums
@@ -42,6 +43,11 @@ def fuse_gathers(module: ir.Module) -> None:
             if _is_picked(producer):
                 _pick_anew(producer)
                 _measure_anew(producer)
+                producer.erase()
+            elif is_of_neighbours(producer):
+                place = generic_around(next(users(producer.results[0])))
+                _pick_anew(producer)
+                hoist_numbers(place)
                 producer.erase()
             elif _is_made_again(producer):
                 _pick_anew(producer)
@@ -191,7 +197,7 @@ def _is_picked(producer: ir.Operation) -> bool:
         return True  # however many are read, they are narrower so
     own, known = product(hint(s) for s in shape(producer.results[0])), set()
     for pick in picks:
-        place = _generic_around(pick)
+        place = generic_around(pick)
         sizes = loop_sizes(place) if place is not None else [None]
         if any(s is None for s in sizes):
             return False
@@ -210,7 +216,7 @@ def _is_picked(producer: ir.Operation) -> bool:
     neighbours = _is_one_place(picks) and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))
     if 2 * number * max(1, read) > own and any(map(_reduces_rows, picks)) and _reads_totals(producer):
         return False  # what ends a norm or a softmax is computed with the rest of it, unless few elements are picked, as a classifier's loss does
-    if walk(producer, "scf.if") and any(REDUCTION in kinds(_generic_around(p)) for p in picks):
+    if walk(producer, "scf.if") and any(REDUCTION in kinds(generic_around(p)) for p in picks):
         return False  # reductions read one piece
     if number * (1 if neighbours else max(1, read)) > own and not (len(picks) <= _FEW and _is_padding(producer)):
         return False
@@ -224,7 +230,7 @@ def _is_picked(producer: ir.Operation) -> bool:
 
 def _is_one_place(picks: list[ir.Operation]) -> bool:
     """Whether all picks are of one element, as of a place that several weights are computed of."""
-    places = {(_generic_around(p), tuple(place_of(v) for v in list(p.operands)[1:])) for p in picks}
+    places = {(generic_around(p), tuple(place_of(v) for v in list(p.operands)[1:])) for p in picks}
     return len(picks) == 1 or (len(places) == 1 and None not in places.pop()[1])
 
 
@@ -243,8 +249,8 @@ def _is_made_again(producer: ir.Operation) -> bool:
     picks = [u for u in users(result) if u.name == "tensor.extract"]
     if not 1 <= len(picks) <= _FEW or ended_contraction(producer) is not None or not all(map(_in_order, picks)) or not _reads_in_order(producer):
         return False
-    place = _generic_around(picks[0])
-    if any(_generic_around(p) != place for p in picks) or REDUCTION in kinds(place) or any(s is None for s in loop_sizes(place)):
+    place = generic_around(picks[0])
+    if any(generic_around(p) != place for p in picks) or REDUCTION in kinds(place) or any(s is None for s in loop_sizes(place)):
         return False
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
     number, own = product(hint(s) for s in loop_sizes(place)), product(hint(s) for s in shape(result))
@@ -253,7 +259,7 @@ def _is_made_again(producer: ir.Operation) -> bool:
 
 def _in_order(pick: ir.Operation) -> bool:
     """Whether elements that are picked one behind the other are neighbours, of whole rows or of flipped ones: as fast to read as in order."""
-    generic, type_ = _generic_around(pick), pick.operands[0].type
+    generic, type_ = generic_around(pick), pick.operands[0].type
     if generic is None or type_.rank == 0:
         return False
     last, inner = place_of(pick.operands[len(pick.operands) - 1]), _inner_loop(generic)
@@ -273,7 +279,7 @@ def _inner_loop(generic: ir.Operation) -> int | None:
 
 def _reads_in_order_there(producer: ir.Operation, pick: ir.Operation) -> bool:
     """Whether what an operation reads of each point, however it lies in what it makes, are neighbours where that is picked one behind the other."""
-    generic, places = _generic_around(pick), [place_of(v) for v in list(pick.operands)[1:]]
+    generic, places = generic_around(pick), [place_of(v) for v in list(pick.operands)[1:]]
     if None in places or generic is None or (inner := _inner_loop(generic)) is None:
         return False
     at, own = dict(zip(dims(maps(producer)[-1]), places)), product(hint(s) for s in shape(producer.results[0]))
@@ -290,7 +296,7 @@ def _reads_in_order_there(producer: ir.Operation, pick: ir.Operation) -> bool:
 
 def _reduces_rows(pick: ir.Operation) -> bool:
     """Whether a reduction's terms are picked along rows, as far as is known."""
-    around, last = kinds(_generic_around(pick)), place_of(pick.operands[len(pick.operands) - 1])
+    around, last = kinds(generic_around(pick)), place_of(pick.operands[len(pick.operands) - 1])
     return REDUCTION in around and (last is None or last[0] is None or around[last[0]] == REDUCTION)
 
 
@@ -344,10 +350,3 @@ def _part_of(pick: ir.Operation, op: ir.Operation) -> ir.Value:
     taken = [1 if p[0] is None else sizes[p[0]] for p in found]
     type_ = ir.RankedTensorType.get([n for n, p in zip(taken, found) if p[0] is not None], value.type.element_type)
     return tensor.ExtractSliceOp(type_, value, [], [], [], [p[2] for p in found], taken, [1] * len(found)).result
-
-
-def _generic_around(op: ir.Operation) -> ir.Operation | None:
-    parent = op.parent
-    while parent is not None and parent.name not in ("linalg.generic", "func.func"):
-        parent = parent.parent
-    return parent.operation if parent is not None and parent.name == "linalg.generic" else None

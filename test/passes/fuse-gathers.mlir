@@ -533,3 +533,96 @@ func.func @one_place(%x: tensor<8x100xf32>, %w: tensor<8x100xf32>, %z: tensor<8x
   } -> tensor<8x200xf32>
   return %r : tensor<8x200xf32>
 }
+
+// -----
+
+// Of differences each point picks two: they are made again of tensors that are no larger, and what is computed of numbers alone is not.
+// CHECK-LABEL: @differences
+// CHECK-COUNT-1: linalg.generic
+// CHECK: %[[G:.*]] = tensor.extract %arg0[]
+// CHECK-NEXT: %[[Q:.*]] = arith.divf %[[G]]
+// CHECK: scf.if
+// CHECK: arith.mulf %{{.*}}, %[[Q]]
+// CHECK-NOT: arith.divf
+// CHECK-NOT: linalg.generic
+func.func @differences(%g: tensor<f32>, %x: tensor<8x101xf32>, %o: tensor<8x101xf32>) -> tensor<8x101xf32> {
+  %last = arith.constant 100 : index
+  %one = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %n = arith.constant 3.0 : f32
+  %p = tensor.extract_slice %x[0, 1] [8, 100] [1, 1] : tensor<8x101xf32> to tensor<8x100xf32>
+  %q = tensor.extract_slice %x[0, 0] [8, 100] [1, 1] : tensor<8x101xf32> to tensor<8x100xf32>
+  %e = tensor.empty() : tensor<8x100xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> ()>, affine_map<(a,b) -> (a,b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%p, %q, %g : tensor<8x100xf32>, tensor<8x100xf32>, tensor<f32>) outs(%e : tensor<8x100xf32>) {
+  ^bb0(%a: f32, %b: f32, %w: f32, %old: f32):
+    %d = arith.subf %a, %b : f32
+    %s = arith.divf %w, %n : f32
+    %y = arith.mulf %d, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<8x100xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<8x101xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %c = arith.cmpi ult, %j, %last : index
+    %u = scf.if %c -> (f32) {
+      %a = tensor.extract %t[%i, %j] : tensor<8x100xf32>
+      scf.yield %a : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    %k = arith.subi %j, %one : index
+    %b = arith.cmpi ult, %k, %last : index
+    %v = scf.if %b -> (f32) {
+      %a = tensor.extract %t[%i, %k] : tensor<8x100xf32>
+      scf.yield %a : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    %z = arith.subf %v, %u : f32
+    linalg.yield %z : f32
+  } -> tensor<8x101xf32>
+  return %r : tensor<8x101xf32>
+}
+
+// -----
+
+// Those of two tensors as large as they are would be read as often.
+// CHECK-LABEL: @of_two
+// CHECK-COUNT-2: linalg.generic
+func.func @of_two(%x: tensor<8x100xf32>, %w: tensor<8x100xf32>, %o: tensor<8x101xf32>) -> tensor<8x101xf32> {
+  %last = arith.constant 100 : index
+  %one = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x100xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x, %w : tensor<8x100xf32>, tensor<8x100xf32>) outs(%e : tensor<8x100xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %d = arith.subf %a, %b : f32
+    linalg.yield %d : f32
+  } -> tensor<8x100xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<8x101xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %c = arith.cmpi ult, %j, %last : index
+    %u = scf.if %c -> (f32) {
+      %a = tensor.extract %t[%i, %j] : tensor<8x100xf32>
+      scf.yield %a : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    %k = arith.subi %j, %one : index
+    %b = arith.cmpi ult, %k, %last : index
+    %v = scf.if %b -> (f32) {
+      %a = tensor.extract %t[%i, %k] : tensor<8x100xf32>
+      scf.yield %a : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    %z = arith.subf %v, %u : f32
+    linalg.yield %z : f32
+  } -> tensor<8x101xf32>
+  return %r : tensor<8x101xf32>
+}
