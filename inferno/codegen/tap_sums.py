@@ -171,21 +171,20 @@ class _Emitter:
         k, s, words = self.k, self.s, self.words
         region, down, along = (self.tiles.image, k.down.stride, k.along.stride) if of_image else (self.tiles.gradient, 1, 1)
         image, high, wide = self.strip
-        rows = words.add(words.mul(image, region.rows), words.mul(high, s.rows * down))
-        columns = words.add(words.mul(rows, region.columns), words.mul(wide, s.along * along))
-        elements = words.add(words.mul(columns, region.channels), words.mul(self.lane, s.vector))
+        places = image, words.mul(high, s.rows * down), words.mul(wide, s.along * along), words.mul(self.lane, s.vector)
+        elements = words.dot(places, region.strides)
         return words.add(words.mul(elements, k.width), 0 if of_image else self.tiles.image.bytes)
 
     def row(self, region: Region, places: Integer, row: int, together: int) -> Callable[[int], ir.Value]:
         """What reads the elements of a row by their columns, as vectors of the thread's channels; neighbours come together."""
         k, s, words = self.k, self.s, self.words
-        step = region.channels * k.width
+        _, down, along, _ = region.strides
         known: dict[int, list[ir.Value]] = {}
 
         def read(column: int) -> ir.Value:
             first, place = divmod(column + region.lead, together)
             if first not in known:
-                address = words.add(places, (row * region.columns + first * together) * step)
+                address = words.add(places, (row * down + first * together * along) * k.width)
                 value = widened(load_shared(words, address, k.image.element, together * s.vector))
                 known[first] = [as_vector(x, 1) for x in lanes_of(value)] if together > 1 else [as_vector(value, s.vector)]
             return known[first][place]

@@ -48,14 +48,13 @@ class Tiles:
     ) -> None:
         """Start this thread's copies of a tile."""
         k, words, each = self.k, self.words, region.vector * region.run
-        inner = [region.columns, region.channels // each] if region.along_channels else [region.channels, region.columns // each]
+        parts = [region.rows, region.columns, region.channels // each] if region.along_channels else [region.channels, region.rows, region.columns // each]
         for number in pieces(words, thread, self.s.threads, region.pieces, max(1, _AT_ONCE // region.run)):
-            image, row, *rest = words.split(number, [region.images, region.rows, *inner])
-            column, channel = rest if region.along_channels else rest[::-1]
+            image, *rest = words.split(number, [region.images, *parts])
             if region.along_channels:
-                channel = words.mul(channel, each)
+                row, column, channel = *rest[:2], words.mul(rest[2], each)
             else:
-                column = words.mul(column, each)
+                channel, row, column = *rest[:2], words.mul(rest[2], each)
             which, own = words.add(first[0], image), words.add(self.channel, channel)
             conditions = [words.less(which, k.count)] if k.count % region.images else []
             if k.channels % region.channels:
@@ -67,8 +66,7 @@ class Tiles:
                 conditions.append(words.less(row_at, k.down.size if of_image else k.down.places))
             column_at = self.coordinate(k.along, first[2], column, region.lead, of_image)
             offset = words.add(offset, words.dot([row_at, column_at], strides))
-            place = words.dot([image, row, column, channel], [
-                region.rows * region.columns * region.channels, region.columns * region.channels, region.channels, 1])
+            place = words.dot([image, row, column, channel], region.strides)
             copies, size = [], k.along.size if of_image else k.along.places
             for i in range(region.run):
                 here = list(conditions)

@@ -40,7 +40,7 @@ class Side:
 @dataclass(frozen=True)
 class TapKernel:
     """``result[channel, taps] = sum over images and places of image * gradient``; ``channel`` is its loop, None for a single one, ``images`` are the loops
-    of the sum over images.  ``origin``: where the image's first element is.  ``last``: channels are neighbours in memory."""
+    of the sum over images.  ``origin``: where the image's first element is.  ``last`` and ``gradient_last``: channels are neighbours in memory."""
 
     contraction: Contraction
     image: Access
@@ -51,6 +51,17 @@ class TapKernel:
     along: Side
     origin: int
     last: bool
+    gradient_last: bool
+
+    @property
+    def together(self) -> bool:
+        """Whether a block has several channels: those of the image or of the gradient are read together."""
+        return self.last or self.gradient_last
+
+    @property
+    def mixed(self) -> bool:
+        """Whether channels are neighbours in one of both."""
+        return self.last != self.gradient_last
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -103,7 +114,8 @@ def read(kernel: func.FuncOp, target: Target) -> TapKernel | None:
         return None
     origin = w.image.offset + sum(s.low * s.image for s in (down, along))
     last = channel is not None and w.image.strides[channel] < along.image
-    return TapKernel(w.contraction, w.image, w.weight, channel, tuple(images), down, along, origin, last)
+    gradient_last = channel is not None and w.weight.strides[channel] < along.gradient if along.places > 1 else last
+    return TapKernel(w.contraction, w.image, w.weight, channel, tuple(images), down, along, origin, last, gradient_last)
 
 
 def _side(a: Axis, w: WindowKernel) -> Side:

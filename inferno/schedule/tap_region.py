@@ -8,8 +8,9 @@ WHOLE = 16
 
 @dataclass(frozen=True)
 class Region:
-    """What a block has of a tensor in shared memory: ``images``, ``rows``, ``columns``, of which the first ``lead`` are for alignment, ``channels``.
-    A copy brings ``vector`` neighbours, along the channels or the columns, of which a thread's piece has ``run``."""
+    """What a block has of a tensor in shared memory: ``images``, ``rows``, ``columns``, of which the first ``lead`` are for alignment, ``channels``, which are
+    neighbours there if they are in memory, and else have rows of their own, with ``apart`` elements behind them, so that neighbouring channels' elements are
+    not in one bank.  A copy brings ``vector`` neighbours, along the channels or the columns, of which a thread's piece has ``run``."""
 
     images: int
     rows: int
@@ -20,18 +21,23 @@ class Region:
     along_channels: bool
     width: int
     run: int = 1
+    apart: int = 0
 
     @property
-    def count(self) -> int:
-        return self.images * self.rows * self.columns * self.channels
+    def strides(self) -> tuple[int, int, int, int]:
+        """Elements from one image, row, column and channel to the next."""
+        if self.along_channels:
+            return self.rows * self.columns * self.channels, self.columns * self.channels, self.channels, 1
+        channel = self.rows * self.columns + self.apart
+        return self.channels * channel, self.columns, 1, channel
 
     @property
     def bytes(self) -> int:
-        return -(-self.count * self.width // WHOLE) * WHOLE
+        return -(-self.images * self.strides[0] * self.width // WHOLE) * WHOLE
 
     @property
     def pieces(self) -> int:
-        return self.count // (self.vector * self.run)
+        return self.images * self.rows * self.columns * self.channels // (self.vector * self.run)
 
 
 def together(width: int, numbers: tuple[int, ...], most: int = WHOLE) -> int:

@@ -13,8 +13,9 @@ from inferno.schedule.tap_kernel import TapKernel, read, seen
 from inferno.schedule.tap_region import WHOLE, Region, together
 from inferno.target import Target
 
-# Registers of a thread, at most, of all threads of a lane of a scheduler, of a copy's place, and of a thread beside its sums and elements.
-_REGISTERS, _SCHEDULER, _PLACE, _BESIDE = 232, 512, 5, 42
+# Registers of a thread, at most, of all threads of a lane of a scheduler, of a copy's place, of a thread beside its sums and elements, and
+# where the image lies in another order than the gradient.
+_REGISTERS, _SCHEDULER, _PLACE, _BESIDE, _MIXED = 232, 512, 5, 42, 8
 _LEAST, _MOST, _WASTE = 32, 512, 0.8  # threads of a block, and the share of them that has work
 # Microseconds of a launch and of the one that adds up what blocks have, bytes a microsecond of memory and of what is in the cache, clocks that the copies of
 # a tile take until they come, the share of issue slots that many warps use, warps of a scheduler that use half of that, slots of a piece of a tile, of each
@@ -79,25 +80,28 @@ class TapSums:
         begin = self.along * self.wide * (k.along.stride if of_image else 1)
         low, size = (k.along.low, k.along.size) if of_image else (0, k.along.places)
         origin = k.origin if of_image else k.gradient.offset
-        if k.step(at) == 1 and self.channels > 1:
-            vector = together(k.width, (self.channels, k.channels, origin, *steps, *others))
+        if self.channels > 1 and (k.last if of_image else k.gradient_last):
+            vector = together(k.width, (self.channels, k.channels, origin, *steps, *others)) if k.step(at) == 1 else 1
             return Region(self.images, rows, columns, self.channels, 0, vector, True, k.width)
         vector = 1
-        if steps[1] == 1 and self.channels == 1:
+        if steps[1] == 1:
             vector = together(k.width, (begin, size, origin, steps[0], *others, k.step(at)))
         lead = -low % vector
         wanted, least = max(vector, self.read(k, of_image)), lead + columns
-        run = WHOLE // (vector * k.width) if self.channels == 1 else 1
+        run = WHOLE // (vector * k.width)
         if run > 1 and wanted == vector:  # whole pieces, with as little behind as may be
             run = ceil(ceil(least / vector) / ceil(ceil(least / vector) / run))
             wanted = run * vector
         columns = ceil(least / wanted) * wanted
         run = max(n for n in range(1, run + 1) if columns % (n * vector) == 0)
-        return Region(self.images, rows, columns, self.channels, lead, vector, False, k.width, run)
+        # Lanes that are an odd number of what is read at once away from each other are in different banks.
+        each = max(vector, self.read(k, of_image), 4 // k.width) if self.channels > 1 else 1
+        apart = (ceil(rows * columns / each) | 1) * each - rows * columns if self.channels > 1 else 0
+        return Region(self.images, rows, columns, self.channels, lead, vector, False, k.width, run, apart)
 
     def read(self, k: TapKernel, of_image: bool) -> int:
         """Columns that a thread may read together from shared memory."""
-        if self.channels > 1:
+        if self.channels > 1 and (k.last if of_image else k.gradient_last):
             return 1
         return together(k.width, (self.along * (k.along.stride if of_image else 1),))
 
@@ -125,7 +129,7 @@ class TapSums:
         """About so many a thread has."""
         rows = min(self.rows, ceil(k.down.reach(1) / k.down.stride))  # of the gradient, that see one row of the image
         ahead = (2 * self.read(k, True) if self.vector == 1 else 12 * self.vector) + (12 if k.width == 4 else 0)
-        return self.values(k) * (2 if self.has_totals(k) else 1) + rows * self.along * self.vector + ahead + _BESIDE
+        return self.values(k) * (2 if self.has_totals(k) else 1) + rows * self.along * self.vector + ahead + _BESIDE + _MIXED * k.mixed
 
 
 def choose(kernel: func.FuncOp, target: Target) -> TapSums | None:
@@ -138,7 +142,7 @@ def fits(s: TapSums, k: TapKernel, target: Target) -> bool:
     """Whether the generator takes the kernel with the schedule."""
     if min(s.vector, s.lanes, s.rows, s.along, s.wide, s.high, s.images, s.parts) < 1 or s.threads > 1024 or s.vector not in (1, 2, 4):
         return False
-    if (s.channels > 1) != k.last or (k.last and k.channels % s.vector):
+    if (s.channels > 1) != k.together or (k.together and k.channels % s.vector) or (k.mixed and s.vector > 1):
         return False
     return s.registers(k) <= 255 and resident(s, k, target) > 0 and s.parts <= prod(s.tiles(k))
 
@@ -159,7 +163,7 @@ def candidates(k: TapKernel, target: Target) -> list[tuple[float, TapSums]]:
 
 
 def _of_blocks(k: TapKernel, target: Target, waste: float) -> Iterator[tuple[float, TapSums]]:
-    for (vector, lanes), rows, along in product(_forms(k), (1, 2, 4, 5, 7, 8), (4, 5, 7, 8) if k.last else (2, 4, 7, 8)):
+    for (vector, lanes), rows, along in product(_forms(k), (1, 2, 4, 5, 7, 8), (4, 5, 7, 8) if k.together else (2, 4, 7, 8)):
         if rows > k.down.places or along > max(4, k.along.places) or rows * along > (_TERMS if k.width == 4 else _PRODUCTS // (k.taps * vector)):
             continue
         for wide in _parts_of(ceil(k.along.places / along), (1, 2, 4, 8)):
@@ -174,10 +178,10 @@ def _of_blocks(k: TapKernel, target: Target, waste: float) -> Iterator[tuple[flo
 
 def _forms(k: TapKernel) -> list[tuple[int, int]]:
     """Channels of a thread, and threads along the channels."""
-    if not k.last:
+    if not k.together:
         return [(1, 1)]
     found, least = [], -(-_SECTOR // k.width)
-    for vector in (n for n in (1, 2, 4) if k.channels % n == 0 and (n == 1 or 8 <= n * k.taps <= _VALUES)):
+    for vector in (n for n in (1, 2, 4) if k.channels % n == 0 and (n == 1 or (8 <= n * k.taps <= _VALUES and not k.mixed))):
         many = k.channels // vector
         found += [(vector, n) for n in sorted({min(many, -(-least // vector)), min(many, 32), ceil(many / ceil(many / 32)), ceil(many / ceil(many / 48))})]
     return found
@@ -215,16 +219,19 @@ class _Tile:
     @staticmethod
     def make(s: TapSums, k: TapKernel) -> "_Tile":
         image, gradient, places, together = s.region(k, True), s.region(k, False), s.rows * s.along, s.read(k, True)
+        steps = s.along * k.along.stride, s.along  # columns of the image, and of the gradient, between neighbours along the columns
         rows, columns = seen(k.down, s.rows), seen(k.along, s.along)
         elements = len(rows) * len(columns) + places
-        loads = len(rows) * len({(x + image.lead) // together for x in columns}) + places / s.read(k, False)
+        loads = len(rows) * len({(x + image.lead) // together for x in columns}), places / s.read(k, False)
         widened = elements * s.vector if k.width == 2 else 0
         copies = sum(ceil(r.pieces / s.threads) * (_PIECE + r.run * (_COPY if r.vector * k.width >= _ASYNCHRONOUS else _LOAD)) for r in (image, gradient))
-        slots = places * k.taps * s.vector + loads + widened + copies + _TILE
+        slots = places * k.taps * s.vector + sum(loads) + widened + copies + _TILE
         warps = s.threads / 32
-        lines = warps * loads * _lines(s.lanes, s.along * k.along.stride * s.channels * k.width, s.vector * k.width, together)
+        lines = warps * sum(
+            n * _lines(s.lanes, step * r.strides[2] * k.width, s.vector * r.strides[3] * k.width, each * s.vector * k.width)
+            for n, step, r, each in zip(loads, steps, (image, gradient), (together, s.read(k, False))))
         size = image.bytes + gradient.bytes
-        brought = size * max(1, _SECTOR / (s.channels * k.width)) if k.last else size
+        brought = sum(r.bytes * (max(1, _SECTOR / (s.channels * k.width)) if r.along_channels else 1) for r in (image, gradient))
         return _Tile(size, max(warps * slots / 4 / _ISSUED, lines), warps * s.values(k) * 6 / 4 + _LATENCY, brought)
 
 
@@ -258,10 +265,10 @@ def estimate(s: TapSums, k: TapKernel, target: Target, tile: _Tile | None = None
 
 
 @cache
-def _lines(lanes: int, step: int, width: int, together: int) -> int:
-    """Turns that shared memory takes for a load of each thread of a warp, ``lanes`` of which are neighbours and the next ones ``step`` bytes away."""
-    at = [thread // lanes * step + thread % lanes * width for thread in range(32)]
-    size = width * together
+def _lines(lanes: int, step: int, own: int, size: int) -> int:
+    """Turns that shared memory takes for a load of ``size`` bytes by each thread of a warp, ``lanes`` of which are ``own`` bytes away from each other and the
+    next ones ``step`` bytes."""
+    at = [thread // lanes * step + thread % lanes * own for thread in range(32)]
     turns, each = 0, min(32, max(1, _SHARED_LINE // size))
     for first in range(0, 32, each):
         banks: dict[int, set[int]] = {}

@@ -132,5 +132,10 @@ NAMED = {
     "128 taps in a row": Case((2, 4, 300), (128,), low=(100,), high=(30,)),
     "channels last and first": Case((3, 16, 9, 10), (3, 3), low=(1, 1), high=(1, 1), mixed=True),
     "channels first and last": Case((3, 6, 9, 8), (3, 3), low=(1, 1), high=(1, 1), last=False, mixed=True),
+    "channels last and first, by 2, dilated, f32": Case((2, 10, 14, 15), (3, 3), (1, 2), (2, 3), (2, 3), (2, 3), "f32", mixed=True),
+    "channels first and last, by 2, dilated, f32": Case((2, 10, 14, 15), (3, 3), (1, 2), (2, 3), (2, 3), (2, 3), "f32", False, True),
+    "channels first and last, 32 of 16 pixels": Case((2, 32, 8, 16), (5, 5), low=(2, 2), high=(2, 2), last=False, mixed=True, element="f16"),
+    "channels last and first, 7 in one dimension": Case((3, 7, 120), (4,), low=(3,), mixed=True),
+    "channels first and last, one column": Case((3, 4, 12, 14), (5, 1), (2, 1), low=(2, 0), high=(2, 0), last=False, mixed=True),
     "one image": Case((1, 8, 20, 14), (3, 3), low=(1, 1), high=(1, 1)),
 }

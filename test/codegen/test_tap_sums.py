@@ -62,7 +62,8 @@ def test_schedules(name, seed):
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("name, schedule", [
     ("7x7", TapSums(1, 5, 3, 4, 2, 2, 1, 3)), ("7x7, channels first", TapSums(1, 1, 3, 8, 1, 2, 2, 1)), ("3x3", TapSums(2, 3, 2, 3, 2, 3, 1, 4)),
-    ("one dimension, channels first", TapSums(1, 1, 1, 8, 5, 1, 1, 5)),
+    ("one dimension, channels first", TapSums(1, 1, 1, 8, 5, 1, 1, 5)), ("channels last and first", TapSums(1, 5, 2, 4, 2, 3, 2, 3)),
+    ("channels first and last", TapSums(1, 4, 2, 8, 1, 2, 2, 4)), ("channels first and last, 32 of 16 pixels", TapSums(1, 16, 3, 8, 2, 2, 1, 2)),
 ])
 def test_tiles_that_end_outside(name, schedule, stages):
     """Of images, places and channels, with threads that have nothing to do; several blocks of a channel or one."""
@@ -74,6 +75,9 @@ def test_tiles_that_end_outside(name, schedule, stages):
     Case((8, 96, 56, 56), (7, 7), low=(3, 3), high=(3, 3), element="f32"), Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1)),
     Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), element="f32", last=False), Case((4, 64, 28, 28), (11, 11), low=(5, 5), high=(5, 5)),
     Case((32, 240, 28, 28), (5, 5), (2, 2), low=(2, 2), high=(1, 1)), Case((8, 512, 2048), (4,), low=(3,)),
+    Case((32, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), last=False, mixed=True), Case((32, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), mixed=True),
+    Case((32, 240, 28, 28), (3, 3), low=(1, 1), high=(1, 1), element="f32", last=False, mixed=True),
+    Case((32, 480, 14, 14), (3, 3), low=(1, 1), high=(1, 1), last=False, mixed=True),
 ])
 def test_what_the_model_picks_needs_no_stack(case):
     k = parsed(case)
@@ -89,6 +93,27 @@ def test_of_16_bits_and_odd_rows():
     """What no asynchronous copy is small enough for is loaded and stored."""
     assert "cp.async.ca" not in build(replace(NAMED["3x3, channels first"], image=(3, 6, 9, 7)).text(main=False), "tap_sums").ptx
     assert "cp.async.cg" in build(NAMED["3x3, channels first"].text(main=False), "tap_sums").ptx
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["image", "gradient"])
+def test_one_of_both_has_channels_last(last):
+    """Each comes by whole vectors as it lies: a block of one channel would read 2 of each 32 bytes."""
+    case = Case((32, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), last=last, mixed=True)
+    k = parsed(case)
+    s = tap_sums.pick(k, TARGET)
+    assert (k.last, k.gradient_last) == (last, not last) and s.channels * k.width >= 32
+    assert s.region(k, True).vector == s.region(k, False).vector == 8
+    built = build(case.text(main=False), "tap_sums", s)
+    assert "cp.async.ca" not in built.ptx and not any("16" in access for access in built.accesses() if access.startswith("ld"))
+
+
+def test_channels_apart_are_in_different_banks():
+    """Of rows of their own, by which lanes read vectors of 16 bytes: 32 of them in the four turns that 512 bytes take."""
+    k = parsed(Case((32, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), last=False, mixed=True))
+    r = TapSums(1, 16, 7, 8, 7, 2).region(k, True)
+    channel = r.strides[3]
+    assert not r.along_channels and r.apart and channel % 8 == 0 and channel // 8 % 2 == 1
+    assert len({lane * channel // 8 % 8 for lane in range(8)}) == 8
 
 
 @pytest.mark.parametrize("last", [True, False])

@@ -30,6 +30,9 @@ LARGE = {
     "convnext, f32, channels first": Case((4, 96, 56, 56), (7, 7), **SAME, element="f32", last=False),
     "mobilenet": Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1)),
     "mobilenet, channels first": Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), last=False),
+    "mobilenet, channels last and first": Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), mixed=True),
+    "mobilenet, channels first and last": Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1), last=False, mixed=True),
+    "mobilenet, f32, channels first and last": Case((16, 240, 28, 28), (3, 3), low=(1, 1), high=(1, 1), element="f32", last=False, mixed=True),
     "efficientnet": Case((16, 240, 28, 28), (5, 5), (2, 2), low=(2, 2), high=(1, 1), element="f16"),
     "efficientnet, channels first": Case((16, 240, 28, 28), (5, 5), (2, 2), low=(2, 2), high=(1, 1), element="f16", last=False),
     "small images": Case((32, 960, 7, 7), (3, 3), low=(1, 1), high=(1, 1)),
@@ -62,7 +65,8 @@ def test_what_is_chosen(tmp_path, name):
     ("convnext", TapSums(1, 16, 4, 7, 4, 2, 1, 20)), ("convnext", TapSums(1, 32, 5, 5, 3, 2, 1, 7)),
     ("convnext, channels first", TapSums(1, 1, 7, 4, 14, 4, 1, 3)), ("convnext, channels first", TapSums(1, 1, 4, 8, 7, 8, 3, 2)),
     ("mobilenet", TapSums(2, 16, 7, 7, 2, 4, 1, 30)), ("mobilenet", TapSums(4, 8, 4, 5, 6, 3, 1, 9)),
-    ("mobilenet, channels first", TapSums(1, 1, 7, 8, 7, 8, 5, 2)),
+    ("mobilenet, channels first", TapSums(1, 1, 7, 8, 7, 8, 5, 2)), ("mobilenet, channels first and last", TapSums(1, 16, 7, 8, 7, 2, 1, 26)),
+    ("mobilenet, channels last and first", TapSums(1, 48, 7, 7, 4, 1, 1, 30)), ("mobilenet, channels first and last", TapSums(1, 32, 7, 8, 7, 1, 1, 26)),
 ])
 def test_schedules(tmp_path, name, schedule, stages):
     right(tmp_path, LARGE[name], replace(schedule, stages=stages))

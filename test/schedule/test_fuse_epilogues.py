@@ -49,6 +49,19 @@ def test_what_waits_for_another_reader_stays_apart():
     assert sum(kernels.values()) == 3
 
 
+def test_windows_of_a_signal_are_no_product():
+    """A copy in another order, as a backward wants it, stays a kernel of its own: the one that computes windows would write it strewn."""
+    def features(x, w, b):
+        y = F.conv1d(x, w, stride=5)
+        return y, F.conv1d(torch.relu(y), b, stride=2)
+
+    torch.manual_seed(0)
+    args = torch.randn(1, 1, 40000), torch.randn(64, 1, 10), torch.randn(64, 64, 3)
+    made = inferno.compile(features, args, target="sm_90a", fallback=False)
+    (found,) = [row for row in made.explain().rows if row.generator == "windows"]
+    assert found.bytes < 1.2 * 4 * 64 * 7999
+
+
 def test_what_reads_another_reader_that_has_to_wait_waits_too():
     """Vectors are quantised, and their gradients go past: what is computed of both reads the contraction's result as well."""
     def quantised(x, w, book):
