@@ -1,14 +1,17 @@
 """Graphs that take sizes as integers, as Dynamo's and AOTAutograd's do, as graphs of tensors alone.
 
 An integer that is a size of one of the graph's tensors is read there.  Any other comes as the first size of a tensor without
-elements, which the caller makes of it: ``torch.empty((size, 0))``.
+elements, which the caller makes of it: ``torch.empty((size, 0))``; one that is no more than 0, as what is cut off in the gradient of a
+padding, as that of its negative.
 """
 
+import operator
 from dataclasses import dataclass
 
 import torch
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from inferno.capture.signature import Argument
 from inferno.capture.symbols import SymbolTable
@@ -21,10 +24,11 @@ aten = torch.ops.aten
 @dataclass(frozen=True)
 class Source:
     """What an argument of the program is made of: the value of the graph's placeholder number ``place``, a tensor, or, where
-    ``is_size``, an integer that is to be the first size of an empty tensor, ``torch.empty((value, 0))``."""
+    ``is_size``, an integer that is to be the first size of an empty tensor, ``torch.empty((value, 0))``, or its negative if ``negated``."""
 
     place: int
     is_size: bool = False
+    negated: bool = False
 
 
 def take_sizes(graph: torch.fx.Graph) -> tuple[tuple[Argument, ...], tuple[Source, ...]]:
@@ -44,8 +48,8 @@ def take_sizes(graph: torch.fx.Graph) -> tuple[tuple[Argument, ...], tuple[Sourc
         if _read(graph, number, tensors, first) or not number.users:
             graph.erase_node(number)
             continue
-        _to_tensor(graph, number, first)
-        sources[number] = Source(places.index(number), is_size=True)
+        negated = _to_tensor(graph, number, first)
+        sources[number] = Source(places.index(number), is_size=True, negated=negated)
     table = SymbolTable()
     kept = [n for n in places if n in sources]
     arguments = tuple(Argument(n.name, "input", table.shape(n.meta["val"]), n.meta["val"].dtype) for n in kept)
@@ -67,14 +71,19 @@ def _read(graph: torch.fx.Graph, number: torch.fx.Node, tensors: list[torch.fx.N
     return False
 
 
-def _to_tensor(graph: torch.fx.Graph, number: torch.fx.Node, before: torch.fx.Node) -> None:
-    """Let the placeholder be a tensor whose first size is the integer."""
-    size = number.meta["val"]
+def _to_tensor(graph: torch.fx.Graph, number: torch.fx.Node, before: torch.fx.Node) -> bool:
+    """Let the placeholder be a tensor whose first size is the integer, or, as is returned, its negative: where it may be either, torch guards the first."""
+    value = number.meta["val"]
+    negated = statically_known_true(value <= 0) and not statically_known_true(value >= 0)
+    size = -value if negated else value
     mode = detect_fake_mode([n.meta["val"] for n in graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)])
     with mode or FakeTensorMode(shape_env=size.node.shape_env):
         tensor = torch.empty((size, 0), device="cpu")
     with graph.inserting_before(before):
         read = graph.call_function(aten.sym_size.int, (number, 0))
-    read.meta = {**number.meta}
-    number.replace_all_uses_with(read, delete_user_cb=lambda user: user is not read)
+        read.meta = {**number.meta, "val": size}
+        given = graph.call_function(operator.mul, (read, -1)) if negated else read
+        given.meta = {**number.meta}
+    number.replace_all_uses_with(given, delete_user_cb=lambda user: user is not read)
     number.meta = {"val": tensor}
+    return negated

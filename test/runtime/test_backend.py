@@ -183,6 +183,20 @@ def test_an_images_rows_in_training():
             assert (a.double() - b).norm() <= 2e-6 * b.norm()
 
 
+def test_a_padding_to_whole_windows_in_training():
+    """What its gradient cuts off is a number that is not positive."""
+    def f(x):
+        y = torch.nn.functional.pad(x.exp(), (0, 0, 0, -x.shape[1] % 14))
+        return y.view(2, -1, 14, 6).transpose(1, 2).flatten(0, 1).contiguous()
+
+    fast = compiled(f, dynamic=True)
+    for n in (30, 47, 28, 25):
+        x = torch.randn(2, n, 6, requires_grad=True)
+        (ours,) = torch.autograd.grad(fast(x).square().sum(), x)
+        (exact,) = torch.autograd.grad(f(x.double()).square().sum(), x)
+        assert (ours.double() - exact).norm() <= 2e-6 * exact.norm()
+
+
 def test_sizes_vary_around_what_falls_back():
     def f(x):
         y = torch.relu(x @ x.t()) + 1

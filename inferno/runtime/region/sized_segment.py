@@ -30,7 +30,7 @@ class SizedSegment:
         self._executable = make_executable(program, device, [t.dtype for t in outputs])
         self._constants = constants_of(program, device)
         self._prepared = make_prepared(program, device, self._constants)
-        self._sources = [(s.place, s.is_size, None if s.is_size else dense_order(inputs[s.place])) for s in sources]
+        self._sources = [(s.place, _signs(s), None if s.is_size else dense_order(inputs[s.place])) for s in sources]
         orders = [dense_order(t) for t in outputs]
         if any(order is None for order in orders):
             raise UnsupportedOperation("a result whose sizes vary has gaps between its elements")
@@ -40,10 +40,10 @@ class SizedSegment:
     def call(self, *values: Any) -> list[Tensor]:
         if self._executable is None:
             raise LaunchError(f"compiled for {self.program.target.name}, which is not what {self.device} is")
-        ready = [self._ready(values[place], is_size, order) for place, is_size, order in self._sources]
+        ready = [self._ready(values[place], sign, order) for place, sign, order in self._sources]
         prepared = ()
         if self._prepared is not None:
-            tensors = [r if is_size else values[place] for r, (place, is_size, _) in zip(ready, self._sources)]
+            tensors = [r if sign else values[place] for r, (place, sign, _) in zip(ready, self._sources)]
             prepared = self._prepared.get(tensors, ready)
         results = self._executable.run([*ready, *self._constants, *prepared])
         return [r if step is None else step(r) for step, r in zip(self._steps, results)]
@@ -53,13 +53,18 @@ class SizedSegment:
         if self._prepared is not None:
             self._prepared.forget()
 
-    def _ready(self, value: Any, is_size: bool, order: tuple[int, ...] | None) -> Tensor:
+    def _ready(self, value: Any, sign: int, order: tuple[int, ...] | None) -> Tensor:
         """The program's tensor: dense in its physical order, which is how the program knows it."""
-        if is_size:
-            return torch.empty((value, 0), device=self.device)
+        if sign:
+            return torch.empty((sign * value, 0), device=self.device)
         tensor = (value if order is None else value.permute(order)).contiguous()
         address = tensor.data_ptr()
         return in_memory(tensor) if address & _ALIGNMENT or (not address and tensor.numel()) else tensor
+
+
+def _signs(source: Source) -> int:
+    """What a size is multiplied by; 0 for a tensor."""
+    return (-1 if source.negated else 1) if source.is_size else 0
 
 
 def _step(output: Output, order: tuple[int, ...], number: int) -> Callable[[Tensor], Tensor] | None:
