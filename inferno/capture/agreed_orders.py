@@ -21,10 +21,28 @@ _ROWS = 2  # the dimension of an image of one row that a sequence does not have
 def agree_orders(graph: Graph) -> None:
     """Rewrite the calls of a backward whose sizes are known."""
     for node in list(graph.find_nodes(op="call_function", target=_GRADIENTS)):
+        if list(node.args[-1]) == [True, False, False]:
+            _join(node)
+    for node in list(graph.find_nodes(op="call_function", target=_GRADIENTS)):
         gradient, image, *_, mask = node.args
         read = [gradient, image] if mask[1] else [gradient]  # of the image the input's gradient alone asks the sizes
         if takes_channels_last(node) and any(map(_has_channels_last, read)) and all(user.target is operator.getitem for user in node.users):
             _rewrite(node, read)
+
+
+def _join(node: Node) -> None:
+    """Ask the call that gives the weight's gradient for the input's as well, where they lie so: cuDNN's gets its operand in the order of its image, and one
+    that only has its sizes (``split_gradients``) has none, so that the operand would be copied twice."""
+    gradient, _, weight, *how = node.args
+    for other in gradient.users:
+        if other.target is _GRADIENTS and other is not node and other.args[0] is gradient and other.args[2] is weight and other.args[4:-1] == tuple(how[1:-1]):
+            if not other.args[-1][0] and any(map(_has_channels_last, other.args[:2])) and other < node:
+                other.args = (*other.args[:-1], [True, *other.args[-1][1:]])
+                other.meta["val"] = (node.meta["val"][0], *other.meta["val"][1:])
+                for user in list(node.users):
+                    user.replace_input_with(node, other)
+                node.graph.erase_node(node)
+                return
 
 
 def takes_channels_last(node: Node) -> bool:

@@ -1,7 +1,7 @@
 """Take a convolution's gradients apart: that of the weight first, then that of the input.
 
 One call of torch's library gives both, one after the other, and so its input and the input's gradient are in memory at the same time, though only
-the weight's gradient needs the one and only the other makes the other.
+the weight's gradient needs the one and only the other makes the other.  (Where they lie with channels last ``agreed_orders`` asks one call for both again.)
 """
 
 import operator

@@ -73,3 +73,28 @@ def test_a_weight_has_its_gradient_as_it_lies():
 def test_others_stay(name, lies, groups):
     before, after, _ = rewritten(name, lies, [True, True, False], groups)
     assert [n.target for n in before.graph.nodes] == [n.target for n in after.graph.nodes]
+
+
+@pytest.mark.parametrize("lies, count", [((True, True), 1), ((False, True), 1), ((False, False), 2)])
+def test_what_was_taken_apart_is_one_call_again(lies, count):
+    """Where it has channels last: the call for the input's gradient has an image without an order."""
+    shape, features, window, _, padding = LAYERS["image"]
+    x, w = torch.randn(shape), torch.randn(features, shape[1], window, window)
+    how = ([1, 1], [padding] * 2, [1, 1], False, [0, 0], 1)
+    g = torch.randn_like(aten.convolution(x, w, None, *how))
+    g, x = (last(t) if turned else t for t, turned in zip((g, x), lies))
+
+    def apart(g, x, w):
+        _, weight, bias = aten.convolution_backward(g, x, w, [features], *how, [False, True, True])
+        sizes = w.select(0, 0).select(0, 0).select(0, 0).select(0, 0).expand(shape)
+        return aten.convolution_backward(g, sizes, w, None, *how, [True, False, False])[0], weight, bias
+
+    traced = make_fx(apart, tracing_mode="fake")(g, x, w)
+    exact = aten.convolution_backward(g, x, w, [features], *how, [True, True, True])
+    agree_orders(traced.graph)
+    traced.graph.eliminate_dead_code()
+    traced.graph.lint()
+    traced.recompile()
+    assert len(traced.graph.find_nodes(op="call_function", target=aten.convolution_backward.default)) == count
+    for ours, theirs in zip(traced(g, x, w), exact, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
