@@ -9,8 +9,10 @@ import torch
 from inferno.errors import UnsupportedOperation
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-# What torch gives no tag.
-_POINTWISE = {torch.ops.aten._to_copy.default, torch.ops.aten.threshold_backward.default}
+# What not every torch gives the tag.
+_POINTWISE = {
+    torch.ops.prims.convert_element_type.default, torch.ops.aten._to_copy.default, torch.ops.aten.threshold_backward.default, torch.ops.aten.clone.default,
+}
 _OURS = os.path.dirname(__file__) + os.sep
 
 
