@@ -7,6 +7,7 @@ from inferno.codegen.joining import Joining, Values, where
 from inferno.mlir import arith, gpu, ir, memref, scf
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import Reductions
+from inferno.symbolic import is_multiple
 
 
 _AT_ONCE = 8  # chunks that a thread reads at once: 260 of 49 sums took 7.3 us one by one
@@ -35,7 +36,8 @@ def add_chunks(
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
     column, lane = ints.rem(thread, across), ints.div(thread, across) if along > 1 else 0
     own = ints.add(ints.mul(block, across), column)
-    point = ints.min(own, c.count - 1) if c.count % across else own
+    ragged = not is_multiple(c.count, across)
+    point = ints.min(own, c.count - 1) if ragged else own
     types = [k.total for k in joining.combiners]
     parts, made = buffers[:len(types)], sorted(a.argument for a in c.results if a is not None)
 
@@ -77,7 +79,7 @@ def add_chunks(
                 for value, array in zip(joining.totals(mine, other), shared):
                     memref.store(to_memory(value), array, [ints.index(thread)])
             distance //= 2
-    with where(*([ints.equal(lane, 0)] if along > 1 else []), *([ints.less(own, c.count)] if c.count % across else [])):
+    with where(*([ints.equal(lane, 0)] if along > 1 else []), *([ints.less(own, c.count)] if ragged else [])):
         if along > 1:
             totals = [from_memory(memref.load(a, [ints.index(thread)]), t) for a, t in zip(shared, types)]
         write_results(c, ints, joining.results(totals), point, dict(zip(made, buffers[len(types):])))

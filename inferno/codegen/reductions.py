@@ -23,10 +23,11 @@ from inferno.codegen.reduction_chunks import add_chunks, write_results
 from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.reduction_kernel import ReductionKernel
-from inferno.schedule.reductions import STATIC, Reductions, read
-from inferno.symbolic import is_multiple, reach
+from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
+from inferno.symbolic import ceildiv, floordiv, hint, is_multiple, reach
 from inferno.target import Target
 
 _FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and chunks from which on it has four times as many
@@ -38,7 +39,7 @@ _TOGETHER = 8  # values that a thread reads of shared memory at once
 
 def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     """Add the ``gpu.module`` of a reduction, with a second kernel where sums are cut, and make ``kernel`` its launcher."""
-    c, s, name = read(kernel, target), schedule, kernel.name.value
+    c, s, name = read(kernel, target) or read_sized(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no reduction")
     if not s.fits(c):
@@ -51,35 +52,39 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     buffers = parameters_of(kernel, made | {a.argument for a in c.stored})
     blocks = s.tiles(c) * s.chunks
     work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else 1)
-    offsets = (reach(blocks * s.threads * s.vector), work, reach(c.count * s.chunks), *(b.count for b in buffers if b is not None))
+    offsets = (reach(blocks * s.threads * s.vector), reach(work), reach(c.count * s.chunks), *(b.count for b in buffers if b is not None))
     width = 32 if max(offsets) < 2**31 else 64
-    join_ = Joining(c, 32 if c.length < 2**31 else 64)
+    join_ = Joining(c, 32 if reach(c.length) < 2**31 else 64)
     types = [stored_type(k.total) for k in join_.combiners]
-    partial = [Buffer(t, c.count * s.chunks, False) for t in types] if s.chunks > 1 else []
+    partial = [Buffer(t, reach(c.count * s.chunks), False) for t in types] if s.chunks > 1 else []
+    sizes = [i for i, b in enumerate(buffers) if b is None]
     with gpu_function(kernel, [*buffers, *partial], s.threads, _shared(s.along, s.across, 1 if c.along else s.vector, types, c.along)) as function:
         ints = integers_for(kernel, width, function.buffers)
         _Emitter(c, s, ints, join_, function.buffers, function.shared).emit()
     blocks_of_sums, across, along = 0, 0, 0
     if s.chunks > 1:
-        across = min(32, 1 << max(0, c.count - 1).bit_length())
+        count = hint(c.count)
+        across = min(32, 1 << max(0, count - 1).bit_length())
         along = min((_FINISH if s.chunks < _MANY else 4 * _FINISH) // across, 1 << (s.chunks - 1).bit_length())
-        if _BESIDE < c.count < _SUMS:
+        if _BESIDE < count < _SUMS:
             across, along = _BESIDE, min(across * along // _BESIDE, 1 << (-(-s.chunks // _EACH) - 1).bit_length())
         while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC:
             along //= 2
         along = max(along, 32 // across)
-        blocks_of_sums = -(-c.count // across)
+        blocks_of_sums = ceildiv(c.count, across)
         read_only = [replace(b, readonly=True) for b in partial]
         results = [b for i, b in enumerate(buffers) if i in made]
         own = _shared(along, across, 1, types, False)
-        with gpu_function(kernel, [*read_only, *results], across * along, own, suffix="_sums") as function:
-            add_chunks(c, s, Integers(width), join_, across, along, function.buffers, function.shared)
+        with gpu_function(kernel, [*read_only, *results, *[None] * len(sizes)], across * along, own, suffix="_sums") as function:
+            known = dict(zip(sizes, function.buffers[len(partial) + len(results):]))
+            ints = Integers(width, {x: Integers(width).narrow(known[v.arg_number]) for x, v in symbol_arguments(kernel.operation).items()})
+            add_chunks(c, s, ints, join_, across, along, function.buffers[:len(partial) + len(results)], function.shared)
     with launcher(kernel) as arguments:
         parts = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
         given = [pointer(t) for t in parts]
         launch(f"{name}_gpu", name, [*map(parameter, arguments), *given], (blocks, 1, 1), (s.threads, 1, 1))
         if parts:
-            to = [parameter(arguments[i]) for i in sorted(made)]
+            to = [parameter(arguments[i]) for i in (*sorted(made), *sizes)]
             launch(f"{name}_gpu", f"{name}_sums", [*[pointer(t) for t in parts], *to], (blocks_of_sums, 1, 1), (across * along, 1, 1))
 
 
@@ -120,6 +125,7 @@ class _Emitter(Extrema):
         self.place(tile, column)
         begin = ints.mul(chunk, s.share(c))
         units = s.units(c)
+        begin = begin if isinstance(units, int) else ints.min(begin, units)  # a chunk of nothing begins at the end
         length = s.share(c) if s.share(c) * s.chunks == units else ints.min(s.share(c), ints.sub(units, begin))
         totals = self.reduce_interleaved(chunk, lane) if s.interleaved else self.reduce(begin, length, lane)
         if c.extremum is not None:
@@ -142,10 +148,10 @@ class _Emitter(Extrema):
             self.point = point
             self.at = dict(zip(c.points, ints.split(point, sizes))) if c.points else {}
             return
-        vectors = c.inner // s.vector
-        tiles = -(-vectors // s.across)
+        vectors = floordiv(c.inner, s.vector)
+        tiles = ceildiv(vectors, s.across)
         vector = ints.add(ints.mul(ints.rem(tile, tiles), s.across), column)
-        if vectors % s.across:
+        if not is_multiple(vectors, s.across):
             self.mine = ints.less(vector, vectors)
             vector = ints.min(vector, vectors - 1)
         outer = ints.div(tile, tiles)
@@ -173,7 +179,15 @@ class _Emitter(Extrema):
             running = list(loop.results_)
         if not isinstance(length, int) or length % step:
             left = ceil(length % step / s.along) if isinstance(length, int) else s.unroll
-            running = self.some(ints.add(first, ints.mul(rounds, step)), ints.add(begin, length), running, left)
+            rest, end = ints.add(first, ints.mul(rounds, step)), ints.add(begin, length)
+            if isinstance(s.units(self.c), int):
+                return self.some(rest, end, running, left)
+            choice = scf.IfOp(ints.less(rest, end), [v.type for v in running], has_else=True)  # (of no terms there is none that could be read instead)
+            with ir.InsertionPoint(choice.then_block):
+                scf.yield_(self.some(rest, end, running, left))
+            with ir.InsertionPoint(choice.else_block):
+                scf.yield_(running)
+            running = list(choice.results)
         return running
 
     def identities(self, first: Integer) -> Values:
@@ -303,7 +317,7 @@ class _Emitter(Extrema):
     def aligned(self, at: Access, strides: dict[tuple[int, ...], int], inner: tuple[int, ...]) -> int:
         """How many neighbours begin at a multiple of as many, wherever the vectors of an access are."""
         found = 1
-        while found < self.s.vector and all(x % (2 * found) == 0 for x in (at.offset, *(x for run, x in strides.items() if run != inner))):
+        while found < self.s.vector and all(is_multiple(x, 2 * found) for x in (at.offset, *(x for run, x in strides.items() if run != inner))):
             found *= 2
         return found
 
@@ -368,7 +382,7 @@ class _Emitter(Extrema):
             here = ints.add(thread, begin)
             conditions = [ints.less(here, width)] if width - begin < s.threads else []
             other, of = ints.rem(here, s.across), ints.div(here, s.across)
-            vectors = self.c.inner // s.vector
+            vectors = floordiv(self.c.inner, s.vector)
             if self.mine is not None:
                 conditions.append(ints.less(ints.add(self.begin, other), vectors))
             with where(*conditions):

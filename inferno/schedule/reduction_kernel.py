@@ -101,6 +101,15 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
     return c if c is not None and c.along and isinstance(c.length, int) and not c.taken else None
 
 
+def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
+    """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
+    if not symbol_arguments(kernel.operation) or walk(kernel.operation, "tensor.extract"):
+        return None
+    c = read_varying(kernel, _parse_known, most=4)
+    plain = c is not None and c.extremum is None and c.exponentials is None and c.after is None and not (c.taken or c.stored)
+    return c if plain and c.terms else None
+
+
 def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
     types = [a.type for a in kernel.entry_block.arguments if not (isinstance(a.type, ir.IndexType) and not any(True for _ in a.uses))]
     if not knows_arguments(kernel) or any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape for t in types):

@@ -8,8 +8,8 @@ from inferno.mlir import func, ir
 from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule import rows
 from inferno.schedule.row_work import body_instructions, busy
-from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
-from inferno.symbolic import Int, ceildiv, hint
+from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
+from inferno.symbolic import Int, ceildiv, floordiv, hint, is_multiple, product
 from inferno.target import Target
 
 _THREADS = 256
@@ -34,6 +34,7 @@ _OWN, _TOGETHER = 64, 16
 # Bytes of vectors of numbers of 16 bits, up to which threads that have a sum each have twice as many under way, of all tensors: sums of the columns of
 # 250951x129 in float16 took 28.0 us, and 32.1.
 _NARROW = 4
+_UNROLLED = 8  # units of a thread at once where vectors of the example's sizes are not those of all
 _TURN = 0.25  # microseconds until what a thread has under way is there and added, however little it is
 # Bytes of sums that are asked whether they are faster whole than cut, and bytes a microsecond of their blocks, of neighbours that are different sums and
 # terms of one.  An H200 took 1.0 us for sums of 75x90 along the first dimension in bf16, 1.7 cut, the largest of 422x58 1.2 and 2.0, sums of 647x22 1.4
@@ -78,19 +79,20 @@ class Reductions:
     def threads(self) -> int:
         return self.across * self.along
 
-    def units(self, c: ReductionKernel) -> int:
+    def units(self, c: ReductionKernel) -> Int:
         """What threads along a sum share: vectors of it, or terms."""
-        return c.length // self.vector if c.along else c.length
+        return floordiv(c.length, self.vector) if c.along else c.length
 
-    def share(self, c: ReductionKernel) -> int:
-        """Units of a chunk; the last one's may be fewer."""
-        each = ceil(self.units(c) / self.chunks)
-        return each if self.chunks == 1 else ceil(each / self.along) * self.along
+    def share(self, c: ReductionKernel) -> Int:
+        """Units of a chunk; the last one's may be fewer, and of a length that varies several may have none."""
+        each = ceildiv(self.units(c), self.chunks)
+        return each if self.chunks == 1 else ceildiv(each, self.along) * self.along
 
     def fits(self, c: ReductionKernel) -> bool:
         """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
         powers = all(x > 0 and x & (x - 1) == 0 for x in (self.across, self.along))
-        return powers and 32 <= self.threads <= 1024 and c.inner % self.vector == 0 and self.chunks > 0 and (self.chunks - 1) * self.share(c) < self.units(c)
+        fits = powers and 32 <= self.threads <= 1024 and is_multiple(c.inner, self.vector) and self.chunks > 0
+        return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
 
     def shared_bytes(self, c: ReductionKernel) -> int:
         """Of shared memory, where lanes are different sums."""
@@ -100,13 +102,30 @@ class Reductions:
         """Blocks for all sums, a chunk each."""
         if c.along:
             return ceildiv(c.count, self.across)
-        return c.count // c.inner * ceil(c.inner // self.vector / self.across)
+        return product(map(c.size, c.points[:-1])) * ceildiv(floordiv(c.inner, self.vector), self.across)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
     """A schedule if ``kernel`` is one reduction of a kind that can be generated."""
     c = read(kernel, target)
-    return None if c is None or (c.taken and not _is_faster(kernel, c, target)) else pick(c, target)
+    if c is None:
+        varying = read_sized(kernel, target)
+        return None if varying is None else pick_sized(varying, target)
+    return None if c.taken and not _is_faster(kernel, c, target) else pick(c, target)
+
+
+def read_sized(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
+    """What ``kernel`` computes where it has sums of lengths that vary, or neighbours in memory that are different ones of a number that does."""
+    return parse_varying(kernel) if target.kind == "nvptx" else None
+
+
+def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
+    """The schedule that memory asks for of sizes like the example's, with vectors that divide neighbours of all sizes."""
+    own = _by_size(replace(c, sizes=tuple(max(1, hint(x)) for x in c.sizes)), target)
+    vector = own.vector
+    while not is_multiple(c.inner, vector):
+        vector //= 2
+    return replace(own, vector=vector, unroll=min(_UNROLLED, own.unroll * own.vector // vector), interleaved=False)
 
 
 def _is_faster(kernel: func.FuncOp, c: ReductionKernel, target: Target) -> bool:
@@ -211,7 +230,7 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
         along = min(_THREADS * (2 if wide or single else 1) // across, _power(ceil(c.length / _LEAST)))
         while along * across < 32:
             along *= 2
-        tensors = len({a for a in c.sources if a is not None and prod(a.shape) >= c.count * c.length})
+        tensors = len({a for a in c.sources if a is not None and hint(product(a.shape)) >= c.count * c.length})
         most = max(1, 2 * most // max(1, tensors)) if narrow else most
         s = Reductions(across, along, vector, min(2 if single else most, max(1, ceil(c.length / along))))
         if long and s.vector > 4:

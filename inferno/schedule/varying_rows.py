@@ -16,6 +16,7 @@ from inferno.symbolic import Int, Symbol, evaluate, size_of
 
 # For as many symbols, and no more: the elements of a tensor are to fit 64 bits.
 _PRIMES = (1_000_003, 1_000_033), (1_500_007, 1_500_019)
+_FOUR = (4001, 4007, 4013, 4021), (5003, 5009, 5011, 5021)
 # What a kernel on rows consists of beside what computes sizes, and parts of tensors of known sizes.
 _KEPT = ("linalg.generic", "linalg.fill", "tm_tensor.scan", "tensor.collapse_shape", "tensor.pad", "arith.constant", "func.return")
 
@@ -25,20 +26,20 @@ class _Unlike(Exception):
 
 
 def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any], most: int = 1) -> Any | None:
-    """What ``read`` finds of ``kernel``, with the symbols in its sizes, at most so many (up to 2); None where there are more or none, or it is not
+    """What ``read`` finds of ``kernel``, with the symbols in its sizes, at most so many (up to 4); None where there are more or none, or it is not
     understood.  ``read`` gets kernels of known sizes, whose ``index`` arguments nothing reads, and must keep its own copy."""
     symbols = list(symbol_arguments(kernel.operation))
     if not 1 <= len(symbols) <= most:
         return None
-    found = []
-    for primes in _PRIMES:
+    found, numbers = [], _PRIMES if len(symbols) <= len(_PRIMES[0]) else _FOUR
+    for primes in numbers:
         copy = with_numbers(kernel, dict(zip(symbols, primes)))
         one = read(copy.body.operations[0]) if copy is not None else None
         if one is None:
             return None
         found.append(one)
     try:
-        return _joined(*found, symbols)
+        return _joined(*found, symbols, numbers)
     except _Unlike:
         return None
 
@@ -88,14 +89,14 @@ def _retype(function: func.FuncOp) -> None:
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
 
 
-def _joined(a: Any, b: Any, symbols: Sequence[Symbol]) -> Any:
+def _joined(a: Any, b: Any, symbols: Sequence[Symbol], numbers: Sequence[Sequence[int]]) -> Any:
     """``a``, which was found with the first numbers, with the symbols in their places; ``b`` with the second."""
     if type(a) is not type(b):
         raise _Unlike
     if isinstance(a, int) and not isinstance(a, bool):
         if a == b:
             return a
-        (times, found), other = (_divided(x, primes) for x, primes in zip((a, b), _PRIMES))
+        (times, found), other = (_divided(x, primes) for x, primes in zip((a, b), numbers))
         if (times, found) != other:
             raise _Unlike
         size: Int = times
@@ -104,11 +105,11 @@ def _joined(a: Any, b: Any, symbols: Sequence[Symbol]) -> Any:
                 size = size * size_of(symbol)
         return size
     if is_dataclass(a) and not isinstance(a, type):
-        return replace(a, **{f.name: _joined(getattr(a, f.name), getattr(b, f.name), symbols) for f in fields(a) if f.init})
+        return replace(a, **{f.name: _joined(getattr(a, f.name), getattr(b, f.name), symbols, numbers) for f in fields(a) if f.init})
     if isinstance(a, tuple | list):
         if len(a) != len(b):
             raise _Unlike
-        return type(a)(_joined(x, y, symbols) for x, y in zip(a, b))
+        return type(a)(_joined(x, y, symbols, numbers) for x, y in zip(a, b))
     return a
 
 

@@ -41,6 +41,27 @@ def test_sums_however_long_the_call_makes_them(name, length):
         assert found.right, f"{each}: {found}"
 
 
+REDUCED = {  # what is reduced, and the dimensions that vary
+    "all": (lambda x: (x[..., 1:] - x[..., :-1]).abs().mean(), (0, 2)), "all of any size": (lambda x: x.square().sum(), (0, 2, 3)),
+    "batch norm": (lambda x: (x.mean((0, 2, 3)), x.var((0, 2, 3))), (0, 2, 3)), "rows": (lambda x: x.amax(-1), (3,)), "columns": (lambda x: x.sum(0), (0, 2)),
+    "channels last": (lambda x: x.permute(0, 2, 3, 1).contiguous().sum((0, 1, 2)), (0, 2, 3)), "numbers": (lambda x: (x > 0).sum((2, 3)), (2, 3)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", REDUCED)
+def test_reductions_of_any_size(name, dtype):
+    torch.manual_seed(0)
+    model, varying = REDUCED[name]
+    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(8, 16, 60, 64),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
+    assert "reductions" in generators(made)
+    for other in [(8, 16, 60, 64), (2, 16, 3, 5), (33, 16, 111, 70), (64, 16, 300, 257), (3, 16, 2, 2)]:
+        shape = [o if d in varying else e for d, (o, e) in enumerate(zip(other, (8, 16, 60, 64)))]
+        found = check(made, model, (make(*shape),))
+        assert found.right, f"{shape}: {found}"
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_transformer_layer(dtype):
     torch.manual_seed(0)

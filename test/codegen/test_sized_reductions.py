@@ -1,0 +1,62 @@
+"""Reductions whose sizes vary on the simulator: whatever is summed, neighbours that are terms or not, cut or whole, of other sizes than the example's."""
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from torch.export import Dim
+from kernels import TARGET
+from universal_program import SimulatedModel
+
+from inferno.schedule import reductions
+from inferno.schedule.reductions import Reductions
+
+F = torch.nn.functional
+
+
+def chosen(force: Reductions | None):
+    """Chooses ``reductions`` for what they take, ``force`` if it fits."""
+    found = []
+
+    def choose(kernel):
+        c = reductions.read_sized(kernel, TARGET)
+        if c is None:
+            return None
+        s = reductions.pick_sized(c, TARGET)
+        found.append(force if force is not None and force.fits(c) and force.shared_bytes(c) <= reductions.STATIC else s)
+        return found[-1]
+
+    return choose, found
+
+
+CASES = {  # the model, the example's sizes, the dimensions that vary, others
+    "all": (lambda x: x.square().sum(), (4, 6, 40), (0, 1), [(2, 3, 40), (9, 7, 40)]),
+    "all of any size": (lambda x: x.abs().mean(), (4, 6, 40), (0, 1, 2), [(2, 3, 5), (9, 7, 41)]),
+    "rows": (lambda x: x.sum(-1), (6, 40), (1,), [(6, 3), (6, 1000), (6, 77)]),
+    "any rows": (lambda x: x.amax(-1), (6, 40), (0, 1), [(3, 33), (50, 9)]),
+    "columns": (lambda x: x.sum(0), (40, 24), (0,), [(3, 24), (333, 24)]),
+    "any columns": (lambda x: x.prod(0), (9, 24), (0, 1), [(3, 7), (12, 40)]),
+    "batch norm": (lambda x: (x.mean((0, 2, 3)), x.var((0, 2, 3))), (4, 8, 6, 10), (0, 2, 3), [(2, 8, 3, 5), (3, 8, 11, 9)]),
+    "channels last": (lambda x: x.sum((0, 1, 2)), (2, 6, 10, 8), (0, 1, 2), [(3, 5, 2, 8), (1 + 1, 11, 9, 8)]),
+    "middle": (lambda x: x.sum(1), (3, 20, 16), (1,), [(3, 2, 16), (3, 101, 16)]),
+    "computed": (lambda x: (x.abs() * 2).exp().sum(-1), (6, 40), (1,), [(6, 3), (6, 130)]),
+    "numbers": (lambda x: (x > 0).sum(), (6, 40), (0, 1), [(3, 7), (20, 33)]),
+}
+FORCED = [None, Reductions(1, 32, 1, 2, chunks=7), Reductions(8, 8, 1, 3, chunks=3), Reductions(32, 2, 1, 1)]
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("name", CASES)
+def test_numbers(name, force, dtype):
+    model, shape, varying, others = CASES[name]
+    torch.manual_seed(0)
+    choose, found = chosen(force)
+    run = SimulatedModel(model, (torch.randn(shape).to(dtype),), ({d: Dim.AUTO for d in varying},), choose)
+    assert found
+    for other in (shape, *others):
+        x = torch.randn(other).to(dtype)
+        if name == "numbers":
+            assert torch.equal(run(x), model(x))
+        else:
+            assert_close_to_float64(run(x), model, (x,))
