@@ -53,8 +53,11 @@ def is_of_jvp(node: torch.fx.Node) -> bool:
 
 
 def is_pointwise(node: torch.fx.Node) -> bool:
-    """Whether each element of the result is made of one of each operand, and of nothing else."""
-    return node.target in _POINTWISE or torch.Tag.pointwise in getattr(node.target, "tags", ())
+    """Whether each element of the result is made of one of each operand, and of nothing else, and nothing is written to."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+        return False
+    return target in _POINTWISE or torch.Tag.pointwise in target.tags
 
 
 def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:

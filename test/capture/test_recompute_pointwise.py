@@ -57,9 +57,13 @@ CASES = {
 }
 
 
-def pieces_of(function):
+def operands():
     torch.manual_seed(0)
-    args = torch.randn(64, 64).bfloat16(), torch.randn(64, 64).bfloat16()
+    return torch.randn(64, 64).bfloat16(), torch.randn(64, 64).bfloat16()
+
+
+def pieces_of(function):
+    args = operands()
     graph = make_fx(function, tracing_mode="fake")(*args).graph
     refused = {n: "eager" for n in graph.nodes if n.target is aten.mm.default}
     before = GraphModule({}, graph)(*args)
@@ -87,3 +91,37 @@ def test_what_would_take_more_to_read_is_not_computed_again():
 def test_what_eager_reads_is_in_memory():
     pieces, _, before, after = pieces_of(lambda x, w: (lambda h: (h @ w) * h)(torch.sigmoid(x)))
     assert torch.equal(before, after) and [p.compiled for p in pieces] == [False]
+
+
+def written_behind(x, w):
+    s, h = silu(x)
+    y = h @ w
+    x.mul_(2)
+    return y * s + x
+
+
+def written_between(x, w):
+    s, h = silu(x)
+    x.mul_(2)
+    return (h @ w) * s + x
+
+
+def written_and_not_read(x, w):
+    s, h = silu(x)
+    y = h @ w
+    x.mul_(2)
+    w.add_(1)
+    return y * s
+
+
+@pytest.mark.parametrize("function", [written_behind, written_between, written_and_not_read])
+def test_what_is_written_is_written_and_what_was_read_before_is_kept(function):
+    graph = make_fx(function, tracing_mode="fake")(*operands()).graph
+    refused = {n: "eager" for n in graph.nodes if n.target is aten.mm.default}
+    once, again = operands(), operands()
+    before = GraphModule({}, graph)(*once)
+    recompute_pointwise(graph, partition(graph, refused), refused)
+    graph.lint()
+    targets = [n.target for piece in partition(graph, refused) for n in piece.nodes]
+    assert aten.mul_.Tensor in targets and targets.count(aten.sigmoid.default) == 1
+    assert torch.equal(before, GraphModule({}, graph)(*again)) and all(map(torch.equal, once, again))
