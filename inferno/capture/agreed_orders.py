@@ -5,12 +5,12 @@ back: it takes its gradients as those of an image of one row, which may have cha
 """
 
 import operator
-from typing import Any
 
 import torch
 from torch.fx import Graph, Node
 
-from inferno.capture.orders import inverse
+from inferno.capture.nodes import apply
+from inferno.capture.orders import inverse, pixel_order
 
 aten = torch.ops.aten
 
@@ -18,6 +18,7 @@ _GRADIENTS = aten.convolution_backward.default
 _ROWS = 2  # the dimension of an image of one row that a sequence does not have
 
 
+@torch.no_grad()
 def agree_orders(graph: Graph) -> None:
     """Rewrite the calls of a backward whose sizes are known."""
     for node in list(graph.find_nodes(op="call_function", target=_GRADIENTS)):
@@ -53,11 +54,7 @@ def takes_channels_last(node: Node) -> bool:
 def _has_channels_last(node: Node) -> bool:
     value = node.meta["val"]
     known = value.dim() >= 3 and all(isinstance(n, int) for n in value.shape)
-    return known and not value.is_contiguous() and value.permute(_last(value.dim())).is_contiguous()
-
-
-def _last(rank: int) -> list[int]:
-    return [0, *range(2, rank), 1]
+    return known and not value.is_contiguous() and value.permute(pixel_order(value.dim())).is_contiguous()
 
 
 def _rewrite(node: Node, read: list[Node]) -> None:
@@ -65,41 +62,32 @@ def _rewrite(node: Node, read: list[Node]) -> None:
     rows = [1, 0, 1, 0] if weight.meta["val"].dim() == 3 else None
     how = [[first, *given] if rows else given for first, given in zip(rows or [0] * 4, (stride, padding, dilation, rest))]
     with graph.inserting_before(node):
-        operands = [_turned(n) if n in read or n is weight else n for n in (gradient, image, weight)]
+        operands = [_with_channels_last(n) if n in read or n is weight else n for n in (gradient, image, weight)]
         if rows:
-            operands = [_call(n, aten.unsqueeze.default, n, _ROWS) for n in operands]
+            operands = [apply(n, aten.unsqueeze.default, _ROWS) for n in operands]
         made = graph.call_function(_GRADIENTS, (*operands, bias, *how[:3], transposed, how[3], groups, mask))
-        with torch.no_grad():
-            value = _GRADIENTS(*torch.fx.map_arg(made.args, lambda n: n.meta["val"]))
-        made.meta = {**_plain(node), "val": value}
+        made.meta = {**node.meta, "val": _GRADIENTS(*torch.fx.map_arg(made.args, lambda n: n.meta["val"]))}
+        made.meta.pop("tensor_meta", None)
         for user in list(node.users):
-            result = _call(node, operator.getitem, made, user.args[1])
+            result = apply(made, operator.getitem, user.args[1])
             wanted = mask[user.args[1]]
             if rows and wanted and user.args[1] < 2:
-                result = _call(node, aten.squeeze.dim, result, _ROWS)
+                result = apply(result, aten.squeeze.dim, _ROWS)
             if wanted and user.args[1] == 1 and weight.meta["val"].is_contiguous():
-                result = _call(node, aten.clone.default, result, memory_format=torch.contiguous_format)
+                result = apply(result, aten.clone.default, memory_format=torch.contiguous_format)
             user.replace_all_uses_with(result)
             graph.erase_node(user)
     graph.erase_node(node)
 
 
-def _turned(node: Node) -> Node:
+def turned(node: Node) -> Node:
+    """A copy with the channels as the innermost dimension."""
+    return apply(apply(node, aten.permute.default, pixel_order(node.meta["val"].dim())), aten.clone.default, memory_format=torch.contiguous_format)
+
+
+def _with_channels_last(node: Node) -> Node:
     """The tensor with channels last in memory."""
-    rank = node.meta["val"].dim()
-    if node.meta["val"].permute(_last(rank)).is_contiguous():  # as it is, as the weight of a window of one pixel, that lies either way
+    order = pixel_order(node.meta["val"].dim())
+    if node.meta["val"].permute(order).is_contiguous():  # as it is, as the weight of a window of one pixel, that lies either way
         return node
-    turned = _call(node, aten.permute.default, node, _last(rank))
-    turned = _call(node, aten.clone.default, turned, memory_format=torch.contiguous_format)
-    return _call(node, aten.permute.default, turned, list(inverse(_last(rank))))
-
-
-def _call(like: Node, target: Any, source: Node, *more: Any, **kwargs: Any) -> Node:
-    made = like.graph.call_function(target, (source, *more), kwargs)
-    with torch.no_grad():
-        made.meta = {**_plain(like), "val": target(source.meta["val"], *more, **kwargs)}
-    return made
-
-
-def _plain(node: Node) -> dict[str, Any]:
-    return {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
+    return apply(turned(node), aten.permute.default, inverse(order))

@@ -8,15 +8,14 @@ forward keeps it as it is computed.  Nor does torch's library, for weights' grad
 import operator
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from inferno.capture.agreed_orders import agree_orders, takes_channels_last
-from inferno.capture.nodes import is_pointwise
-from inferno.capture.orders import inverse
+from inferno.capture.agreed_orders import agree_orders, takes_channels_last, turned
+from inferno.capture.nodes import apply, is_pointwise
+from inferno.capture.orders import inverse, pixel_order
 from inferno.capture.refusal import refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -39,7 +38,8 @@ def keep_orders(forward: GraphModule, backward: GraphModule, count: int) -> None
     results, last = list(output.args[0]), channels_last(forward.graph)
     for i, node in enumerate(results[count:], count):
         if node in last and node not in results[:count] and _is_large(node) and node.name in kept and _may_turn(kept[node.name]):
-            results[i] = _turn(forward.graph, output, node)
+            with forward.graph.inserting_before(output):
+                results[i] = turned(node)
             _turn_back(backward.graph, kept[node.name])
     output.args = (tuple(results),) if isinstance(output.args[0], tuple) else (results,)
     for module in (forward, backward):
@@ -139,34 +139,16 @@ def _reads_any(user: Node) -> bool:
     return known and refusal(user) is None
 
 
-def _call(graph: Graph, target: Any, args: tuple, like: Node, value: torch.Tensor, **kwargs: Any) -> Node:
-    node = graph.call_function(target, args, kwargs)
-    node.meta = {**{k: v for k, v in like.meta.items() if k != "tensor_meta"}, "val": value}
-    return node
-
-
-def _order(node: Node) -> tuple[int, ...]:
-    return (0, *range(2, node.meta["val"].dim()), 1)
-
-
-def _turn(graph: Graph, before: Node, node: Node) -> Node:
-    """A tensor with its dimensions in the other order."""
-    with graph.inserting_before(before):
-        view = _call(graph, aten.permute.default, (node, list(_order(node))), node, node.meta["val"].permute(_order(node)))
-        value = view.meta["val"].contiguous()
-        return _call(graph, aten.clone.default, (view,), node, value, memory_format=torch.contiguous_format)
-
-
 def _turn_back(graph: Graph, node: Node) -> None:
     """Let a graph get a tensor with its dimensions in the other order."""
-    order, value = _order(node), node.meta["val"]
+    value = node.meta["val"]
+    order = pixel_order(value.dim())
     (*_, last) = graph.find_nodes(op="placeholder")
-    with graph.inserting_after(last):
-        given = value.permute(order).contiguous()
-        view = _call(graph, aten.permute.default, (node, inverse(order)), node, given.permute(inverse(order)))
-    node.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
-    node.meta = {**node.meta, "val": given}
+    node.meta = {**node.meta, "val": value.permute(order).contiguous()}
     node.meta.pop("tensor_meta", None)
+    with graph.inserting_after(last):
+        view = apply(node, aten.permute.default, inverse(order))
+    node.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
     _learn(u for u in view.users if u.target is _GRADIENTS)
 
 
@@ -177,7 +159,8 @@ def _lay(graph: Graph) -> None:
     for node in channels_last(graph) - returned:
         made = node.target in (aten.convolution.default, aten.cat.default) or is_pointwise(node)
         if made and _is_large(node) and refusal(node) is None and all(map(_reads_any, node.users)):
-            order, value = _order(node), node.meta["val"]
+            value = node.meta["val"]
+            order = pixel_order(value.dim())
             node.meta["val"] = value.permute(order).contiguous().permute(inverse(order))
             node.meta.pop("tensor_meta", None)
             laid.add(node)

@@ -2,10 +2,12 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
+from inferno.capture.orders import example_bytes
 from inferno.errors import UnsupportedOperation
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -58,6 +60,20 @@ def is_pointwise(node: torch.fx.Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
         return False
     return target in _POINTWISE or torch.Tag.pointwise in target.tags
+
+
+def value_bytes(node: torch.fx.Node) -> int:
+    """The bytes of all tensors that a node gives, in the example."""
+    values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    return sum(example_bytes(v) for v in values if isinstance(v, torch.Tensor))
+
+
+def apply(node: torch.fx.Node, target: Callable, *more: Any, **options: Any) -> torch.fx.Node:
+    """A call of ``target`` on what a node gives, where the graph inserts, with the node's metadata but for its value.  (The importer would take
+    "tensor_meta" before "val".)"""
+    made = node.graph.call_function(target, (node, *more), options)
+    made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": target(node.meta["val"], *more, **options)}
+    return made
 
 
 def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:

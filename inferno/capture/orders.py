@@ -35,6 +35,11 @@ def inverse(order: Sequence[int]) -> list[int]:
     return [order.index(i) for i in range(len(order))]
 
 
+def pixel_order(rank: int) -> list[int]:
+    """The order in which an image's channels, or a sequence's, are neighbours."""
+    return [0, *range(2, rank), 1]
+
+
 def example(size: int | torch.SymInt) -> int:
     """What a size was in the example."""
     return size if isinstance(size, int) else int(size.node.hint or 0)

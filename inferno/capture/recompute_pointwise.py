@@ -7,13 +7,12 @@ that, as the sigmoid in SiLU's derivative, is the first piece's then, as float32
 Nothing is computed again behind a write, which may have changed what it was made of.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch.fx import Graph, Node
 
-from inferno.capture.nodes import is_pointwise
-from inferno.capture.orders import example_bytes
+from inferno.capture.nodes import is_pointwise, value_bytes
 from inferno.capture.partition import Piece, effect, is_free, read_by
 from inferno.capture.rematerialise import COMPARISONS
 
@@ -47,11 +46,11 @@ def _again(
     behind = _written(max(piece.nodes), writes)
     found = {v for v in reads if v not in there and v not in compared and place[v] < number and is_pointwise(v) and _written(v, writes) == behind}
     held, again = reads - found, set()
-    for value in sorted(found, key=lambda v: (-_bytes(v), v)):
+    for value in sorted(found, key=lambda v: (-value_bytes(v), v)):
         # From what the piece reads, through what is in memory for others as a ReLU's result is, or from there.
         for ends in (held | again, held | again | there):
             steps, sources = _chain(value, ends, writes, refused)
-            if len(steps) <= _MOST_STEPS and sum(_bytes(s) for s in sources - held - again) <= _bytes(value):
+            if len(steps) <= _MOST_STEPS and sum(value_bytes(s) for s in sources - held - again) <= value_bytes(value):
                 again |= steps
                 held |= sources - again
                 break
@@ -98,8 +97,3 @@ def _copy(piece: Piece, again: Collection[Node], refused: Mapping[Node, str]) ->
         with reader.graph.inserting_before(reader):
             reader.args = torch.fx.map_arg(reader.args, copied)
             reader.kwargs = torch.fx.map_arg(reader.kwargs, copied)
-
-
-def _bytes(node: Node) -> int:
-    values: Iterable = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-    return sum(example_bytes(v) for v in values if isinstance(v, torch.Tensor))

@@ -7,10 +7,9 @@ one that moves to the next compiled piece, is a minimum cut: of the bytes that a
 
 from collections.abc import Collection, Mapping, Sequence
 
-import torch
 from torch.fx import Node
 
-from inferno.capture.orders import example_bytes
+from inferno.capture.nodes import value_bytes
 
 # What is kept of a piece is written first, and a channel's statistics are nothing next to the image that they are of: of nearly equal bytes
 # those that are there already are kept.  In whole percent: with sums that are exact, the cut nearest to the second piece is one and the same.
@@ -60,7 +59,7 @@ def _later(
     cut.add_nodes_from(("first", "then"))
     for node in nodes:
         begin, end = (node, "computed"), (node, "read")
-        cut.add_edge(begin, end, capacity=0 if node in returned else _WRITTEN * _bytes(node))
+        cut.add_edge(begin, end, capacity=0 if node in returned else _WRITTEN * value_bytes(node))
         if node in returned or any(place[n] < there and n not in inside for n in after[node]):
             cut.add_edge("first", begin)
         for later in after[node]:
@@ -70,15 +69,10 @@ def _later(
             cut.add_edge(end, (reader, "computed") if reader in inside else "then" if place[reader] >= there else end)
     for value in {v for n in nodes for v in reads[n] if v not in inside}:
         kept = value in returned or any(place[r] >= there for r in readers[value])
-        cut.add_edge("first", (value, "read"), capacity=0 if kept else _THERE * _bytes(value))
+        cut.add_edge("first", (value, "read"), capacity=0 if kept else _THERE * value_bytes(value))
         for reader in readers[value]:
             if reader in inside:
                 cut.add_edge((value, "read"), (reader, "computed"))
     cut.remove_edges_from(list(networkx.selfloop_edges(cut)))
     _, second = networkx.minimum_cut(cut, "first", "then")[1]
     return [n for n in nodes if (n, "computed") in second]
-
-
-def _bytes(node: Node) -> int:
-    values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-    return sum(example_bytes(v) for v in values if isinstance(v, torch.Tensor))

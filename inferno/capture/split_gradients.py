@@ -5,11 +5,11 @@ the weight's gradient needs the one and only the other makes the other.  (Where 
 """
 
 import operator
-from typing import Any
 
 import torch
 from torch.fx import Graph, Node
 
+from inferno.capture.nodes import apply
 from inferno.capture.orders import example_bytes
 
 aten = torch.ops.aten
@@ -44,8 +44,8 @@ def _split(node: Node) -> None:
         # Of the input the other gradient only asks the shape.  (A view of the gradient would ask how that lies.)
         stand_in = weight
         for _ in weight.meta["val"].shape:
-            stand_in = _view(node, aten.select.int, stand_in, 0, 0)
-        stand_in = _view(node, aten.expand.default, stand_in, list(source.meta["val"].shape))
+            stand_in = apply(stand_in, aten.select.int, 0, 0)
+        stand_in = apply(stand_in, aten.expand.default, list(source.meta["val"].shape))
         for wanted in ([False, mask[1], mask[2]], [True, False, False]):
             call = graph.call_function(
                 node.target, (gradient, stand_in if wanted[0] else source, weight, bias, *how, wanted))
@@ -57,9 +57,3 @@ def _split(node: Node) -> None:
         user.replace_all_uses_with(None)
         graph.erase_node(user)
     graph.erase_node(node)
-
-
-def _view(like: Node, target: Any, source: Node, *more: Any) -> Node:
-    made = like.graph.call_function(target, (source, *more))
-    made.meta = {**like.meta, "val": target(source.meta["val"], *more)}
-    return made

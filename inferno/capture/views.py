@@ -20,6 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, TensorArgument
 from torch.fx import Graph, Node
 
+from inferno.capture.nodes import apply
 from inferno.capture.signature import Result, Signature, View
 from inferno.errors import CaptureError
 
@@ -217,9 +218,9 @@ def _in_order(graph: Graph, output: Node, node: Node, value: Tensor, known: Resu
     repeated = [d for d in range(value.dim()) if value.stride(d) == 0 and value.shape[d] > 1]
     with graph.inserting_before(output):
         for d in repeated:
-            node = _call(graph, node, aten.slice.Tensor, d, 0, 1)
+            node = apply(node, aten.slice.Tensor, d, 0, 1)
         if order != sorted(order):
-            node = _call(graph, node, aten.permute.default, order)
+            node = apply(node, aten.permute.default, order)
     strides, step = [0] * len(order), 1
     for d in reversed(order):
         if d not in repeated:
@@ -237,9 +238,3 @@ def _row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
             return False
         step *= n
     return True
-
-
-def _call(graph: Graph, node: Node, target: torch._ops.OpOverload, *args: object) -> Node:
-    made = graph.call_function(target, (node, *args))
-    made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": target(node.meta["val"], *args)}
-    return made
