@@ -6,7 +6,7 @@ numbers, collectives, writes) keep their order.
 """
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -185,7 +185,7 @@ def _wanted(piece: Piece, refused: Mapping[Node, str]) -> list[Node]:
     """The tensors made in the piece that someone outside of it reads, through views or not."""
     inside = set(piece.nodes)
     wanted: dict[Node, None] = {}
-    for node in _readers(inside, refused):
+    for node in readers(inside, refused):
         for value in node.all_input_nodes:
             for base in _bases(value, refused):
                 if (base.args[0] if base.target is operator.getitem else base) in inside:
@@ -193,8 +193,9 @@ def _wanted(piece: Piece, refused: Mapping[Node, str]) -> list[Node]:
     return list(wanted)
 
 
-def _readers(inside: set[Node], refused: Mapping[Node, str]) -> list[Node]:
-    """Who reads outside of the piece what is made in it, in the graph's order: found from the piece, since a graph may have thousands of pieces."""
+def readers(inside: Collection[Node], refused: Mapping[Node, str]) -> list[Node]:
+    """Who reads elsewhere what is made ``inside``, looking through what is free, in the graph's order.  (Found from a piece, since a graph may have
+    thousands of them.)"""
     found, seen, todo = [], set(inside), list(inside)
     while todo:
         for user in todo.pop().users:

@@ -33,8 +33,10 @@ from torch.utils.checkpoint import CheckpointPolicy
 from inferno.capture import partition, scored_attention, trained_attention
 from inferno.capture.expand_attention import drop_blocks
 from inferno.capture.kept_orders import keep_orders
+from inferno.capture.nodes import apply
 from inferno.capture.orders import example, example_bytes
 from inferno.capture.split_gradients import split_convolution_gradients
+from inferno.capture.written_inputs import give_writes, take_writes
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -71,13 +73,31 @@ def partition_training(
     drop_blocks(joint.graph)
     joint.graph.eliminate_dead_code()
     joint.graph = fx_graph_cse(joint.graph)  # what autograd has written down twice is read by both
-    mark(joint.graph, num_fwd_outputs)
-    forward, backward = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **rest)
+    written = [n.name for n in take_writes(joint.graph, num_fwd_outputs)]
+    count = num_fwd_outputs + len(written)
+    mark(joint.graph, count)
+    forward, backward = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=count, **rest)
     split_convolution_gradients(backward.graph)
     backward.recompile()
     if last(joint):
-        keep_orders(forward, backward, num_fwd_outputs)
+        keep_orders(forward, backward, count)
+    if written:
+        _keep_old(forward.graph, written, count)
+        places = {n.name: n for n in forward.graph.find_nodes(op="placeholder")}
+        give_writes(forward.graph, [places[name] for name in written], num_fwd_outputs)
+        forward.recompile()
     return forward, backward
+
+
+def _keep_old(graph: Graph, written: Container[str], count: int) -> None:
+    """Copy what a forward keeps, behind its first ``count`` results, of inputs that it writes to: the backward reads what they were."""
+    output = graph.output_node()
+    results = list(output.args[0])
+    for i, node in enumerate(results[count:], count):
+        if isinstance(node, Node) and partition.base_of(node, {}).name in written:
+            with graph.inserting_before(output):
+                results[i] = apply(node, aten.clone.default)
+    output.args = (tuple(results),)
 
 
 def mark(graph: Graph, count: int) -> None:

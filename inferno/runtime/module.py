@@ -274,17 +274,17 @@ def make_prepared(program: Program, device: torch.device, constants: Sequence[to
 
 def make_executable(
     program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False, cuda_graphs: bool = False,
-    given: Collection[int] = (),
+    given: Collection[int] = (), writes: Sequence[tuple[int, int]] = (),
 ) -> Any:
     """What runs the program on ``device``; None where the program is for another machine.  ``dtypes`` are the results'; ``given``:
-    the numbers of the arguments that are given away to it."""
+    the numbers of the arguments that are given away to it; ``writes``: results that belong in the place of arguments, beside those of its signature."""
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
         from inferno.runtime.launch.cpu import Code, CpuExecutable
         from inferno.runtime.launch.sized_cpu import SizedCpuExecutable
 
-        plan = _plan(program)
+        plan = plan_in_place(program, writes)
         code = Code(plan, {n: k.llvm for n, k in _launched(program, plan).items()})
         return SizedCpuExecutable(plan, code, dtypes) if plan.symbols else CpuExecutable(plan, code, dtypes)
     if device.type != "cuda" or not runs(program.target, target_of(device)):
@@ -292,7 +292,7 @@ def make_executable(
     from inferno.runtime.launch.executable import GpuExecutable
     from inferno.runtime.launch.sized_executable import SizedGpuExecutable
 
-    plan = _plan(program)
+    plan = plan_in_place(program, writes)
     binaries = {k.code: k.cubin or k.ptx.encode() for k in _launched(program, plan).values() if k.ptx}
     early = program.target.early_launch
     if plan.symbols:
@@ -306,10 +306,11 @@ def _launched(program: Program, plan: Plan) -> dict[str, Kernel]:
     return {name: k for name, k in program.kernels.items() if k.code in codes}
 
 
-def _plan(program: Program) -> Plan:
-    """The program's plan, with what its model writes written in place as far as that may be."""
+def plan_in_place(program: Program, writes: Sequence[tuple[int, int]] = ()) -> Plan:
+    """The program's plan, with what its model writes, and ``writes``, written in place as far as that may be."""
     plan, signature = program.launch_plan(), program.signature
-    return plan if signature is None else write_in_place(plan, [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"])
+    own = [] if signature is None else [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
+    return write_in_place(plan, [*own, *writes])
 
 
 def _fast_call(compiled: CompiledModule) -> Any:

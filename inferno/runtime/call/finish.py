@@ -51,7 +51,7 @@ class Finish:
         if copied:
             results = [r.clone() if i in copied else r for i, r in enumerate(results)]
         if self._mutations:
-            _write([tensors[target] for _, target in self._mutations], [results[i] for i, _ in self._mutations])
+            write_values([tensors[target] for _, target in self._mutations], [results[i] for i, _ in self._mutations])
         made = [r.as_eager(results[i]) for i, r in self._outputs]
         return self._signature.build_output(self._signature.add_views(made, tensors) if self._signature.views else made)
 
@@ -80,18 +80,18 @@ def _memory(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def _write(targets: list[Tensor], values: list[Tensor]) -> None:
+def write_values(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Copy each value to its target, unless it was computed there: on a GPU in a few launches for all of them."""
     there = [t for t, v in zip(targets, values) if v.data_ptr() == t.data_ptr() and not t.is_inference()]
     torch.autograd.graph.increment_version(there)
     pairs = [(t, v) for t, v in zip(targets, values) if v.data_ptr() != t.data_ptr()]
-    targets, values = [t for t, _ in pairs], [v for _, v in pairs]
     with torch.no_grad():
-        if len(targets) > 1 and all(t.is_cuda for t in targets):
-            torch._foreach_copy_(targets, values)
-            return
-        for target, value in zip(targets, values):
-            target.copy_(value)
+        for dtype in dict.fromkeys(t.dtype for t, _ in pairs if t.is_cuda):  # together only those of one
+            alike = [(t, v) for t, v in pairs if t.is_cuda and t.dtype == dtype]
+            torch._foreach_copy_([t for t, _ in alike], [v for _, v in alike])
+        for target, value in pairs:
+            if not target.is_cuda:
+                target.copy_(value)
 
 
 def overlapping(tensors: Sequence[Tensor], written: frozenset[int]) -> tuple[int, int] | None:

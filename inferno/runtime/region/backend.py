@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.attention_by_hand import join_attention
+from inferno.capture.capture import copy_graph
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.embedding import even_bags
@@ -24,6 +25,7 @@ from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.expand_attention import expand_attention
 from inferno.capture.expand_scans import expand_scans
+from inferno.capture.functionalise import is_mutable
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
 from inferno.capture.picked_sums import sum_picked
@@ -32,6 +34,7 @@ from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import left_to_torch, trained_attention
+from inferno.capture.written_inputs import take_writes
 from inferno.errors import InfernoError, OptionError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime import stats
@@ -79,7 +82,8 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
         inference_compiler=functools.partial(_compile, options, regions, "inference"),
         decompositions=table(),
         partition_fn=functools.partial(partition_training, last=lambda joint: choose_target(options.target, _device(joint)).kind == "nvptx"),
-        keep_inference_input_mutations=bool(sets),  # it knows no other way to give a tensor another's memory
+        # It knows no other way to give a tensor another's memory.  What is checked is run twice, of the same inputs.
+        keep_inference_input_mutations=bool(sets) or not options.check,
     )
     # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
@@ -150,6 +154,9 @@ def _resolved(values: list[Any], places: tuple[int, ...]) -> list[Any]:
 def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str) -> Region:
     """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
+    if any(map(is_mutable, graph.graph.nodes)):
+        graph = GraphModule(graph, copy_graph(graph.graph))  # one that does not compile for every size is compiled for others
+    written = [n.name for n in take_writes(graph.graph)]
     expand_attention(graph)
     expand_scans(graph, table())
     roll_loops(graph.graph, table())
@@ -167,6 +174,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     frozen = _frozen(graph, options) if kind == "inference" else {}
     region = build_region(
         graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs, given=given, frozen=frozen,
+        written=written,
     )
     if options.check:
         region = check_region(region, graph, device)

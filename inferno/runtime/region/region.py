@@ -7,7 +7,7 @@ drops each tensor after its last use.  What turns out not to compile is found by
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +30,7 @@ from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.take_sizes import Source, take_sizes
+from inferno.capture.written_inputs import find_places
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
 from inferno.runtime.region.generator import generator_of
@@ -86,7 +87,7 @@ class Region:
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
     attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, failures: Mapping[str, InfernoError] | None = None,
-    given: Collection[str] = (), frozen: Mapping[str, int] | None = None,
+    given: Collection[str] = (), frozen: Mapping[str, int] | None = None, written: Sequence[str] = (),
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
@@ -95,6 +96,7 @@ def build_region(
     ``given``: the names of the inputs that whoever calls gives away, and does not hold meanwhile.
     ``frozen``: the names of the inputs that change rarely, each with the bytes that may be kept for it.
     ``failures``: the errors of modules that were tried already, by their ``text_without_names``.
+    ``written``: the names of inputs that get the last results as their values, which the region then does not return.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
@@ -132,9 +134,10 @@ def build_region(
             if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
                 raise error
             refused.update(culprits)
-    segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given) for i, low in lowered.items()}
+    writes = find_places(graph, pieces, parts, refused, written, device)
+    segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given, writes.get(i, {})) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
-    run, text, starts = write_region(graph, steps, refused, attributes)
+    run, text, starts = write_region(graph, steps, refused, attributes, written)
     done = tuple(s for step in steps for s in (
         (step[1].program,) if isinstance(step[0], Part) else (fallback_of(n, refused.get(n, _TOO_SMALL)) for n in step)
     ))
@@ -155,14 +158,14 @@ class _Lowered:
 
 def _segment(
     part: Part, program: Program, device: torch.device, refused: Mapping[Node, str], lowered: _Lowered, cuda_graphs: bool,
-    given: Collection[str],
+    given: Collection[str], writes: Mapping[int, int],
 ) -> Segment | SizedSegment:
     made = {i for i, n in enumerate(part.inputs) if base_of(n, refused).op not in ("placeholder", "get_attr")}
     inputs, outputs = [n.meta["val"] for n in part.inputs], [n.meta["val"] for n in part.outputs]
     if lowered.sources is not None:
         return SizedSegment(program, device, inputs, outputs, lowered.sources)
     alone = made | {i for i, n in enumerate(part.inputs) if base_of(n, refused).name in given}
-    return Segment(program, device, inputs, outputs, made, alone, cuda_graphs)
+    return Segment(program, device, inputs, outputs, made, alone, cuda_graphs, writes)
 
 
 def _lower(part: Part, limits: Mapping[Node, int] | None = None) -> _Lowered:

@@ -4,18 +4,19 @@ Whoever calls it has checked shapes, types and devices.  A segment sees to it th
 operation made lies in memory as that operation's fake tensor said.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from inferno.capture.orders import dense_order
 from inferno.errors import LaunchError
+from inferno.runtime.call.finish import write_values
 from inferno.runtime.call.text import begin_segment
 from inferno.runtime.call.transforms import in_memory
 from inferno.runtime.launch.cpu import CpuExecutable
 from inferno.runtime.launch.executable import GpuExecutable
-from inferno.runtime.module import constants_of, make_executable, make_prepared
+from inferno.runtime.module import constants_of, make_executable, make_prepared, plan_in_place
 from inferno.runtime.plan.plan import Output
 from inferno.runtime.program import Program
 
@@ -24,35 +25,41 @@ _ALIGNMENT = 15  # kernels read 16 bytes at once
 
 class Segment:
     """One program on one device.  ``call`` takes its tensors, dense in the orders of dimensions that it was compiled for, and
-    returns its results.  Where ``takes``, it takes them as one list, out of which it lets go what is no longer needed."""
+    returns its results, but for those ``written`` to tensors that it took.  Where ``takes``, it takes them as one list, out of which it lets go what is no
+    longer needed."""
 
     def __init__(
         self, program: Program, device: torch.device, inputs: Sequence[Tensor], outputs: Sequence[Tensor], made: set[int],
-        given: set[int], cuda_graphs: bool = False,
+        given: set[int], cuda_graphs: bool = False, writes: Mapping[int, int] | None = None,
     ) -> None:
         """``inputs`` and ``outputs`` are fake tensors with the strides that there are in eager; ``made`` are the numbers of the
-        inputs that an eager operation made, ``given`` of those that nobody outside of the region holds."""
+        inputs that an eager operation made, ``given`` of those that nobody outside of the region holds; ``writes`` says of outputs which inputs they
+        belong in, that lie as they do and that nobody reads later."""
         self.program = program
         self.device = device
-        self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs, given=given)
+        pairs = tuple((writes or {}).items())
+        self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs, given=given, writes=pairs)
+        placed = plan_in_place(program, pairs).outputs if pairs else ()
+        self.written = {i: to for i, to in pairs if placed[i].argument == to}
         self._constants = constants_of(program, device)
         self._prepared = make_prepared(program, device, self._constants)
         self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
         self._filled = {i for i, t in enumerate(inputs) if t.numel()}
-        self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
+        steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
+        self._steps = {i: step for i, step in enumerate(steps) if i not in self.written}
         self.takes = getattr(self._executable, "takes", False)
         self.call = self._run_taking if self.takes else self._unrolled() or self._run
 
     def _run_taking(self, tensors: list[Tensor]) -> list[Tensor]:
         given = list(tensors) if self._prepared is not None else []
+        targets = {i: tensors[i] for i in self.written.values()}
         for i in range(len(tensors)):
             tensors[i] = self._ready(i, tensors[i])
         tensors += self._constants
         if self._prepared is not None:
             tensors += self._prepared.get(given, tensors)
         del given
-        results = self._executable.run_taking(tensors)
-        return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+        return self._finish(self._executable.run_taking(tensors), targets)
 
     def _run(self, *tensors: Tensor) -> list[Tensor]:
         """The general way of a call."""
@@ -60,8 +67,13 @@ class Segment:
             raise LaunchError(f"compiled for {self.program.target.name}, which is not what {self.device} is")
         ready = [self._ready(i, t) for i, t in enumerate(tensors)]
         prepared = self._prepared.get(tensors, ready) if self._prepared is not None else ()
-        results = self._executable.run([*ready, *self._constants, *prepared])
-        return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+        return self._finish(self._executable.run([*ready, *self._constants, *prepared]), {i: tensors[i] for i in self.written.values()})
+
+    def _finish(self, results: Sequence[Tensor], targets: Mapping[int, Tensor]) -> list[Tensor]:
+        """The results as eager has them; what was written in place of a copy, of a tensor that was not aligned, is copied back."""
+        if self.written:
+            write_values([targets[to] for to in self.written.values()], [results[i] for i in self.written])
+        return [results[i] if step is None else step(results[i]) for i, step in self._steps.items()]
 
     def refresh(self) -> None:
         """Prepare frozen weights again at the next call."""
@@ -82,21 +94,23 @@ class Segment:
         if isinstance(executable, CpuExecutable):
             from inferno.runtime.call.cpu import add_native_call
 
-            text = begin_segment(count, self._strides, self._run, self._filled, prepared=self._prepared)
+            text = begin_segment(count, self._strides, self._run, self._filled, prepared=self._prepared, written=self.written.values())
         elif isinstance(executable, GpuExecutable):
             from inferno.runtime.call.gpu import add_native_call, gpu_conditions
 
-            text = begin_segment(count, self._strides, self._run, self._filled, gpu_conditions(self._prepared), self._prepared)
+            text = begin_segment(count, self._strides, self._run, self._filled, gpu_conditions(self._prepared), self._prepared, self.written.values())
         else:
             return None
-        if not executable.all_results_are_new:
+        if any(executable.plan.outputs[i].result != i for i in self._steps):
             return None
         results = add_native_call(text, executable, self._constants)
         if results is None:
             return None
-        steps = {f"step{i}": s for i, s in enumerate(self._steps) if s is not None}
-        text.scope.update(steps)
-        values = [f"step{i}({y})" if f"step{i}" in steps else y for i, y in enumerate(results)]
+        if self.written:
+            text.scope["count_writes"] = torch.autograd.graph.increment_version
+            text.lines.append(f"    count_writes(({', '.join(text.values[i] for i in self.written.values())},))")
+        text.scope.update({f"step{i}": step for i, step in self._steps.items() if step is not None})
+        values = [y if step is None else f"step{i}({y})" for (i, step), y in zip(self._steps.items(), results)]
         text.lines.append(f"    return [{', '.join(values)}]")
         return text.compile()
 

@@ -21,7 +21,7 @@ class SizedSegment:
     """One program on one device.  ``call`` takes the piece's inputs, tensors and integers, and returns its results; the program
     reads the sizes off its tensors."""
 
-    takes = False  # see Segment
+    takes, written = False, {}  # see Segment
 
     def __init__(self, program: Program, device: torch.device, inputs: Sequence[Any], outputs: Sequence[Tensor], sources: Sequence[Source]) -> None:
         """``inputs`` and ``outputs`` are fake tensors and symbolic integers; UnsupportedOperation for a result that has gaps."""

@@ -12,6 +12,7 @@ from torch.fx import Graph, Node
 from inferno.capture.input_parts import whole_of
 from inferno.capture.orders import dense_order
 from inferno.capture.partition import Part, base_of, is_free
+from inferno.runtime.call.finish import write_values
 from inferno.runtime.region.collectives import synchronous
 from inferno.runtime.region.segment import Segment
 from inferno.runtime.region.sized_segment import SizedSegment
@@ -21,10 +22,11 @@ _LITERALS = (bool, int, str, type(None))
 
 def write_region(
     graph: Graph, steps: Sequence[tuple[Part, Segment | SizedSegment] | tuple[Node, ...]], refused: Mapping[Node, str],
-    attributes: Callable[[str], Any] | None,
+    attributes: Callable[[str], Any] | None, written: Sequence[str] = (),
 ) -> tuple[Callable[[list[Any]], list[Any]], str, tuple[int, ...]]:
     """The function ``region(inputs)``, which empties its list and returns the list of the graph's results; its text; and the lines,
-    counted from 0, where the text begins with each segment and each eager operation, in order, and where it is done with them."""
+    counted from 0, where the text begins with each segment and each eager operation, in order, and where it is done with them.  The last results are
+    written to the inputs ``written`` where no segment has done so, and not returned."""
     writer = _Writer(refused, attributes)
     inputs = [n for n in graph.nodes if n.op == "placeholder"]
     for step in steps:
@@ -33,8 +35,10 @@ def write_region(
                 writer.eager(node)
         else:
             writer.segment(*step)
-    output = next(n for n in graph.nodes if n.op == "output")
-    return writer.function([writer.name(n) for n in inputs], output.args[0])
+    results = graph.output_node().args[0]
+    count, targets = len(results) - len(written), {n.name: n for n in inputs}
+    writer.write([targets[name] for name in written], results[count:])
+    return writer.function([writer.name(n) for n in inputs], results[:count])
 
 
 @dataclass
@@ -54,6 +58,7 @@ class _Writer:
     made: set[Node] = field(default_factory=set)  # what has a variable by now
     segments: int = 0
     fresh: set[Node] = field(default_factory=set)  # what a segment made: its strides are the example's
+    placed: set[Node] = field(default_factory=set)  # what a segment made in the place of an input
     step: int = -1
 
     def name(self, node: Node) -> str:
@@ -79,15 +84,19 @@ class _Writer:
             if isinstance(example, torch.Tensor) and (example.is_complex() or example.is_neg()):  # memory may hold the conjugate, or what is to be negated
                 text = f"{text}.resolve_conj().resolve_neg()"
             arguments.append(text)
-        results = [self.name(n) for n in part.outputs]
+        results = [self.name(n) for i, n in enumerate(part.outputs) if i not in segment.written]
         given, reads = ", ".join(arguments), {self.name(n) for n in part.inputs if n.op != "get_attr"}
         if segment.takes:  # the list alone holds what nobody else needs
             taken = f"taken_{self.segments}"
             self.lines.append(_Line(f"{taken} = [{given}]", reads, self.step))
             given, reads = taken, {taken}
-        self.lines.append(_Line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {name}({given})", reads, self.step))
+        made = f"{', '.join(results)}{',' if len(results) == 1 else ''} = " if results else ""
+        self.lines.append(_Line(f"{made}{name}({given})", reads, self.step))
+        for i, to in segment.written.items():
+            self.names[part.outputs[i]] = self.name(part.inputs[to])
+        self.placed.update(part.outputs[i] for i in segment.written)
         self.made.update(part.outputs)
-        self.fresh.update(part.outputs)
+        self.fresh.update(n for n in part.outputs if n not in self.placed)
 
     def eager(self, node: Node) -> None:
         self.step += 1
@@ -104,6 +113,14 @@ class _Writer:
         for user in node.users:  # its elements at once, so that each can go when it is no longer needed
             if user.target is operator.getitem and user.users and is_free(user, self.refused):
                 self._value(user)
+
+    def write(self, targets: Sequence[Node], values: Sequence[Node]) -> None:
+        """Give inputs the values that no segment has made there; what is another input, which may be written as well, by way of a copy."""
+        pairs = [(t, v) for t, v in zip(targets, values) if v not in self.placed]
+        if pairs:
+            copies = [f"{self._value(v)}{'.clone()' if base_of(v, self.refused).op == 'placeholder' else ''}" for _, v in pairs]
+            write = self._global("write_values", write_values)
+            self._line(f"{write}([{', '.join(self.name(t) for t, _ in pairs)}], [{', '.join(copies)}])", [n for pair in pairs for n in pair])
 
     def function(self, inputs: list[str], results: Any) -> tuple[Callable, str, tuple[int, ...]]:
         """The text as a function; each variable is dropped after the last line that uses it."""

@@ -1,0 +1,262 @@
+"""What a program writes to its arguments under torch.compile: given back as results by a graph without effects, or made where it belongs."""
+
+import copy
+
+import pytest
+import torch
+from torch.fx import Graph
+
+import inferno
+from inferno.capture.written_inputs import give_writes, take_writes
+from inferno.runtime.region.graphs import graphs_of
+
+aten = torch.ops.aten
+
+
+def graph(*sizes: int, dtype: torch.dtype = torch.float32) -> tuple[Graph, list]:
+    """A graph of a placeholder of each size, its ``output`` not made yet."""
+    made = Graph()
+    inputs = [made.placeholder(f"x{i}") for i in range(len(sizes))]
+    for node, n in zip(inputs, sizes):
+        node.meta["val"] = torch.empty(n, dtype=dtype)
+    return made, inputs
+
+
+def call(made: Graph, target, *args):
+    node = made.call_function(target, args)
+    node.meta["val"] = target(*(a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args))
+    return node
+
+
+def calls(made: Graph) -> list[tuple]:
+    return [(n.target, n.args) for n in made.nodes]
+
+
+def names(made: Graph) -> list[str]:
+    return [n.name for n in made.output_node().args[0]]
+
+
+def test_writes_become_results_and_results_writes():
+    made, (x, y) = graph(4, 4)
+    total, less = call(made, aten.add.Tensor, x, y), call(made, aten.sub.Tensor, x, y)
+    call(made, aten.copy_.default, y, less), call(made, aten.copy_.default, x, total)
+    made.output((total,))
+    before = calls(made)
+    assert take_writes(made) == [y, x] and names(made) == ["add_tensor", "sub_tensor", "add_tensor"]
+    assert not [n for n in made.nodes if n.target is aten.copy_.default]
+    give_writes(made, [y, x], 1)
+    assert calls(made) == before
+
+
+def test_results_in_the_middle():
+    made, (x, y) = graph(4, 4)
+    total = call(made, aten.add.Tensor, x, y)
+    gradient = call(made, aten.mul.Tensor, y, y)
+    call(made, aten.copy_.default, x, total)
+    made.output((y, gradient)).meta["desc"] = ("first", "second")
+    assert take_writes(made, 1) == [x] and names(made) == ["x1", "add_tensor", "mul_tensor"]
+    assert made.output_node().meta["desc"] == ["first", None, "second"]
+
+
+def other_write(made, x, y, total):
+    call(made, aten.add_.Tensor, y, x), call(made, aten.copy_.default, x, total)
+
+
+def read_behind(made, x, y, total):
+    call(made, aten.copy_.default, x, total), call(made, aten.neg.default, x)
+
+
+def twice(made, x, y, total):
+    call(made, aten.copy_.default, x, total), call(made, aten.copy_.default, x, y)
+
+
+def to_no_input(made, x, y, total):
+    call(made, aten.copy_.default, total, y)
+
+
+def of_another_shape(made, x, y, total):
+    call(made, aten.copy_.default, x, call(made, aten.sum.default, y))
+
+
+@pytest.mark.parametrize("write", [other_write, read_behind, twice, to_no_input, of_another_shape])
+def test_other_writes_stay(write):
+    made, (x, y) = graph(4, 4)
+    total = call(made, aten.add.Tensor, x, y)
+    write(made, x, y, total)
+    made.output((total,))
+    before = str(made)
+    assert take_writes(made) == [] and str(made) == before
+
+
+def test_an_input_that_is_a_result_stays():
+    made, (x, y) = graph(4, 4)
+    call(made, aten.copy_.default, x, call(made, aten.add.Tensor, x, y))
+    made.output((x,))
+    assert take_writes(made) == []
+
+
+def compiled(function, *arguments):
+    """Both ways: results, and what the arguments are then.  And the regions."""
+    torch._dynamo.reset()
+    fast = torch.compile(function, backend="inferno")
+    others = copy.deepcopy(arguments)
+    for ours, theirs in zip([*fast(*arguments), *arguments], [*function(*others), *others]):
+        torch.testing.assert_close(ours, theirs)
+    (made,) = graphs_of(fast)
+    return [region for _, region in made.regions]
+
+
+def test_an_update_is_made_in_its_place():
+    def count(x, n):
+        n.add_(1)
+        return (x * 2,)
+
+    (region,) = compiled(count, torch.randn(5), torch.zeros((), dtype=torch.int64))
+    assert [list(s.written) for s in region.segments] == [[1]] and "write_values" not in region.text and not region.fallbacks
+
+
+def test_tokens_are_written_into_caches():
+    def step(keys, values, query, key, value, place):
+        keys.index_copy_(2, place, key)
+        values.index_copy_(2, place, value)
+        mask = (torch.arange(keys.shape[2]) <= place)[None, None, None]
+        return (torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask),)
+
+    caches, tokens = [torch.zeros(2, 4, 64, 16) for _ in range(2)], [torch.randn(2, 4, 1, 16) for _ in range(3)]
+    with torch.no_grad():
+        (region,) = compiled(step, *caches, *tokens, torch.tensor([9]))
+    assert [len(s.written) for s in region.segments] == [2] and "write_values" not in region.text
+
+
+def test_a_result_of_its_own_beside_what_is_written():
+    def step(x):
+        x.mul_(2)
+        return x + 0, x.view(2, 4).clone()
+
+    compiled(step, torch.randn(8))
+
+
+def test_arguments_change_places():
+    def swap(x, y):
+        t = x.clone()
+        x.copy_(y)
+        y.copy_(t)
+        return (x - y,)
+
+    compiled(swap, torch.randn(6), torch.randn(6))
+
+
+def test_one_value_for_two():
+    def both(x, y, z):
+        x.copy_(z * 2)
+        y.copy_(z * 2)
+        return (z + 1,)
+
+    compiled(both, torch.randn(6), torch.randn(6), torch.randn(6))
+
+
+def test_what_is_not_read_and_what_lies_otherwise():
+    def keep(x, y, z):
+        x.copy_(z)
+        y.copy_((z + y).t().contiguous().t())
+        return (z * 3,)
+
+    compiled(keep, torch.randn(6, 6), torch.randn(6, 6), torch.randn(6, 6))
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+def test_where_no_vector_begins(begin):
+    """Kernels read whole vectors: of a tensor that does not begin with one a copy is taken, and what was written there copied back."""
+    def add(x, y):
+        x.add_(y)
+        return (y * 2,)
+
+    memory, y = torch.zeros(9), torch.randn(8)
+    regions = compiled(add, memory[begin:begin + 8], y)
+    assert [list(s.written) for s in regions[0].segments] == [[1]]
+
+
+def test_a_write_between_pieces():
+    """The old value is read by eager after the piece that has the new one."""
+    def step(x, y):
+        new = x * 2 + y
+        values = torch.linalg.eigvalsh(x @ x.t() + y)
+        x.copy_(new)
+        return (values + new.sum(),)
+
+    regions = compiled(step, torch.eye(4), torch.eye(4))
+    assert regions[0].fallbacks
+
+
+def test_versions_are_counted():
+    torch._dynamo.reset()
+    state, x = torch.zeros(4), torch.randn(4, requires_grad=True)
+    fast = torch.compile(lambda s, x: (s.add_(1), x * 2)[1], backend="inferno")
+    kept = (x * state).sum()
+    fast(state, x.detach())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        kept.backward()
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_batch_norm_in_training(half):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3), torch.nn.BatchNorm2d(4))
+    model, exact = model.to(torch.bfloat16 if half else torch.float32), copy.deepcopy(model).double()
+    fast = torch.compile(model, backend="inferno")
+    for _ in range(3):
+        x = torch.randn(2, 3, 12, 12)
+        for run, dtype in ((fast, x.bfloat16().dtype if half else x.dtype), (exact, torch.float64)):
+            run(x.to(dtype)).square().mean().backward()
+    (made,) = graphs_of(fast)
+    assert not dict(made.regions)["forward"].fallbacks
+    for ours, theirs in zip(model.buffers(), exact.buffers()):
+        torch.testing.assert_close(ours.double(), theirs.double(), rtol=5e-2 if half else 1e-5, atol=2e-2 if half else 1e-6)
+    assert model[1].num_batches_tracked == 3
+
+
+class Doubled(torch.nn.Module):
+    """Its backward may compute again what the forward made of a buffer that is another one by then."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(4))
+        self.weight = torch.nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        result = (self.weight * (self.scale + 1) * x).sin()
+        with torch.no_grad():
+            self.scale.mul_(2)
+        return result
+
+
+def test_the_backward_reads_the_old_value():
+    torch._dynamo.reset()
+    model, x = Doubled(), torch.randn(4)
+    weight = model.weight.detach().clone().requires_grad_(True)
+    torch.compile(model, backend="inferno")(x).sum().backward()
+    (weight * 2 * x).sin().sum().backward()
+    torch.testing.assert_close(model.weight.grad, weight.grad)
+    assert model.scale.tolist() == [2.0] * 4
+
+
+def test_checked_programs_write_once():
+    torch._dynamo.reset()
+    state = torch.zeros(4)
+    fast = torch.compile(lambda s, x: (s.add_(x), x * 2)[1], backend="inferno", options={"check": True})
+    for _ in range(2):
+        fast(state, torch.ones(4))
+    assert state.tolist() == [2.0] * 4
+
+
+def test_sizes_that_vary():
+    torch._dynamo.reset()
+    inferno.stats(reset=True)
+    fast = torch.compile(lambda s, x: (s.add_(x), (s * 2).sum())[1], backend="inferno", dynamic=True)
+    for n in (5, 9, 64):
+        state, x = torch.randn(n), torch.randn(n)
+        expected = state + x
+        torch.testing.assert_close(fast(state, x), (expected * 2).sum())
+        torch.testing.assert_close(state, expected)
+    assert inferno.stats().recompiles == 0
