@@ -95,11 +95,10 @@ class PickTransposing(Transposing):
         """Where a point's element is, if it is picked there; otherwise anywhere."""
         ints = self.ints
         if pick is not None and pick.moved:
-            table = ir.RankedTensorType(pick.op.operands[0].type)
             indices, known = loop_indices(self.point, ints, where), {}
-            places = [ints.narrow(self.evaluate(v, indices, where, known)) for v in list(pick.op.operands)[1:]]
-            return ints.dot(places, row_major(table.shape))
-        offset = ints.dot(where, self.point.run_strides(source), source.offset)
+            offset = self.offset(pick.op, [self.evaluate(v, indices, where, known) for v in list(pick.op.operands)[1:]])
+        else:
+            offset = ints.dot(where, self.point.run_strides(source), source.offset)
         if taken is None:
             return ints.min(offset, product(source.shape) - self.schedule.vector)
         indices = loop_indices(self.point, ints, where) if taken else []
@@ -116,9 +115,19 @@ class PickTransposing(Transposing):
             source = self.point.sources[value.arg_number]
             offset = self.ints.dot(where, self.point.run_strides(source), source.offset)
             known[value] = load(self.ints, self.buffers[source.argument], offset, source.element)
+        elif (op := owner(value)).name == "tensor.extract":
+            known[value] = self.look_up(op, [self.evaluate(v, indices, where, known) for v in list(op.operands)[1:]])
         else:
-            known[value] = _computed(owner(value), indices, lambda v: self.evaluate(v, indices, where, known))
+            known[value] = _computed(op, indices, lambda v: self.evaluate(v, indices, where, known))
         return known[value]
+
+    def offset(self, op: ir.Operation, places: Sequence[ir.Value]) -> Integer:
+        """Where an extract reads in its table."""
+        return self.ints.dot([self.ints.narrow(v) for v in places], row_major(ir.RankedTensorType(op.operands[0].type).shape))
+
+    def look_up(self, op: ir.Operation, places: Sequence[ir.Value]) -> ir.Value:
+        """What an extract reads of its table."""
+        return load(self.ints, self.buffers[dict(self.point.tables)[op.operands[0]]], self.offset(op, places), op.results[0].type)
 
     def follows_last(self, taken: list[tuple[ir.Value, bool]]) -> bool:
         """Whether conditions depend on the last run."""
@@ -138,16 +147,14 @@ class PickTransposing(Transposing):
 
     def compute(self, values: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> list[ir.Value]:
         """A point's results; ``i`` and ``j`` are its coordinates in the tile."""
-        ints, arguments = self.ints, dict(self.point.tables)
+        ints = self.ints
         tiles = {p.op: array for p, array in zip(self.picks, self.shared[len(self.transposed):])}
 
         def extract(op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
             if op in tiles:
                 element = op.results[0].type
                 return load(ints, tiles[op], ints.add(ints.mul(j, pitch(self.schedule.tile, element)), i), element)
-            table = ir.RankedTensorType(op.operands[0].type)
-            places = [ints.narrow(v) for v in operands[1:]]
-            return load(ints, self.buffers[arguments[op.operands[0]]], ints.dot(places, row_major(table.shape)), table.element_type)
+            return self.look_up(op, operands[1:])
 
         indices = loop_indices(self.point, ints, where)
         return inline_body(

@@ -97,8 +97,8 @@ def _pick(point: Pointwise, op: ir.Operation, argument: int) -> Pick | None:
         if place is not None:
             strides, offset = [n + step * c for n, c in zip(strides, place[0])], offset + step * place[1]
             continue
-        of = _loops_of(value, point) if op.parent == point.generic else None
-        if of is None:
+        of = _loops_of(value, point)
+        if of is None or taken_branches(op, point.generic) is None:
             return None
         read |= of
         moved.append(step)
@@ -109,8 +109,9 @@ def _pick(point: Pointwise, op: ir.Operation, argument: int) -> Pick | None:
 
 
 def _loops_of(value: ir.Value, point: Pointwise) -> set[int] | None:
-    """The loops that a value follows by what is read of operands and computed of that; None where it follows from something else."""
-    sources, found, left, seen = dict(zip(point.block.arguments, point.sources)), set(), [value], set()
+    """The loops that a value follows by what is read, of operands and at every point of tables, and computed of that; None where it follows from something
+    else."""
+    sources, tables, found, left, seen = dict(zip(point.block.arguments, point.sources)), dict(point.tables), set(), [value], set()
     while left:
         value = left.pop()
         if value in seen:
@@ -126,6 +127,8 @@ def _loops_of(value: ir.Value, point: Pointwise) -> set[int] | None:
             found.add(ir.IntegerAttr(op.attributes["dim"]).value)
         elif op.name.startswith(("arith.", "math.")) and not len(op.regions):
             left += op.operands
+        elif op.name == "tensor.extract" and op.parent == point.generic and op.operands[0] in tables:
+            left += list(op.operands)[1:]
         else:
             return None
     return found

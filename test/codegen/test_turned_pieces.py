@@ -108,8 +108,18 @@ def gathered_of_images(x, y, z):
     return (x[:, _rows(y[0])] + y).permute(0, 2, 1).contiguous()
 
 
-@pytest.mark.covering(most=8)
-@pytest.mark.parametrize("program", [gathered, gathered_backwards, gathered_of_images])
+def gathered_pieces(x, y, z):
+    return (torch.cat((x, y), -1)[_rows(z)] * 0.5).t().contiguous()
+
+
+def gathered_pieces_backwards(x, y, z):
+    """Factors and numbers of rows are looked up, too."""
+    x = torch.cat((x, y), -1).clamp(-2, 2) * z[:, :1]
+    return (x[_rows(z)].flip(-1) * y.sum(-1, keepdim=True)).t().contiguous()
+
+
+@pytest.mark.covering(most=12)
+@pytest.mark.parametrize("program", [gathered, gathered_backwards, gathered_of_images, gathered_pieces, gathered_pieces_backwards])
 @pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66), (132, 64)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_rows_that_are_gathered(program, shape, dtype):
@@ -118,5 +128,6 @@ def test_rows_that_are_gathered(program, shape, dtype):
 
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("shape, together", [((134, 20), 2), ((70, 33), 1)])
-def test_words_of_gathered_rows(shape, together):
-    test_words_of_16_bits(gathered, shape, together)
+@pytest.mark.parametrize("program", [gathered, gathered_pieces])
+def test_words_of_gathered_rows(program, shape, together):
+    test_words_of_16_bits(program, shape, together)

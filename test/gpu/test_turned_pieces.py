@@ -16,6 +16,7 @@ def taken(x, y):
 PROGRAMS = {
     "pieces, turned": lambda x, y: torch.cat((torch.where((a := x * y[:, :1]) > 0, a, y), x), -1).t().contiguous(),
     "pieces of both orders": lambda x, y: torch.tanh(torch.cat((x.t() * y.reshape(x.t().shape), y.t()), -1)).t().contiguous(),
+    "taken rows of pieces, turned": lambda x, y: taken(torch.cat((x, y), -1).clamp(-2, 2) * y[:, :1], y.flip(0)).flip(-1).t().contiguous(),
     "a flip behind a norm": lambda x, y: F.normalize(x + y, dim=-1).flip(-1),
     "sums of a flip": lambda x, y: (F.silu(x - x.amax(-1, keepdim=True)) * y).flip(-1).sum(-1),
     "sums of columns of a flipped norm": lambda x, y: torch.tanh(F.silu(F.rms_norm(x, x.shape[1:], y[0]).flip(-1)) * y).sum(0),
