@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.training import MODELS
+from inferno.runtime import module
 from inferno.runtime.launch.chunks import cut, run_chunks
 from inferno.runtime.program import Program
 from inferno.runtime.region import backend, segment
@@ -55,8 +56,12 @@ class Meter(TorchDispatchMode):
 class PlannedExecutable:
     """Stands for the executable of a program for a GPU: makes what it makes, when it does, and launches nothing."""
 
-    def __init__(self, program: Program, dtypes: Sequence[torch.dtype], given: Collection[int]) -> None:
-        self._plan, self._dtypes = program.launch_plan(), dtypes
+    def __init__(
+        self, program: Program, device: torch.device, dtypes: Sequence[torch.dtype], interpret: bool = False, cuda_graphs: bool = False,
+        given: Collection[int] = (), writes: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """As ``make_executable``."""
+        self._plan, self._dtypes = module.plan_in_place(program, writes), dtypes
         self._chunks = cut(self._plan, given)
         self.takes = len(self._chunks) > 1
         self._fresh = [i for i, o in enumerate(self._plan.outputs) if o.result == i]
@@ -89,7 +94,7 @@ class PlannedExecutable:
 @contextlib.contextmanager
 def planned(meter: Meter) -> Iterator[None]:
     """What the backend compiles meanwhile runs on stand-ins, under ``meter``."""
-    executable, compile_graph = segment.make_executable, backend.compile_graph
+    executable, compile_graph = module.make_executable, backend.compile_graph
 
     def metered(*args: Any) -> Any:
         region = compile_graph(*args)
@@ -100,12 +105,13 @@ def planned(meter: Meter) -> Iterator[None]:
 
         return replace(region, run=run)
 
-    segment.make_executable = lambda program, device, dtypes, given, **_: PlannedExecutable(program, dtypes, given)
+    segment.make_executable = module.make_executable = PlannedExecutable  # of segments, and of what prepares their weights
     backend.compile_graph = metered
     try:
         yield
     finally:
-        segment.make_executable, backend.compile_graph = executable, compile_graph
+        segment.make_executable = module.make_executable = executable
+        backend.compile_graph = compile_graph
 
 
 @dataclass(frozen=True)
@@ -118,12 +124,12 @@ class Memory:
     backward: int
 
 
-def measure(module: nn.Module, loss: Callable[[Callable], Tensor], target: str) -> Memory:
-    """The memory of ``loss(compiled module).backward()``.  The first time compiles; the second counts."""
+def measure(model: nn.Module, loss: Callable[[Callable], Tensor], target: str) -> Memory:
+    """The memory of ``loss(compiled model).backward()``.  The first time compiles; the second counts."""
     meter = Meter()
     torch._dynamo.reset()
     with planned(meter):
-        compiled = torch.compile(module, backend="inferno", options={"target": target})
+        compiled = torch.compile(model, backend="inferno", options={"target": target})
 
         def forward(*args: Any) -> Any:
             out = compiled(*args)
@@ -134,7 +140,7 @@ def measure(module: nn.Module, loss: Callable[[Callable], Tensor], target: str) 
 
         for _ in range(2):
             kept = most = meter.most = 0
-            module.zero_grad()
+            model.zero_grad()
             before = meter.alive
             result = loss(forward)
             result.backward()
@@ -145,9 +151,9 @@ def measure(module: nn.Module, loss: Callable[[Callable], Tensor], target: str) 
 def of_model(name: str, target: str, small: bool) -> Memory:
     """The memory of a step of one of the models of ``benchmarks.training``."""
     torch.manual_seed(0)
-    module, batch = MODELS[name](small)
+    model, batch = MODELS[name](small)
     x, y = batch(torch.Generator().manual_seed(1))
-    return measure(module.train(), lambda call: F.cross_entropy(call(x), y), target)
+    return measure(model.train(), lambda call: F.cross_entropy(call(x), y), target)
 
 
 def main() -> int:

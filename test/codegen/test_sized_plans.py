@@ -51,7 +51,7 @@ def described(step: Launch) -> tuple:
     *((name, torch.bfloat16) for name in ("rows, turned", "columns", "a batch of scores")),
 ])
 def test_the_launches_are_those_of_a_static_program(name, dtype):
-    plan = simulated(name, 333, dtype, True).program.plan
+    plan = simulated(name, 997, dtype, True).program.plan  # (near enough for lines of copies that are padded alike)
     n = 1001  # odd: of a multiple of 4 a static program would know that tensor maps can describe it
     ours = at_sizes(plan, {s.name: 3 if s.hint == 3 else n for s in plan.symbols}).steps
     theirs = simulated(name, n, dtype, False).program.plan.steps
