@@ -10,7 +10,7 @@ from torch.fx import Graph, Node
 
 from inferno.capture.functionalise import is_mutable
 from inferno.capture.orders import dense_order
-from inferno.capture.partition import Part, Piece, base_of, readers
+from inferno.capture.partition import Part, Piece, base_of, is_view, readers
 
 aten = torch.ops.aten
 
@@ -55,7 +55,7 @@ def find_places(
         if part is None or part.varies or value not in part.outputs or target not in part.inputs:
             continue
         to, shared = part.inputs.index(target), sum(isinstance(r, Node) and base_of(r, refused) is value for r in results) > 1
-        late = any(r is output or number[r] > made for r in readers({target}, refused))
+        late = any(r is output or number[r] > made or is_view(r) for r in readers({target}, refused))  # a view that eager makes is read later
         if not shared and not late and part.wholes[to] is None and _lies_as(value.meta["val"], target.meta["val"], device):
             found.setdefault(made, {})[part.outputs.index(value)] = to
     return found
