@@ -98,8 +98,9 @@ def _pick(point: Pointwise, op: ir.Operation, argument: int) -> Pick | None:
             strides, offset = [n + step * c for n, c in zip(strides, place[0])], offset + step * place[1]
             continue
         of = _loops_of(value, point)
-        if of is None or taken_branches(op, point.generic) is None:
-            return None
+        in_branch = op.parent != point.generic
+        if of is None or (in_branch and (taken_branches(op, point.generic) is None or not _is_read(value))):
+            return None  # (pieces whose places take computing, as resized ones, are kernels of their own: ``split_pieces.py``)
         read |= of
         moved.append(step)
     for run in point.runs:
@@ -132,6 +133,12 @@ def _loops_of(value: ir.Value, point: Pointwise) -> set[int] | None:
         else:
             return None
     return found
+
+
+def _is_read(value: ir.Value) -> bool:
+    """Whether a value is made of what is read, and not of loops' numbers alone."""
+    op = owner(value)
+    return op is None or op.name == "tensor.extract" or any(map(_is_read, op.operands))
 
 
 def taken_branches(op: ir.Operation, generic: ir.Operation) -> list[tuple[ir.Value, bool]] | None:
