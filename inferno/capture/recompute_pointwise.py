@@ -19,22 +19,24 @@ from inferno.capture.rematerialise import COMPARISONS
 _MOST_STEPS = 16  # an element is read and written in the time of 100 additions, or 10 functions
 
 
-def recompute_pointwise(graph: Graph, pieces: Sequence[Piece], refused: Mapping[Node, str]) -> None:
-    """Rewrite ``graph``, which is divided into ``pieces``: readers of such values get copies of what makes them."""
+def recompute_pointwise(graph: Graph, pieces: Sequence[Piece], refused: Mapping[Node, str]) -> bool:
+    """Rewrite ``graph``, which is divided into ``pieces``: readers of such values get copies of what makes them.  Whether there are such."""
     place = {n: i for i, piece in enumerate(pieces) for n in piece.nodes}
     (output,) = (n for n in graph.nodes if n.op == "output")
     there = {n for n in graph.nodes if n.op in ("placeholder", "get_attr")} | set(read_by(output, refused))
     for piece in pieces:
         if not piece.compiled:
             there.update(piece.nodes, *(read_by(n, refused) for n in piece.nodes))
-    writes = [n for n in place if effect(n) == "write"]
+    writes, found = [n for n in place if effect(n) == "write"], False
     for number, piece in enumerate(pieces):
         if piece.compiled:
             again = _again(piece, number, place, there, writes, refused)
             _copy(piece, again, refused)
-    for node in reversed(graph.nodes):
+            found = found or bool(again)
+    for node in reversed(graph.nodes) if found else ():
         if node.op == "call_function" and not node.users and (node in place or is_free(node, refused)) and is_pointwise(node):
             graph.erase_node(node)
+    return found
 
 
 def _again(

@@ -66,8 +66,10 @@ def pieces_of(function):
     args = operands()
     graph = make_fx(function, tracing_mode="fake")(*args).graph
     refused = {n: "eager" for n in graph.nodes if n.target is aten.mm.default}
-    before = GraphModule({}, graph)(*args)
-    recompute_pointwise(graph, partition(graph, refused), refused)
+    before, nodes = GraphModule({}, graph)(*args), len(graph.nodes)
+    changed = recompute_pointwise(graph, partition(graph, refused), refused)
+    assert changed or len(graph.nodes) == nodes
+    assert not (changed and recompute_pointwise(graph, partition(graph, refused), refused)), "twice"
     graph.lint()
     return partition(graph, refused), refused, before, GraphModule({}, graph)(*args)
 

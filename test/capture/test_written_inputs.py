@@ -260,3 +260,30 @@ def test_sizes_that_vary():
         torch.testing.assert_close(fast(state, x), (expected * 2).sum())
         torch.testing.assert_close(state, expected)
     assert inferno.stats().recompiles == 0
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
+    lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
+    lambda p: torch.optim.Adam(p, lr=torch.tensor(0.01), foreach=False),  # of which Dynamo writes products and sums as one operation of Inductor's
+], ids=["sgd", "adamw", "adam"])
+def test_an_optimizer_changes_parameters_where_they_are(make):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.ReLU(), torch.nn.Linear(24, 8))
+    other = copy.deepcopy(model)
+    own, theirs = make(list(model.parameters())), make(list(other.parameters()))
+    step = torch.compile(lambda: own.step(), backend="inferno")
+    places = [p.data_ptr() for p in model.parameters()]
+    for _ in range(3):
+        x = torch.randn(4, 16)
+        for net, update in ((model, step), (other, theirs.step)):
+            net.zero_grad()
+            net(x).square().mean().backward()
+            update()
+    for ours, eager in zip(model.parameters(), other.parameters()):
+        torch.testing.assert_close(ours, eager)
+    assert places == [p.data_ptr() for p in model.parameters()]
+    regions = [region for made in graphs_of(step) for _, region in made.regions]
+    assert regions and not any(r.fallbacks for r in regions)
+    assert sum(len(s.written) for r in regions for s in r.segments) >= 4

@@ -26,7 +26,7 @@ def own() -> dict[Any, Callable]:
         layered_pooling, lists, losses, masks, merged_groups, normalisation, ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions,
         registered, resampling, resize_gradients, sampling, scattering, segments, selections, slices, transposed, triangular, views,
     )
-    parts = [*(m.TABLE for m in modules), grouped.table()]
+    parts = [*(m.TABLE for m in modules), _of_libraries()]
     found: dict[Any, Callable] = {}
     for part in parts:
         found.update({op: _either(found[op], function) if op in found else function for op, function in part.items()})
@@ -45,7 +45,12 @@ def _upstream() -> dict[Any, Callable]:
 
 def table() -> dict[Any, Callable]:
     """Every decomposition, by operator overload; ours come first.  One for all who ask, until a library registers operators that are in it."""
-    return _table(tuple(grouped.table()))
+    return _table(tuple(_of_libraries()))
+
+
+def _of_libraries() -> dict[Any, Callable]:
+    """Those of operators that only some libraries define, which are loaded at this time or not."""
+    return {**grouped.table(), **arithmetic.of_inductor()}
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,7 @@
 """Pointwise operations and products whose lowering upstream is missing, or loses digits."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -133,6 +134,17 @@ def rrelu_backward(gradient: Tensor, x: Tensor, noise: Tensor, lower: float, upp
     if training and upper - lower > 1e-6:  # as torch's kernels
         return gradient * noise
     return torch.where(x > 0, gradient, gradient * ((lower + upper) / 2))
+
+
+def multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """As it is computed in eager: the product is rounded."""
+    return a * b + c
+
+
+def of_inductor() -> dict[torch._ops.OpOverload, Callable]:
+    """What Dynamo writes for ``addcmul_``, ``addcdiv_`` and ``lerp_`` with tensors as factors, as optimizers have them; Inductor, which takes a second to
+    import, defines it."""
+    return {torch.ops.prims.fma.default: multiply_add} if hasattr(torch.ops.prims, "fma") else {}
 
 
 TABLE = {

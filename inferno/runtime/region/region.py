@@ -119,10 +119,11 @@ def build_region(
             number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
             if not number and reason not in BETWEEN:
                 raise unsupported(node, reason)
-    recompute_pointwise(graph, partition(graph, refused), refused)
+    pieces = partition(graph, refused)
+    if recompute_pointwise(graph, pieces, refused):
+        pieces = partition(graph, refused)
     built: dict[str, Program] = {}
     while True:
-        pieces = partition(graph, refused)
         parts = {i: extract(p, refused) for i, p in enumerate(pieces) if p.compiled}
         lowered, failed = _lower_all(parts, _limits(parts, device, frozen or {}))
         failed.update(_build(lowered, build, built, failures or {}))
@@ -134,6 +135,7 @@ def build_region(
             if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
                 raise error
             refused.update(culprits)
+        pieces = partition(graph, refused)
     writes = find_places(graph, pieces, parts, refused, written, device)
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given, writes.get(i, {})) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
