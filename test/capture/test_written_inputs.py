@@ -198,6 +198,17 @@ def test_versions_are_counted():
         kept.backward()
 
 
+def test_tensors_of_inference_mode():
+    """Of their changes there is no count."""
+    torch._dynamo.reset()
+    fast = torch.compile(lambda s, x: (s.add_(x), x * 2)[1], backend="inferno")
+    with torch.inference_mode():
+        state, x = torch.zeros(8), torch.ones(8)
+        for _ in range(3):
+            fast(state, x)
+    assert state.is_inference() and state.tolist() == [3.0] * 8
+
+
 @pytest.mark.parametrize("half", [False, True])
 def test_batch_norm_in_training(half):
     torch._dynamo.reset()

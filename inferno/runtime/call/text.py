@@ -173,10 +173,10 @@ def _tuple(sizes: Sequence[Int]) -> str:
 
 def begin_segment(
     count: int, strides: dict[int, tuple[int, ...]], slow: Callable, filled: Collection[int], first: Sequence[str] = (),
-    prepared: Prepared | None = None, written: Collection[int] = (),
+    prepared: Prepared | None = None,
 ) -> CallText:
     """The same for a segment, whose caller has checked its ``count`` tensors but for those that eager made: their ``strides``
-    by number must be these.  ``filled`` are the numbers of those that have elements, ``written`` of those that it writes to."""
+    by number must be these.  ``filled`` are the numbers of those that have elements."""
     names, addresses = [f"x{i}" for i in range(count)], [f"a{i}" for i in range(count)]
     lines = [f"def call({', '.join(names)}):"]
     refuse = f"        return slow({', '.join(names)})"
@@ -184,7 +184,6 @@ def begin_segment(
     frozen = add_prepared(lines, scope, prepared, refuse)
     conditions = [*first, *(f"x{i}.stride() == st{i}" for i in strides)]
     conditions += [c for i in frozen for c in (f"x{i} is w{i}", f"x{i}._version == v{i}")]
-    conditions += [f"not x{i}.is_inference()" for i in written]  # whose writes are not counted
     if conditions:
         lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {x}.data_ptr()" for a, x in zip(addresses, names)]

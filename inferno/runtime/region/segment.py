@@ -94,11 +94,11 @@ class Segment:
         if isinstance(executable, CpuExecutable):
             from inferno.runtime.call.cpu import add_native_call
 
-            text = begin_segment(count, self._strides, self._run, self._filled, prepared=self._prepared, written=self.written.values())
+            text = begin_segment(count, self._strides, self._run, self._filled, prepared=self._prepared)
         elif isinstance(executable, GpuExecutable):
             from inferno.runtime.call.gpu import add_native_call, gpu_conditions
 
-            text = begin_segment(count, self._strides, self._run, self._filled, gpu_conditions(self._prepared), self._prepared, self.written.values())
+            text = begin_segment(count, self._strides, self._run, self._filled, gpu_conditions(self._prepared), self._prepared)
         else:
             return None
         if any(executable.plan.outputs[i].result != i for i in self._steps):
@@ -108,7 +108,8 @@ class Segment:
             return None
         if self.written:
             text.scope["count_writes"] = torch.autograd.graph.increment_version
-            text.lines.append(f"    count_writes(({', '.join(text.values[i] for i in self.written.values())},))")
+            changed = ", ".join(text.values[i] for i in self.written.values())
+            text.lines.append(f"    count_writes([x for x in ({changed},) if not x.is_inference()])")  # of those there is no count
         text.scope.update({f"step{i}": step for i, step in self._steps.items() if step is not None})
         values = [y if step is None else f"step{i}({y})" for (i, step), y in zip(self._steps.items(), results)]
         text.lines.append(f"    return [{', '.join(values)}]")
