@@ -146,6 +146,25 @@ def test_arguments_change_places():
     compiled(swap, torch.randn(6), torch.randn(6))
 
 
+def test_slices_whose_steps_vary():
+    """Dynamo lets the steps of a tensor vary whose size does not, and what is copied to it has them as well."""
+    torch._dynamo.reset()
+
+    def swap(x, y):
+        t = y.clone()
+        y.copy_(x)
+        x.copy_(t)
+        return y + 0
+
+    fast = torch.compile(swap, backend="inferno")
+    with torch.no_grad():
+        for width in (6, 7, 9):
+            x, y = torch.randn(4, width)[:, -6:], torch.randn(4, 6)
+            expected = x.clone(), y.clone()
+            torch.testing.assert_close(fast(x, y), expected[0])
+            torch.testing.assert_close((x, y), expected[::-1])
+
+
 def test_one_value_for_two():
     def both(x, y, z):
         x.copy_(z * 2)

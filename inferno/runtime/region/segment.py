@@ -120,8 +120,8 @@ def _step(output: Output, example: Tensor, number: int) -> Callable[[Tensor], Te
     """What makes an output from the plan's result: memory of its own, and the strides that eager has.  None: nothing."""
     shared = output.argument >= 0 or output.result != number
     size, stride, order = tuple(example.shape), tuple(example.stride()), dense_order(example)
-    if order is None:
+    if order is None and all(type(s) is int for s in stride):
         return lambda r: torch.empty_strided(size, stride, dtype=r.dtype, device=r.device).copy_(r)
-    if example.is_contiguous():
+    if order is None or example.is_contiguous():  # (steps that vary between calls, as of what is copied to a slice of anything, have to be none in particular)
         return torch.clone if shared else None
     return (lambda r: r.clone().as_strided(size, stride)) if shared else (lambda r: r.as_strided(size, stride))
