@@ -3,6 +3,7 @@ changed, as to a batch norm's running statistics or a cache.  Passes see a graph
 """
 
 import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -45,19 +46,24 @@ def find_places(
 ) -> dict[int, dict[int, int]]:
     """For pieces by number, as what parts they are compiled, which outputs may be made in the place of which inputs: of the graph's last results, which the
     inputs ``written`` get, those that lie in memory as these do, that nobody else has, and after whose piece nobody reads the inputs' old values."""
+    if not written:
+        return {}
     number = {n: i for i, piece in enumerate(pieces) for n in piece.nodes}
     output, targets = graph.output_node(), {n.name: n for n in graph.find_nodes(op="placeholder")}
     results = list(output.args[0])
+    times = Counter(base_of(r, refused) for r in results if isinstance(r, Node))
+    inputs = {i: {n: k for k, n in enumerate(part.inputs)} for i, part in parts.items()}
+    outputs = {i: {n: k for k, n in enumerate(part.outputs)} for i, part in parts.items()}
     found: dict[int, dict[int, int]] = {}
     for name, value in zip(written, results[len(results) - len(written):]):
         target, made = targets[name], number.get(value.args[0] if value.target is operator.getitem else value, -1)
         part = parts.get(made)
-        if part is None or part.varies or value not in part.outputs or target not in part.inputs:
+        if part is None or part.varies or value not in outputs[made] or target not in inputs[made]:
             continue
-        to, shared = part.inputs.index(target), sum(isinstance(r, Node) and base_of(r, refused) is value for r in results) > 1
+        to = inputs[made][target]
         late = any(r is output or number[r] > made or is_view(r) for r in readers({target}, refused))  # a view that eager makes is read later
-        if not shared and not late and part.wholes[to] is None and _lies_as(value.meta["val"], target.meta["val"], device):
-            found.setdefault(made, {})[part.outputs.index(value)] = to
+        if times[value] == 1 and not late and part.wholes[to] is None and _lies_as(value.meta["val"], target.meta["val"], device):
+            found.setdefault(made, {})[outputs[made][value]] = to
     return found
 
 
