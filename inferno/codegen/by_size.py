@@ -3,6 +3,7 @@
 Each is made by its own generator from a copy of the function; their code becomes one ``gpu.module`` and their launchers one launcher.
 """
 
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -12,45 +13,54 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.by_size import BySize, bound, without_bounds
-from inferno.symbolic import Int, Symbol, from_python, maximum, minimum
+from inferno.symbolic import UNBOUNDED, Int, Symbol, from_python, maximum, minimum
 from inferno.target import Target
 
 
 def generate(kernel: func.FuncOp, schedule: BySize, target: Target) -> None:
     """Add the ``gpu.module`` with the kernels of all schedules, ``@<name>_size0``, ..., and make ``kernel`` the launcher of one."""
     name, symbols = kernel.name.value, {s.name: s for s in symbol_arguments(kernel.operation)}
-    chosen = _ranges(schedule, symbols, 1, False, None)
-    parts = [_part(kernel, f"{name}_size{i}", each, target, narrow, limit) for i, (each, _, narrow, limit) in enumerate(chosen)]
+    chosen = _ranges(schedule, symbols, _Range())
+    parts = [_part(kernel, f"{name}_size{i}", each, target, where) for i, (each, where) in enumerate(chosen)]
     _merge(name, parts)
     with launcher(kernel) as arguments:
-        for part, (_, times, *_) in zip(parts, chosen):
-            _inline(part, arguments, times, name)
+        for part, (_, where) in zip(parts, chosen):
+            _inline(part, arguments, where.times, name)
     for part in parts:
         part.operation.erase()
 
 
-Limit = tuple[Int, int]  # a size, and the most that it is
+@dataclass(frozen=True)
+class _Range:
+    """Where a schedule is launched: ``times`` is a size that is 1 there, else 0; whether offsets are ``narrow``; and the (size, least, most)
+    that are known of it."""
+
+    times: Int = 1
+    narrow: bool = False
+    limits: tuple[tuple[Int, int, int], ...] = ()
 
 
-def _ranges(schedule: Any, symbols: dict[str, Symbol], times: Int, narrow: bool, limit: Limit | None) -> list[tuple[Any, Int, bool, Limit | None]]:
-    """Each generator's schedule, a size that is 1 where it is to be launched, else 0, whether that is where offsets are narrow, and up to
-    which size."""
+def _ranges(schedule: Any, symbols: dict[str, Symbol], where: _Range) -> list[tuple[Any, _Range]]:
+    """Each generator's schedule, and its range."""
     if not isinstance(schedule, BySize):
-        return [(schedule, times, narrow, limit)]
-    size = from_python(schedule.size, symbols)
-    above, below = minimum(maximum(size - schedule.limit, 0), 1), minimum(maximum(schedule.limit + 1 - size, 0), 1)
-    small = _ranges(schedule.small, symbols, times * below, narrow or schedule.narrow, limit if schedule.narrow else (size, schedule.limit))
-    return [*small, *_ranges(schedule.large, symbols, times * above, narrow, limit)]
+        return [(schedule, where)]
+    size, limit = from_python(schedule.size, symbols), schedule.limit
+    above, below = minimum(maximum(size - limit, 0), 1), minimum(maximum(limit + 1 - size, 0), 1)
+    # What says where offsets are narrow is no size of the loops.
+    up_to, beyond = ((), ()) if schedule.narrow else (((size, 0, limit),), ((size, limit + 1, UNBOUNDED),))
+    small = replace(where, times=where.times * below, narrow=where.narrow or schedule.narrow, limits=where.limits + up_to)
+    large = replace(where, times=where.times * above, limits=where.limits + beyond)
+    return [*_ranges(schedule.small, symbols, small), *_ranges(schedule.large, symbols, large)]
 
 
-def _part(kernel: func.FuncOp, name: str, schedule: Any, target: Target, narrow: bool, limit: Limit | None) -> func.FuncOp:
-    """The launcher of a copy of the kernel by one schedule, for sizes up to a limit."""
+def _part(kernel: func.FuncOp, name: str, schedule: Any, target: Target, where: _Range) -> func.FuncOp:
+    """The launcher of a copy of the kernel by one schedule, for sizes in a range."""
     copy = kernel.operation.clone(ip=ir.InsertionPoint(kernel.operation))
     copy.attributes["sym_name"] = ir.StringAttr.get(name)
-    if narrow:
+    if where.narrow:
         without_bounds(copy.operation)
-    if limit is not None:
-        bound(copy.operation, *limit)
+    for limits in where.limits:
+        bound(copy.operation, *limits)
     import_module(f"inferno.codegen.{schedule.generator}").generate(copy, schedule, target)
     return _find(kernel, name)
 

@@ -38,7 +38,7 @@ from inferno.schedule.contraction import Contraction, oriented, parse_contractio
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.result_parts import brought_tensors, store_maps, written_in_lines
 from inferno.schedule.short_sums import fits_ends
-from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.tiling import Tiling, shortest_part, tile_contraction
 from inferno.schedule.wgmma_schedule import Shared, Wgmma, lies_inside, precision, raw_bytes
 from inferno.symbolic import Int, ceildiv
 from inferno.target import Target
@@ -158,7 +158,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
     def check(self) -> None:
         """CompileError for what the schedule asks of sizes that they do not have."""
         c, t, s, known = self.contraction, self.tiling, self.schedule, isinstance(self.steps, int)
-        if s.split > 1 and (s.split > 8 or s.cluster > 1 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
+        if s.split > 1 and (s.split > 8 or s.cluster > 1 or shortest_part(self.steps, s.split) < 1):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
         shared = self.lhs if s.across else self.rhs
         if s.cluster > 1 and (shared.rows // 8 if shared.along_k else shared.panels) % s.cluster:

@@ -18,7 +18,7 @@ from inferno.schedule import simt
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
-from inferno.schedule.tiling import Source, Tiling, tile_contraction
+from inferno.schedule.tiling import Source, Tiling, shortest_part, tile_contraction
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.wgmma_schedule import Shared, precision, supported
 from inferno.symbolic import bounds, hint, is_multiple, product, reach
@@ -231,9 +231,7 @@ def divides(s: Bf16x6, tiling: Tiling) -> bool:
     steps, turns = tiling.k_steps(DEPTH), lcm(s.groups, s.slices)
     if s.stages % turns or s.raw % turns or (s.persistent and not is_multiple(steps, turns)):
         return False
-    if s.split == 1:
-        return bounds(steps)[0] >= s.slices
-    return isinstance(steps, int) and steps - (s.split - 1) * ceil(steps / s.split) >= s.slices
+    return shortest_part(steps, s.split) >= s.slices
 
 
 def splits(s: Bf16x6, tiling: Tiling, target: Target, at: At) -> bool:

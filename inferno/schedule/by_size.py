@@ -75,11 +75,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Any | None:
     if _within_words(c) or any(hint(count) > LARGEST for count in _counts(c)):
         return _choose(kernel, c, target)
     # Tensor cores take offsets of 32 bits only; sizes that these do not reach are rare, and left to CUDA cores.
-    with kernel.context, ir.Location.unknown():
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
-        narrow = module.body.operations[0]
-        without_bounds(narrow.operation)
+    module = _changed(kernel, without_bounds)
+    narrow = module.body.operations[0]
     few = parse_contraction(narrow)
     small, large = _choose(narrow, few, target), _choose(kernel, c, target)
     if small is None or not any(_uses(small, kind) for kind in (wgmma_schedule.Wgmma, bf16x6.Bf16x6, mma.Mma)):
@@ -133,18 +130,33 @@ def _say(schedule: Any, example: siblings.Siblings) -> Any:
     return replace(schedule, together=example.together, apart=example.apart)
 
 
+def _changed(kernel: func.FuncOp, change: Callable[[ir.Operation], None]) -> ir.Module:
+    """A module with a copy of a kernel, whose sizes have other bounds."""
+    with kernel.context, ir.Location.unknown():
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        change(module.body.operations[0].operation)
+        return module
+
+
 def without_bounds(function: ir.Operation) -> None:
     """Let a kernel function's sizes have no upper bound: whoever launches it sees to it that they are not too large."""
     _change(function, lambda symbol: replace(symbol, high=UNBOUNDED))
 
 
-def bound(function: ir.Operation, size: Int, most: int) -> None:
-    """Let a kernel function say that ``size`` is at most so large, where a symbol's range can: whoever launches it sees to it."""
+def bound(function: ir.Operation, size: Int, least: int = 0, most: int = UNBOUNDED) -> None:
+    """Let a kernel function say that ``size`` lies between these, where a symbol's range can: whoever launches it sees to it."""
     if not isinstance(size, Size) or len(size.terms) != 1:
         return
     (atoms, factor), = size.terms
-    if len(atoms) == 1 and isinstance(atoms[0], Symbol):
-        _change(function, lambda symbol: replace(symbol, high=max(symbol.low, min(symbol.high, most // factor))) if symbol.name == atoms[0].name else symbol)
+    if len(atoms) != 1 or not isinstance(atoms[0], Symbol):
+        return
+
+    def within(symbol: Symbol) -> Symbol:
+        low = max(symbol.low, min(symbol.high, -(-least // factor)))
+        return replace(symbol, low=low, high=max(low, min(symbol.high, most // factor))) if symbol.name == atoms[0].name else symbol
+
+    _change(function, within)
 
 
 def _change(function: ir.Operation, change: Callable[[Symbol], Symbol]) -> None:
@@ -181,10 +193,22 @@ def _choose(kernel: func.FuncOp, c: Contraction, target: Target) -> Any | None:
     symbols = list(dict.fromkeys(s for size in c.sizes for s in symbols_of(size)))
     size = size_of(symbols[0]) if len(symbols) == 1 else c.B * c.M * c.N * c.K
 
-    def table(point: Point, most: int) -> Table:
-        return _table(kernel, c, target, point)
-
     points = _points(c, symbols)
+    starts = {tuple(p.items()): 0 if before is None else _between(size, before, p) + 1 for before, p in zip([None, *points], points)}
+
+    @functools.cache
+    def beyond(least: int) -> ir.Module:
+        """The kernel where it is known that there are so many: of long sums several blocks may each have a part."""
+        return _changed(kernel, lambda function: bound(function, size, least))
+
+    def table(point: Point, most: int) -> Table:
+        least = starts[tuple(point.items())]
+        if varying != ["K"] or not least:
+            return _table(kernel, c, target, point)
+        copy = beyond(least).body.operations[0]
+        bounded, sizes = parse_contraction(copy), {s.name: size for s, size in point.items()}
+        return _table(copy, bounded, target, {s: sizes[s.name] for s in symbols_of(bounded.K)})
+
     # Products with vectors: bf16x6 has no schedules there.
     few = [side for side in (c.M, c.N) if bounds(side)[0] <= simt.VECTOR]
     if few and any(isinstance(s, bf16x6.Bf16x6) for p in points for s in table(p, 0)):
@@ -248,8 +272,11 @@ def along(side: Int, size: int) -> Point:
 
 def _spans_between(size: Int, points: Sequence[Point]) -> list[Span]:
     """A span for each point, which end between two."""
-    sizes = [evaluate(size, p.__getitem__) for p in points]
-    return [Span(isqrt(a * b), (p,)) for p, a, b in zip(points, sizes, [*sizes[1:], LARGEST])]
+    return [Span(LARGEST if after is None else _between(size, p, after), (p,)) for p, after in zip(points, [*points[1:], None])]
+
+
+def _between(size: Int, a: Point, b: Point) -> int:
+    return isqrt(evaluate(size, a.__getitem__) * evaluate(size, b.__getitem__))
 
 
 def _points(c: Contraction, symbols: Sequence[Symbol]) -> list[Point]:

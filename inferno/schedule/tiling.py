@@ -147,6 +147,13 @@ def pick_axes(c: Contraction, turned: bool = False) -> Axes | None:
     return Axes(grid, m, n, k, steps)
 
 
+def shortest_part(steps: Int, split: int) -> int:
+    """The fewest steps that the last of ``split`` blocks can have, where each of the others has the same number of them, rounded up."""
+    least, most = bounds(steps)
+    # With ``split`` steps more each block has one more.
+    return min(n - (split - 1) * ceildiv(n, split) for n in range(least, min(most, least + split - 1) + 1))
+
+
 def _neighbours(operand: Operand, rows: Axis) -> bool:
     """Whether the rows are those of neighbouring windows of an image, as the copy engine walks them."""
     return operand.unfolded is not None and rows.stride(operand.access) == operand.unfolded.terms

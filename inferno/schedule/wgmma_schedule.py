@@ -12,7 +12,7 @@ from inferno.schedule.cost import At, bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.shared_tiles import height
-from inferno.schedule.tiling import Tiling
+from inferno.schedule.tiling import Tiling, shortest_part
 from inferno.symbolic import Int, bounds, product, reach
 from inferno.target import Target
 
@@ -236,13 +236,10 @@ def lies_inside(s: Wgmma, c: Contraction, tiling: Tiling) -> bool:
 
 
 def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool:
-    """Whether all clusters run at once and every block has a few terms, of a number that is known."""
+    """Whether all clusters run at once and every block has a few terms."""
     steps = tiling.k_steps(s.chunks * s.row // width)
-    if not isinstance(steps, int):
-        return False
-    each = ceil(steps / s.split)
     few = at(tiling.tiles(s.tile_m, s.tile_n)) <= clusters_at_once(s.split, target.multiprocessors)
-    return few and each >= 4 and (s.split - 1) * each < steps
+    return few and ceil(at(steps) / s.split) >= 4 and shortest_part(steps, s.split) > 0
 
 
 _RUNS = 3  # of a tile at most, beside the ones that lie in two tiles

@@ -20,9 +20,10 @@ from inferno.schedule.bf16x6 import Bf16x6
 from inferno.schedule.by_size import BySize
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.simt import Simt
+from inferno.schedule.tiling import shortest_part
 from inferno.schedule.vectors import Vectors
 from inferno.schedule.wgmma_schedule import Wgmma
-from inferno.symbolic import LARGEST
+from inferno.symbolic import LARGEST, Symbol, ceildiv, size_of
 
 M, N, K = 1031, 2053, 517  # sizes that vary are these in the example
 RANGE = (1, 8192)
@@ -116,9 +117,32 @@ def test_sizes_that_are_numbers_are_left_to_others():
     assert choose(matmul(1024, 1024, 1024), "by_size") is None
 
 
-def test_sums_of_any_length_are_not_split():
-    for schedule in schedules(choose(sized(256, 256, K, lhs="k,m"), "by_size")):
-        assert isinstance(schedule, Simt) or (schedule.split == schedule.slices == 1 and not schedule.persistent)
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_sums_are_split_where_they_are_long_enough(element):
+    """Every block has a step at each length that its kernel is launched for."""
+    text, depth = sized(128, 128, K, element, lhs="k,m", ranges=(1, 2**20)), 16 if element == "f32" else 64
+    chosen = choose(text, "by_size")
+    found, limits = schedules(chosen), []
+    while isinstance(chosen, BySize):
+        limits.append(chosen.limit)
+        chosen = chosen.large
+    splits = [1 if isinstance(s, Simt) else s.split for s in found]
+    assert splits[0] == 1 and splits == sorted(splits) and splits[-1] > 1
+    for s, split, least in zip(found, splits, [1, *(n + 1 for n in limits)]):
+        if split > 1:
+            assert shortest_part(ceildiv(size_of(Symbol("n", least)), depth), split) >= (s.slices if element == "f32" else 1)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        by_size.generate(kernels(module)[0], choose(text, "by_size"), TARGET)
+        assert module.operation.verify()
+
+
+@pytest.mark.parametrize("split", [1, 2, 3, 4, 8])
+def test_the_shortest_part_of_a_sum(split):
+    for least in (*range(1, 70), 1000):
+        parts = [n - (split - 1) * ceildiv(n, split) for n in range(least, least + 5 * split)]
+        assert shortest_part(least, split) == parts[0]
+        assert shortest_part(size_of(Symbol("n", least)), split) == min(parts)
 
 
 def test_offsets_that_need_more_than_32_bits():

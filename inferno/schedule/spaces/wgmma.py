@@ -4,7 +4,6 @@ slots."""
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from math import ceil
 
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, parse_contraction
@@ -12,7 +11,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.shared_terms import FORMS
 from inferno.schedule.shared_tiles import height, shares
 from inferno.schedule.short_sums import fits_ends, with_few_terms
-from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.tiling import Tiling, shortest_part, tile_contraction
 from inferno.schedule.wgmma import CANDIDATES, candidates, slots_to_bring
 from inferno.schedule.wgmma_cost import estimate
 from inferno.schedule.wgmma_schedule import Wgmma, fit, has_parts, lies_inside, precision, raw_bytes, splits, streams, supported, takes_shares
@@ -137,6 +136,5 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         # The other blocks' sums lie in the slots.
         if s.split > 8 or s.cluster > 1 or s.persistent or (not s.sends and s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row):
             return False
-        steps = tiling.k_steps(depth)
-        return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps and shares(s, tiling)
+        return shortest_part(tiling.k_steps(depth), s.split) > 0 and shares(s, tiling)
     return shares(s, tiling)
