@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from inferno.mlir import arith, ir, vector
+from inferno.codegen.integers import Integers
+from inferno.mlir import arith, ir, outside_values, vector
+from inferno.passes.shapes import function_of, symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Map
 
@@ -31,6 +33,14 @@ def epilogue_arguments(
         else:
             arguments.append(read(source))
     return arguments
+
+
+def size_values(map_: Map, ints: Integers) -> dict[ir.Value, ir.Value]:
+    """What stands for the sizes that a map's body reads."""
+    if not ints.symbols:
+        return {}
+    used = set(outside_values(map_.generic))
+    return {v: ints.index(ints.symbols[s]) for s, v in symbol_arguments(function_of(map_.generic)).items() if v in used}
 
 
 def inline_body(

@@ -13,11 +13,10 @@ from inferno.codegen import widened_pairs
 from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
-from inferno.codegen.inline import epilogue_arguments, inline_body
+from inferno.codegen.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, only_if, operation, store
 from inferno.mlir import arith, ir, walk
-from inferno.passes.shapes import function_of, symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.tiling import Axes, paired
@@ -66,16 +65,8 @@ class PairEpilogue:
         results: list[ir.Value] = []
         if c.epilogue is not None:
             arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, down, j), others)
-            results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2, widened_pairs.CUSTOM, outside=self.sizes())
+            results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2, widened_pairs.CUSTOM, outside=size_values(c.epilogue, self.words))
         return [sums if d.source is None else as_vector(results[d.source], 2) for d in c.destinations]
-
-    def sizes(self) -> dict[ir.Value, ir.Value]:
-        """What stands for the sizes that the epilogue computes with."""
-        epilogue, words = self.contraction.epilogue, self.words
-        if not words.symbols:
-            return {}
-        used = {v for op in epilogue.block.operations for v in op.operation.operands}
-        return {v: words.index(words.symbols[s]) for s, v in symbol_arguments(function_of(epilogue.generic)).items() if v in used}
 
     def read(self, source: Access, down: int, j: int) -> ir.Value:
         """What an epilogue's argument is there: a pair, or a scalar where both are the same."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.elements import as_vector, join, lanes_of
-from inferno.codegen.inline import epilogue_arguments, inline_body
+from inferno.codegen.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.nvvm_builder import Words, integer_type, opaque, operation
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.mlir import arith, ir
@@ -100,7 +100,7 @@ class RowEpilogue(Epilogue):
         pair = join([sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]])
         if c.head is not None:
             arguments = epilogue_arguments(c.epilogue, pair, lambda source: self.read(source, down, j))
-            pair = as_vector(inline_body(c.epilogue.block, arguments, self.indices(down, j), 2)[c.head], 2)
+            pair = as_vector(inline_body(c.epilogue.block, arguments, self.indices(down, j), 2, outside=size_values(c.epilogue, self.words))[c.head], 2)
         self.keep(0, half, j, pair)
 
     def keep(self, number: int, half: int, j: int, pair: ir.Value) -> None:

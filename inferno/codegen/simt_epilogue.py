@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
-from inferno.codegen.inline import epilogue_arguments, inline_body
+from inferno.codegen.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.simt_operand import group_offset
 from inferno.mlir import arith, ir, scf, walk
@@ -52,7 +52,7 @@ class Epilogue:
         results: list[ir.Value] = []
         if c.epilogue is not None:
             arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, m, n, width), others)
-            results = inline_body(c.epilogue.block, arguments, self.indices(m, n, width), lanes)
+            results = inline_body(c.epilogue.block, arguments, self.indices(m, n, width), lanes, outside=size_values(c.epilogue, self.ints))
         return [sums if d.source is None else results[d.source] for d in c.destinations]
 
     def write(self, m: Integer, n: Integer, values: list[ir.Value], width: int) -> None:

@@ -203,11 +203,11 @@ def merge(dims: Sequence[int], sizes: Sequence[int], accesses: Sequence[Access])
     return runs
 
 
-def sink_constants(generic: ir.Operation, tables: bool = False) -> bool:
-    """Copy the constants that a body takes from outside into it, and numbers that are computed of sizes; False if it takes any other
-    value.
+def sink_constants(generic: ir.Operation, tables: bool = False, sizes: bool = False) -> bool:
+    """Copy the constants that a body takes from outside into it; False if it takes any other value.
 
-    With ``tables`` the tensors that ``tensor.extract`` reads are let through, and so are the sizes themselves.
+    With ``sizes`` numbers that are computed of sizes are copied, too, and the sizes themselves let through; with ``tables`` also the tensors
+    that ``tensor.extract`` reads.
     """
     block = generic.regions[0].blocks[0]
     copies: dict[ir.Value, ir.Value] = {}
@@ -218,18 +218,18 @@ def sink_constants(generic: ir.Operation, tables: bool = False) -> bool:
             if _defined_in(value, generic) or (tables and op.name == "tensor.extract" and i == 0):
                 continue
             if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
-                if not tables or not _of_sizes(value):
+                if not (tables or sizes) or not is_of_sizes(value):
                     return False
             op.operands[i] = _copy(value, copies, block)
     return True
 
 
-def _of_sizes(value: ir.Value) -> bool:
+def is_of_sizes(value: ir.Value) -> bool:
     """Whether a number is a size that the kernel is given, or is computed of such and of constants."""
     if isinstance(value, ir.BlockArgument):
         return isinstance(value.type, ir.IndexType)
     op = value.owner.operation
-    return op.name.startswith("arith.") and not len(op.regions) and all(_of_sizes(v) for v in op.operands)
+    return op.name.startswith("arith.") and not len(op.regions) and all(is_of_sizes(v) for v in op.operands)
 
 
 def _copy(value: ir.Value, copies: dict[ir.Value, ir.Value], block: ir.Block) -> ir.Value:

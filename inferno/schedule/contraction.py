@@ -8,16 +8,17 @@ the result; strides are in elements, one for each loop of the contraction, and 0
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from inferno.mlir import arith, func, ir, run_upstream, walk
+from inferno.mlir import arith, func, ir, outside_values, run_upstream, walk
 from inferno.passes.programs import VIEWS, root_of, takes_tf32
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
     Access, Linear, access, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
-    knows_arguments, outputs, placed, sink_constants,
+    is_of_sizes, knows_arguments, outputs, placed, sink_constants,
 )
 from inferno.schedule.pages import Pages
 from inferno.schedule.unchanged import asked_once
 from inferno.schedule.unfolded import Unfolded, unfold
-from inferno.symbolic import Int, bounds, hint, product
+from inferno.symbolic import Int, bounds, hint, product, symbols_of
 
 
 @dataclass(frozen=True)
@@ -232,9 +233,11 @@ def parse_split(module: ir.Module, count: int, unfolded: bool = False) -> tuple[
     for op in kernel.entry_block.operations:
         op = op.operation
         if op.name == "linalg.generic" and filled(op.results[0]) is None:
-            if not sink_constants(op):
+            if not sink_constants(op, sizes=not unfolded):
                 return None
             generics.append(op)
+        elif len(op.results) == 1 and is_of_sizes(op.results[0]):
+            continue
         elif op.name not in (*_OTHERS, *VIEWS, "tensor.pad" if unfolded else ""):
             return None
     contractions = [op for op in generics if "reduction" in iterators(op)]
@@ -277,9 +280,16 @@ class _Parser:
         if epilogue is None:
             return None
         map_, destinations = epilogue
-        if any(g not in self.used for g in self.generics):
+        if any(g not in self.used for g in self.generics) or not self.knows_sizes(None if map_ is None else map_.generic):
             return None
         return self.classify(module, lhs, rhs, map_, destinations)
+
+    def knows_sizes(self, epilogue: ir.Operation | None) -> bool:
+        """Whether sizes are read by the epilogue alone, and only those of loops: offsets that reach all elements hold these, too."""
+        loops = {s for size in self.sizes for s in symbols_of(size)}
+        known = {value: symbol for symbol, value in symbol_arguments(self.kernel.operation).items()}
+        read = {g: [v for v in outside_values(g) if isinstance(v.type, ir.IndexType)] for g in self.generics}
+        return all(g == epilogue and all(known.get(v) in loops for v in values) for g, values in read.items() if values)
 
     def operand(self, number: int, extend: str | None) -> Operand | None:
         value, map_ = self.op.operands[number], maps(self.op)[number]

@@ -70,7 +70,7 @@ def test_rows_of_which_there_are_any_number(name, schedule):
         assert found.right, f"{each}: {found}"
 
 
-SUMS = ["sums of any length", "scaled sums"]
+SUMS = ["sums of any length", "scaled sums", "products divided by a size"]
 
 
 @pytest.mark.covering(most=3)

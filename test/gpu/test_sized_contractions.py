@@ -45,6 +45,8 @@ CASES = {
     "terms, innermost": (lambda x, y: torch.relu(x @ y.t()) + 1, ((640, "n"), (768, "n")), SIZES),
     "terms, of a table": (lambda x, y: torch.relu(x @ y), ((640, "n"), ("n", 500)), SIZES),
     "terms of few results": (lambda x, y: torch.relu(x.t() @ y) * 2, (("n", 128), ("n", 96)), SIZES),
+    "terms, divided by their number": (lambda x, y: x.t() @ y / x.shape[0], (("n", 640), ("n", 768)), SIZES),
+    "a batch of terms, divided by their number": (lambda x: x.transpose(1, 2) @ x / x.shape[1], (("b", "n", 192),), FEW),
     "all": (lambda x, y: torch.relu(x @ y), (("n", "n"), ("n", "n")), SIZES[:-1]),
     "a scaled rhs": (lambda x, w, s: x @ (w * s), (("n", 512), (512, 768), (512, 1)), SIZES),
     "a scaled rhs of terms": (lambda x, w, s: x.t() @ (w * s), (("n", 512), ("n", 768), ("n", 1)), SIZES),
