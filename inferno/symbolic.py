@@ -256,6 +256,11 @@ def divisor(value: Int) -> int:
     return found
 
 
+def constant(value: Int) -> int:
+    """The term of a size that does not vary."""
+    return sum(c for m, c in _terms(value) if not m)
+
+
 def is_multiple(value: Int, of: int) -> bool:
     """Whether a size is known to be a multiple of a number."""
     return divisor(value) % of == 0

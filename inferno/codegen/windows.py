@@ -6,8 +6,9 @@ the next age with the first product of a row, and the oldest are done.  With dil
 one phase, as if there were no dilation.
 """
 
+import itertools
 from dataclasses import dataclass, field
-from itertools import product
+from math import prod
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
@@ -21,10 +22,12 @@ from inferno.mlir import arith, func, gpu, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.window_kernel import Axis, WindowKernel
 from inferno.schedule.windows import Windows, fits, read
-from inferno.symbolic import ceildiv, reach
+from inferno.symbolic import Int, Size, bounds, ceildiv, constant, is_multiple, is_unbounded, product, reach
 from inferno.target import Target
 
 _FEWEST_TURNS = 3  # that are worth a loop
+_NEAR = 1 << 22
+"""Elements up to which a place is a constant away from another: offsets in an instruction have 24 bits."""
 
 
 def generate(kernel: func.FuncOp, schedule: Windows, target: Target) -> None:
@@ -34,14 +37,21 @@ def generate(kernel: func.FuncOp, schedule: Windows, target: Target) -> None:
         raise CompileError(f"@{name}: {schedule} does not fit a kernel without such windows")
     if c.contraction.epilogue is not None:
         expand_math(c.contraction.epilogue.generic)
+    c = c.sized or c
     buffers = parameters_of(kernel, {d.access.argument for d in c.contraction.destinations})
-    blocks = ceildiv(schedule.total(c), schedule.threads)
-    width = 32 if max(reach(blocks) * schedule.threads, *(2 * b.count for b in buffers if b is not None)) < 2**31 else 64
+    blocks, width = schedule.blocks(c), 32 if _within_words(c, schedule) else 64
     with gpu_function(kernel, buffers, schedule.threads) as function:
         symbols = integers_for(kernel, width, function.buffers).symbols
         _Emitter(c, schedule, Signed(width, symbols), function.buffers).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
+
+
+def _within_words(c: WindowKernel, s: Windows) -> bool:
+    """Whether 32 bits hold all offsets, and the numbers of all threads: there are not more than results, but for those of phases that have none."""
+    phases = prod(a.phases for a in (c.down, c.along) if a is not None)
+    threads = reach(s.count(c)) * (phases if is_unbounded(s.count(c)) else 1)
+    return max(threads, *(reach(product(a.shape)) for a in c.accesses)) + s.threads < 2**31
 
 
 class Signed(Integers):
@@ -73,10 +83,10 @@ class _Emitter:
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         number = ints.add(ints.mul(block, s.threads), thread)
-        if c.images is None and s.count(c) % s.threads == 0:
+        if is_multiple(s.count(c), s.threads):
             self.strip(number)
             return
-        some = scf.IfOp(ints.less(number, s.total(c)))
+        some = scf.IfOp(ints.less(number, s.count(c)))
         with ir.InsertionPoint(some.then_block):
             self.strip(number)
             scf.yield_([])
@@ -87,7 +97,7 @@ class _Emitter:
         self.locate(number)
         self.ages, self.columns = s.ages(c), s.columns(c)
         self.step = c.down.step if c.down is not None else 1
-        self.terms = list(product(*(range(c.sizes[d]) for d in c.further)))
+        self.terms = list(itertools.product(*(range(c.sizes[d]) for d in c.further)))
         self.zero = splat(ir.VectorType.get([s.vector], ir.F32Type.get()), 0)
         self.inside_row = [self.inside(c.along, x) for x in range(self.columns)]
         self.inside_further = [self.inside_term(term) for term in self.terms]
@@ -112,7 +122,7 @@ class _Emitter:
         self.at: dict[int, Integer] = {}
         inner, outer = ([("lane", n)] if c.lane is not None else [] for n in (s.across, s.lanes(c) // s.across))
         along, down = (
-            [(axis, axis.phases), (axis, -(-c.outputs(axis) // each))] if axis is not None else [] for axis, each in ((c.along, s.along), (c.down, s.rows))
+            [(axis, axis.phases), (axis, ceildiv(c.outputs(axis), each))] if axis is not None else [] for axis, each in ((c.along, s.along), (c.down, s.rows))
         )
         images = [*along, *outer, *down] if c.side_by_side else [*along, *down, *outer]
         parts = [*inner, *images, *((d, c.sizes[d]) for d in c.others)]
@@ -144,14 +154,14 @@ class _Emitter:
         if axis is None:
             return None
         last = axis.stride * (self.last(axis) if axis.loop is not None else 0) + axis.dilation * (self.reach(axis) - 1) - axis.low
-        if axis.low <= 0 and last < axis.size:
+        if axis.low <= 0 and bounds(axis.size - last)[0] > 0:
             return None
         return self.ints.less(self.coordinate(axis, place), axis.size)
 
-    def last(self, axis: Axis) -> int:
+    def last(self, axis: Axis) -> Int:
         """The largest number that a thread's first output along an axis has."""
         each = {id(self.c.along): self.s.along, id(self.c.down): self.s.rows}.get(id(axis), 1)
-        return (-(-self.c.outputs(axis) // each) - 1) * each * axis.phases + axis.phases - 1
+        return (ceildiv(self.c.outputs(axis), each) - 1) * each * axis.phases + axis.phases - 1
 
     def reach(self, axis: Axis) -> int:
         """Coordinates that a thread reads along an axis, one a dilation."""
@@ -203,15 +213,17 @@ class _Emitter:
 
     def moved(self, base: Integer, by: Integer) -> tuple[Integer, int]:
         """A place so far away, as one and a constant that is to be added."""
-        return (base, by) if isinstance(by, int) else (self.ints.add(base, by), 0)
+        near = constant(by) if isinstance(by, (int, Size)) else 0
+        near = near if abs(near) < _NEAR else 0
+        return self.ints.add(base, self.ints.sub(by, near)), near
 
-    def unit(self, axis: Axis | None) -> int:
+    def unit(self, axis: Axis | None) -> Int:
         """Elements in memory between two coordinates that are a dilation apart."""
         if axis is None:
             return 0
         return self.c.image.strides[axis.tap] if axis.tap is not None else self.c.image.strides[axis.loop]
 
-    def where(self, condition: ir.Value | None, at: Access, base: Integer, plus: int) -> ir.Value:
+    def where(self, condition: ir.Value | None, at: Access, base: Integer, plus: Int) -> ir.Value:
         """Lanes where a condition holds, zeros where not."""
         if condition is None:
             return self.lanes(at, base, plus)
@@ -223,19 +235,25 @@ class _Emitter:
             scf.yield_([splat(type_, 0)])
         return inside.results[0]
 
-    def step_of(self, at: Access) -> int:
+    def step_of(self, at: Access) -> Int:
         return at.strides[self.c.lane] if self.c.lane is not None else 1
 
-    def lanes(self, at: Access, base: Integer, plus: int = 0) -> ir.Value:
+    def lanes(self, at: Access, base: Integer, plus: Int = 0) -> ir.Value:
         """A vector of the thread's lanes at a place; one element where they have it in common."""
-        ints, buffer, step, count = self.ints, self.buffers[at.argument], self.step_of(at), self.s.vector
-        if step == 0:
-            return load(ints, buffer, base, at.element, plus)
-        if step != 1 and count > 1:
-            return join([load(ints, buffer, base, at.element, plus + i * step) for i in range(count)])
-        return load_vector(ints, buffer, base, at.element, count, self.aligned(at, plus), plus)
+        return self.read(at, base, plus, self.aligned(at, plus))
 
-    def aligned(self, at: Access, plus: int) -> int:
+    def read(self, at: Access, base: Integer, plus: Int, aligned: int) -> ir.Value:
+        """The same, of which every run of ``aligned`` is aligned."""
+        ints, buffer, step, count = self.ints, self.buffers[at.argument], self.step_of(at), self.s.vector
+        first = self.moved(base, plus)
+        if step == 0:
+            return load(ints, buffer, first[0], at.element, first[1])
+        if step == 1 or count == 1:
+            return load_vector(ints, buffer, first[0], at.element, count, aligned, first[1])
+        places = [self.moved(base, plus + i * step) for i in range(count)]
+        return join([load(ints, buffer, place, at.element, more) for place, more in places])
+
+    def aligned(self, at: Access, plus: Int) -> int:
         """Lanes that are aligned together: all that the thread's place is made of are multiples of it."""
         found, strides = 1, [at.strides[d] for d in self.at if d != self.c.lane]
         strides += [self.unit(self.c.down)] if at is self.c.image else []
@@ -290,7 +308,7 @@ class _Emitter:
         c, s, ints = self.c, self.s, self.ints
         conditions = []
         for axis, each, place in ((c.down, s.rows, done), (c.along, s.along, i)):
-            if axis is not None and axis.loop in self.at and (c.outputs(axis) % each or c.sizes[axis.loop] % axis.phases):
+            if axis is not None and axis.loop in self.at and not is_multiple(c.sizes[axis.loop], each * axis.phases):
                 at = ints.add(self.at[axis.loop], ints.mul(place, axis.phases))
                 conditions.append(ints.less(at, c.sizes[axis.loop]))
         inside = self.all(conditions)
@@ -316,7 +334,8 @@ class _Emitter:
             if count == 1:
                 store(self.ints, result, buffer, self.ints.add(base, plus))
             elif step == 1:
-                store_vector(self.ints, as_vector(result, count), buffer, base, self.aligned_output(d.access), plus)
+                base, near = self.moved(base, plus)
+                store_vector(self.ints, as_vector(result, count), buffer, base, self.aligned_output(d.access), near)
             else:
                 for lane, x in enumerate(lanes_of(as_vector(result, count))):
                     store(self.ints, x, buffer, self.ints.add(base, plus + lane * step))
@@ -327,21 +346,15 @@ class _Emitter:
     def extra(self, at: Access, done: Integer, i: int) -> ir.Value:
         if at in self.kept:
             return self.kept[at]
-        base, plus = self.output(at, done, i)
-        ints, buffer, step, count = self.ints, self.buffers[at.argument], self.step_of(at), self.s.vector
-        if step == 0 or count == 1:
-            return load(ints, buffer, base, at.element, plus)
-        if step == 1:
-            return load_vector(ints, buffer, base, at.element, count, self.aligned_output(at), plus)
-        return join([load(ints, buffer, base, at.element, plus + n * step) for n in range(count)])
+        return self.read(at, *self.output(at, done, i), self.aligned_output(at))
 
-    def output(self, at: Access, done: Integer, i: int) -> tuple[Integer, int]:
+    def output(self, at: Access, done: Integer, i: int) -> tuple[Integer, Int]:
         """Where an output is in a tensor: a place and what is to be added to it."""
-        base, plus = self.base[at], 0
-        for axis, place in ((self.c.down, done), (self.c.along, i)):
-            if axis is not None and axis.loop is not None:
-                base, more = self.moved(base, self.ints.mul(place, axis.phases * at.strides[axis.loop]))
-                plus += more
+        base, plus, (down, along) = self.base[at], 0, (self.c.down, self.c.along)
+        if down is not None and down.loop is not None:
+            base, plus = self.moved(base, self.ints.mul(done, down.phases * at.strides[down.loop]))
+        if along is not None and along.loop is not None:
+            plus = plus + i * along.phases * at.strides[along.loop]
         return base, plus
 
     def aligned_output(self, at: Access) -> int:

@@ -72,7 +72,7 @@ def choose(kernel: func.FuncOp, target: Target) -> BandWindows | None:
 def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
     """What ``kernel`` computes if that can be generated."""
     c = windows.read(kernel, target)
-    if c is None or target.capability < 80 or not c.side_by_side or c.depth > 1 or None in (c.down, c.along) or c.images is not None:
+    if c is None or target.capability < 80 or not c.side_by_side or c.depth > 1 or None in (c.down, c.along) or c.sized is not None:
         return None
     if c.sizes[c.lane] % 8 or c.sizes[c.lane] < CHANNELS:
         return None

@@ -219,7 +219,7 @@ def _is_timed(k: GroupKernel) -> bool:
 def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
     """What ``kernel`` computes if that can be generated."""
     c = parse_windows(kernel) if target.kind == "nvptx" and target.capability >= 80 else None
-    if c is None or c.images is not None or not c.side_by_side or not windows.is_supported(c, ("bf16", "f16")):
+    if c is None or c.sized is not None or not c.side_by_side or not windows.is_supported(c, ("bf16", "f16")):
         return None
     axes = [a for a in (c.down, c.along) if a is not None]
     if set(c.axes) != set(axes) or any(None in (a.loop, a.tap) for a in axes):

@@ -180,7 +180,9 @@ def choose(kernel: func.FuncOp, target: Target) -> StagedWindows | None:
 def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
     """What ``kernel`` computes if that can be generated."""
     c = windows.read(kernel, target)
-    if c is None or target.capability < 90 or c.depth > 1 or None in (c.down, c.along) or not (c.side_by_side or c.others):
+    if c is None or (c.sized is not None and c.images is None):
+        return None
+    if target.capability < 90 or c.depth > 1 or None in (c.down, c.along) or not (c.side_by_side or c.others):
         return None
     if {*c.axes} - {c.down, c.along} or any(a.loop is None or a.dilation != 1 for a in (c.down, c.along)):
         return None

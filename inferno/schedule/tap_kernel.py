@@ -93,7 +93,7 @@ class TapKernel:
 def read(kernel: func.FuncOp, target: Target) -> TapKernel | None:
     """What ``kernel`` computes if that can be generated."""
     w = parse_windows(kernel) if target.kind == "nvptx" else None
-    if w is None or w.images is not None or not is_supported(w, _ELEMENTS):
+    if w is None or w.sized is not None or not is_supported(w, _ELEMENTS):
         return None
     reduced = {d for d, kind in enumerate(w.kinds) if kind == "reduction" and w.sizes[d] > 1}
     taps = [a.loop for a in w.axes if a.loop is not None]

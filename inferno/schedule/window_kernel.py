@@ -15,7 +15,7 @@ from inferno.schedule.accesses import Access, argument_index, iterators, knows_a
 from inferno.schedule.contraction import Contraction, parse_split
 from inferno.schedule.unchanged import asked_once
 from inferno.schedule.varying_rows import with_numbers
-from inferno.symbolic import Size, evaluate, product
+from inferno.symbolic import Int, Size, bounds, ceildiv
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Axis:
     stride: int
     dilation: int
     low: int
-    size: int
+    size: Int
     checked: bool
 
     @property
@@ -53,7 +53,7 @@ class WindowKernel:
     along the second; either may be None.  ``lane`` is the loop that vectors lie along, None where that is ``along``'s own.  ``others`` are the
     further parallel loops, those with the least strides first, and ``further`` the further loops of the sum.
 
-    ``images``: how many images there are where that varies, the size of the last loop of ``others``; all else is that of an example of it.
+    ``sized``: the same with the sizes that vary, where some do; all else is that of an example.
     """
 
     contraction: Contraction
@@ -65,11 +65,25 @@ class WindowKernel:
     lane: int | None
     others: tuple[int, ...]
     further: tuple[int, ...]
-    images: Size | None = None
+    sized: "WindowKernel | None" = None
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def sizes(self) -> tuple[Int, ...]:
         return self.contraction.sizes
+
+    @property
+    def images(self) -> Size | None:
+        """How many images there are where that varies, the size of the last loop of ``others``, and nothing else does."""
+        if self.sized is None or not self.others:
+            return None
+        sizes, loop = list(self.sized.sizes), self.others[-1]
+        rest = [*sizes[:loop], *sizes[loop + 1:], *(a.size for a in self.sized.axes), *(n for a in self.sized.accesses for n in (a.offset, *a.strides))]
+        return sizes[loop] if all(isinstance(n, int) for n in rest) and not isinstance(sizes[loop], int) else None
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """Every tensor's."""
+        return (self.image, self.weight, *self.contraction.extras, *(d.access for d in self.contraction.destinations))
 
     @property
     def out(self) -> Access:
@@ -80,9 +94,9 @@ class WindowKernel:
         """Terms that a tap of a window has: channels of a group, and taps along further axes."""
         return prod(self.sizes[d] for d in self.further)
 
-    def outputs(self, axis: Axis | None) -> int:
+    def outputs(self, axis: Axis | None) -> Int:
         """Outputs along an axis, of one of its phases."""
-        return -(-self.sizes[axis.loop] // axis.phases) if axis is not None and axis.loop is not None else 1
+        return ceildiv(self.sizes[axis.loop], axis.phases) if axis is not None and axis.loop is not None else 1
 
     def taps(self, axis: Axis | None) -> int:
         return self.sizes[axis.tap] if axis is not None and axis.tap is not None else 1
@@ -110,8 +124,8 @@ class WindowKernel:
 
 @asked_once
 def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
-    """The kernel's windows; None where it has none, or sizes but for the number of images vary, or it computes anything else."""
-    arguments, plain = kernel.entry_block.arguments, (ir.AffineDimExpr, ir.AffineConstantExpr)
+    """The kernel's windows; None where it has none, or it computes anything else."""
+    plain = (ir.AffineDimExpr, ir.AffineConstantExpr)
     operations = [o.operation for o in kernel.entry_block.operations]
     if not any(o.name == "tensor.pad" or (o.name == "linalg.generic" and not all(isinstance(e, plain) for m in maps(o) for e in m.results))
                for o in operations):
@@ -120,43 +134,52 @@ def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
         return None
     if sum(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations) != 1:
         return None
-    if not all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in arguments):
-        return _any_number(kernel)
+    numbers = {symbol: max(2, symbol.low, symbol.hint) for symbol in symbol_arguments(kernel.operation)}
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
-        split_contractions(module)
-        return _parse(module)
-
-
-def _any_number(kernel: func.FuncOp) -> WindowKernel | None:
-    """The same of a kernel whose number of images varies, and nothing else: the outermost loop, whose size no stride and no padding depends on."""
-    symbols = list(symbol_arguments(kernel.operation))
-    shapes = [shape(a) for a in kernel.entry_block.arguments if isinstance(a.type, ir.RankedTensorType)]
-    varying = {s[0] for s in shapes if s and not isinstance(s[0], int)}
-    if len(symbols) != 1 or len(varying) != 1 or any(not isinstance(n, int) for s in shapes for n in s[1:]):
-        return None
-    (images,) = varying
-    number = max(2, symbols[0].hint)
-    count = evaluate(images, {symbols[0]: number}.__getitem__)
-    module = with_numbers(kernel, {symbols[0]: number}) if count > 1 else None
-    if module is None:
-        return None
-    with kernel.context, kernel.location:
-        split_contractions(module)
-        c = _parse(module)
-    if c is None or not c.others or c.sizes[c.others[-1]] != count:
-        return None
-    loop, known = c.others[-1], dict(enumerate(shape(a) if isinstance(a.type, ir.RankedTensorType) else () for a in kernel.entry_block.arguments))
-    for at in (c.image, c.weight, *c.contraction.extras, *(d.access for d in c.contraction.destinations)):
-        whole = known[at.argument]
-        # Where an image begins, if the tensor has one for each; else it is the same for all.
-        if at.strides[loop] != (product(whole[1:]) if whole and not isinstance(whole[0], int) else 0):
+        module = with_numbers(kernel, numbers) if numbers else _copy(kernel)
+        if module is None:
             return None
-    return replace(c, images=images) if c.image.strides[loop] and c.out.strides[loop] else None
+        split_contractions(module)
+        found = _parse(module)
+        return _sized(kernel, found) if found is not None and numbers else found
+
+
+def _copy(kernel: func.FuncOp) -> ir.Module:
+    module = ir.Module.create()
+    module.body.append(kernel.operation.clone(ip=False))
+    return module
+
+
+def _sized(kernel: func.FuncOp, example: WindowKernel) -> WindowKernel | None:
+    """``example``, which has numbers in the place of the kernel's symbols, with the sizes that vary.  What loops are for is decided by the numbers: they
+    only make some of it faster.  None where the lanes or the windows vary, or a loop is gone that has one step in the example."""
+    module = _copy(kernel)
+    split_contractions(module)
+    read = _read(module)
+    if read is None:
+        return None
+    c, image, weight, axes, _ = read
+    varying = [d for d, n in enumerate(c.sizes) if not isinstance(n, int)]
+    if not varying:
+        return example
+    if any(example.kinds[d] == "reduction" or d == example.lane or example.sizes[d] < 2 for d in varying):
+        return None
+    like = {replace(a, size=0, checked=False): a for a in axes}
+    found = {a: like.get(replace(a, size=0, checked=False)) for a in example.axes}
+    if None in found.values() or any(a.checked for a in axes if a not in found.values()):
+        return None
+    down, along = (None if a is None else found[a] for a in (example.down, example.along))
+    sized = replace(example, contraction=c, image=image, weight=weight, axes=tuple(found.values()), down=down, along=along)
+    return replace(example, sized=sized)
 
 
 def _parse(module: ir.Module) -> WindowKernel | None:
+    read = _read(module)
+    return _with_roles(*read) if read is not None else None
+
+
+def _read(module: ir.Module) -> tuple[Contraction, Access, Access, tuple[Axis, ...], list[str]] | None:
+    """The contraction, its image and its weight, how the image is walked, and the kinds of the loops."""
     kernel = module.body.operations[0]
     op = next((o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation)), None)
     if op is None or len(op.results) != 1 or len(op.operands) != 3:
@@ -180,10 +203,10 @@ def _parse(module: ir.Module) -> WindowKernel | None:
         return None
     c = c[0]
     places = {a.argument: a for a in (c.lhs.access, c.rhs.access)}
-    return _with_roles(c, places[image], places[weight], tuple(axes), iterators(op)) if set(places) == {image, weight} else None
+    return (c, places[image], places[weight], tuple(axes), iterators(op)) if set(places) == {image, weight} else None
 
 
-def _axes(op: ir.Operation, number: int, sizes: tuple[int, ...]) -> list[Axis] | None:
+def _axes(op: ir.Operation, number: int, sizes: tuple[Int, ...]) -> list[Axis] | None:
     """How a factor's dimensions are walked, of the tensor behind a padding; None where that is not known, or a loop walks several dimensions."""
     value, kinds = op.operands[number], iterators(op)
     low = [0] * len(value.type.shape)
@@ -192,13 +215,13 @@ def _axes(op: ir.Operation, number: int, sizes: tuple[int, ...]) -> list[Axis] |
             return None
         value = pad.operands[0]
     axes, walked = [], []
-    for map_result, size, before in zip(maps(op)[number].results, value.type.shape, low):
+    for map_result, size, before in zip(maps(op)[number].results, shape(value), low):
         part = linear(map_result, len(kinds))
         if part is None:
             return None
         coefficients, constant = part
         used = [d for d, c in enumerate(coefficients) if c]
-        loops, taps = ([d for d in used if sizes[d] > 1 and (kinds[d] == "reduction") == reduced] for reduced in (False, True))
+        loops, taps = ([d for d in used if sizes[d] != 1 and (kinds[d] == "reduction") == reduced] for reduced in (False, True))
         if len(loops) > 1 or len(taps) > 1 or any(coefficients[d] < 1 for d in used):
             return None
         walked += used
@@ -206,7 +229,8 @@ def _axes(op: ir.Operation, number: int, sizes: tuple[int, ...]) -> list[Axis] |
         stride = coefficients[loop] if loop is not None else 1
         dilation = coefficients[tap] if tap is not None else stride
         last = constant - before + sum(coefficients[d] * (sizes[d] - 1) for d in used)
-        axes.append(Axis(loop, tap, stride if loop is not None else dilation, dilation, before - constant, size, before > constant or last >= size))
+        checked = before > constant or bounds(size - last)[0] < 1
+        axes.append(Axis(loop, tap, stride if loop is not None else dilation, dilation, before - constant, size, checked))
     return axes if len(set(walked)) == len(walked) else None
 
 

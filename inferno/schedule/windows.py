@@ -11,7 +11,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.pixel_sums import parse_summed
 from inferno.schedule.window_kernel import WindowKernel, parse_windows
-from inferno.symbolic import Int
+from inferno.symbolic import Int, ceildiv
 from inferno.target import Target
 from inferno.window_limits import FEW_CHANNELS, MOST_TERMS
 
@@ -53,21 +53,17 @@ class Windows:
         """Vectors along the lanes."""
         return c.sizes[c.lane] // self.vector if c.lane is not None else 1
 
-    def count(self, c: WindowKernel) -> int:
+    def count(self, c: WindowKernel) -> Int:
         """Threads that have work."""
-        found = self.lanes(c)
+        found: Int = self.lanes(c)
         for axis, each in ((c.down, self.rows), (c.along, self.along)):
-            found *= ceil(c.outputs(axis) / each) * (axis.phases if axis is not None else 1)
+            found *= ceildiv(c.outputs(axis), each) * (axis.phases if axis is not None else 1)
         for d in c.others:
             found *= c.sizes[d]
         return found
 
-    def blocks(self, c: WindowKernel) -> int:
-        return ceil(self.count(c) / self.threads)
-
-    def total(self, c: WindowKernel) -> Int:
-        """Threads that have work, of as many images as there are at a call."""
-        return self.count(c) if c.images is None else self.count(c) // c.sizes[c.others[-1]] * c.images
+    def blocks(self, c: WindowKernel) -> Int:
+        return ceildiv(self.count(c), self.threads)
 
     def registers(self, c: WindowKernel) -> int:
         """About so many a thread has."""

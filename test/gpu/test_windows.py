@@ -112,3 +112,31 @@ def test_any_number_of_images(window, dtype, monkeypatch):
         for images in (1, 64):
             many = torch.randn(images, 48, 28, 28, device="cuda", dtype=dtype).to(memory_format=torch.channels_last)
             assert check(compiled, model, (many,)).right
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("window, stride, dilation", [(7, 1, 1), (3, 2, 1), (3, 1, 2)])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["first", "last"])
+def test_images_of_any_size(layout, window, stride, dilation, dtype):
+    torch.manual_seed(0)
+    convolution = torch.nn.Conv2d(48, 48, window, stride, window // 2 * dilation, dilation, 48)
+    model = torch.nn.Sequential(convolution, torch.nn.SiLU()).eval().to("cuda", dtype, memory_format=layout)
+    x = torch.randn(3, 48, 28, 30, device="cuda", dtype=dtype).to(memory_format=layout)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        compiled = assert_right(model, (x,), dynamic_shapes=({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},))
+        assert '"windows"' in compiled.ir("scheduled")
+        for height, width in ((5, 6), (97, 64), (12, 130)):
+            other = torch.randn(3, 48, height, width, device="cuda", dtype=dtype).to(memory_format=layout)
+            assert check(compiled, model, (other,)).right
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_signals_of_any_length(dtype):
+    torch.manual_seed(0)
+    model = torch.nn.Conv1d(64, 64, 4, padding=3, groups=64).eval().to("cuda", dtype)
+    x = torch.randn(4, 64, 100, device="cuda", dtype=dtype)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        compiled = assert_right(model, (x,), dynamic_shapes=({0: torch.export.Dim.AUTO, 2: torch.export.Dim.AUTO},))
+        assert '"windows"' in compiled.ir("scheduled")
+        for images, length in ((2, 7), (9, 1001)):
+            assert check(compiled, model, (torch.randn(images, 64, length, device="cuda", dtype=dtype),)).right

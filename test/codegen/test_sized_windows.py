@@ -1,0 +1,68 @@
+"""Convolutions on CUDA cores of images whose height, width and number vary, on the simulator: of other sizes than the example's, in any layout."""
+
+import random
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from kernels import TARGET
+from torch import nn
+from torch.export import Dim
+from universal_program import Simulated
+
+from inferno.capture import capture
+from inferno.runtime.build import build_from
+from inferno.runtime.call.finish import Finish
+from inferno.schedule import windows
+
+
+def first(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def last(x: torch.Tensor) -> torch.Tensor:
+    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x.contiguous(memory_format=torch.channels_last_3d)
+
+
+CASES = {  # the model, the example's sizes, the dimensions that vary, others, the layout
+    "3x3": (nn.Conv2d(6, 6, 3, padding=1, groups=6), (2, 6, 9, 8), (2, 3), [(2, 6, 3, 2), (2, 6, 21, 17)], first),
+    "channels last": (nn.Conv2d(16, 16, 3, padding=1, groups=16), (2, 16, 9, 8), (2, 3), [(2, 16, 3, 2), (2, 16, 13, 17)], last),
+    "all sizes": (nn.Conv2d(6, 6, 3, padding=1, groups=6), (3, 6, 9, 8), (0, 2, 3), [(2, 6, 7, 2), (5, 6, 4, 13)], first),
+    "every second": (nn.Sequential(nn.Conv2d(6, 6, 3, 2, 1, groups=6), nn.ReLU6()), (2, 6, 9, 8), (2, 3), [(2, 6, 3, 2), (2, 6, 22, 17)], first),
+    "every second, channels last": (nn.Conv2d(8, 8, 5, 2, 2, groups=8), (2, 8, 10, 9), (2, 3), [(2, 8, 3, 2), (2, 8, 17, 22)], last),
+    "dilated": (nn.Conv2d(4, 4, 3, padding=2, dilation=2, groups=4), (2, 4, 9, 8), (2, 3), [(2, 4, 3, 4), (2, 4, 17, 12)], first),
+    "dilated, every third": (nn.Conv2d(4, 4, 3, 3, 2, 2, groups=4), (2, 4, 12, 11), (2, 3), [(2, 4, 5, 4), (2, 4, 17, 22)], first),
+    "not padded": (nn.Conv2d(4, 4, 3, groups=4, bias=False), (2, 4, 9, 8), (2, 3), [(2, 4, 4, 5), (2, 4, 17, 12)], first),
+    "7x7, one dimension varies": (nn.Sequential(nn.Conv2d(4, 4, 7, padding=3, groups=4), nn.SiLU()), (1, 4, 9, 8), (3,), [(1, 4, 9, 3), (1, 4, 9, 25)], first),
+    "in time": (nn.Conv1d(8, 8, 4, padding=3, groups=8), (2, 8, 19), (2,), [(2, 8, 2), (2, 8, 50)], first),
+    "few channels": (nn.Conv2d(1, 8, 3, 2, 1), (2, 1, 11, 8), (2, 3), [(2, 1, 4, 3), (2, 1, 14, 17)], first),
+    "groups": (nn.Conv2d(8, 8, 3, padding=1, groups=4), (2, 8, 7, 6), (2, 3), [(2, 8, 3, 2), (2, 8, 9, 11)], first),
+    "in space": (nn.Conv3d(1, 4, 3, padding=1), (1, 1, 4, 5, 6), (2, 3, 4), [(1, 1, 2, 3, 5), (1, 1, 5, 7, 3)], first),
+}
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CASES)
+def test_numbers(name, seed, dtype):
+    model, shape, varying, others, layout = CASES[name]
+    torch.manual_seed(0)
+    taken = []
+
+    def choose(kernel):
+        c = windows.read(kernel, TARGET)
+        if c is not None and c.sized is not None:
+            taken.append(random.Random(seed).choice(list(windows.schedules(c))) if seed else windows.pick(c, TARGET))
+            return taken[-1]
+        return None
+
+    model = model.to(dtype).eval().requires_grad_(False)
+    found = capture(model, (layout(torch.randn(shape).to(dtype)),), {}, ({d: Dim.AUTO for d in varying},))
+    signature = found.signature
+    run = Simulated(build_from("torch", found.text, TARGET, last="fused", signature=signature).stages["fused"], choose)
+    assert taken
+    for other in (shape, *others):
+        x = layout(torch.randn(other).to(dtype))
+        result = Finish(signature, run)(arguments := signature.arguments_of((x,), {}), run(*arguments))
+        assert_close_to_float64(result, model, (x,))
