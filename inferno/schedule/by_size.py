@@ -316,7 +316,8 @@ def _least(found: Sequence[tuple[float, Any]]) -> Table:
 
 
 def _at(point: Point) -> Callable[[Int], int]:
-    return lambda size: evaluate(size, point.__getitem__)
+    """How large a size is at a point; symbols that it does not name, as of an image of which some places are read, are the example's."""
+    return lambda size: evaluate(size, lambda symbol: point.get(symbol, symbol.hint))
 
 
 def _for_vectors(c: Contraction, target: Target, least: Int) -> Any:

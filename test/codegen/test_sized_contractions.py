@@ -197,3 +197,12 @@ def test_two_products_of_a_varying_number_of_rows():
     assert made.ir("ptx")
     (row,) = made.explain().rows
     assert "dual" in row.generator and not row.note
+
+
+def test_a_convolution_by_steps_of_a_padded_image():
+    """The sizes of the image are none of what is known of those of the result."""
+    model = torch.nn.Conv2d(32, 64, 3, 2, 1).bfloat16().eval().requires_grad_(False)
+    x = torch.randn(2, 32, 64, 64).bfloat16()
+    sizes = ({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},)
+    compiled = inferno.compile(model, (x,), dynamic_shapes=sizes, target="sm_90a", fallback=False)
+    assert '"by_size"' in compiled.ir("scheduled")
