@@ -26,7 +26,7 @@ from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.turned_picks import brought_together, turned_picks
-from inferno.symbolic import Int, ceildiv, divisor, is_multiple, product, reach
+from inferno.symbolic import Int, bounds, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
 
 
@@ -122,8 +122,9 @@ class Emitter:
             self.guarded(first, vectors)
         else:
             # Blocks that are full issue all their loads before the first use; only the last one takes guards.
-            whole = scf.IfOp(ints.less(ints.mul(block, s.threads * s.unroll), vectors - s.threads * s.unroll + 1)
-                             if vectors >= s.threads * s.unroll else splat(ir.IntegerType.get_signless(1), 0), has_else=True)
+            last = ints.add(ints.mul(block, s.threads * s.unroll), s.threads * s.unroll - 1)
+            whole = scf.IfOp(
+                ints.less(last, vectors) if bounds(vectors)[1] >= s.threads * s.unroll else splat(ir.IntegerType.get_signless(1), 0), has_else=True)
             with ir.InsertionPoint(whole.then_block):
                 self.vectors(first, range(s.unroll))
                 scf.yield_([])

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from inferno.capture.dimensions import as_dimension
 
@@ -20,6 +21,7 @@ aten = torch.ops.aten
 
 # Ratios of whole numbers up to here are found in floats; and places in the input times a ratio's denominator stay below this.
 _DENOMINATOR, _WHOLE = 1 << 14, 1 << 30
+_MOST_DOUBLED = 16  # powers of 2 that sizes are tried for
 _ROUNDED = 4e-16  # of what a float64 of a quotient, or of one over it, is off
 
 
@@ -221,13 +223,13 @@ def _repeated(dims: int) -> Callable:
         given = scales[0] if scales and isinstance(scales[0], (list, tuple)) else scales
         given = [*given, *[None] * dims][:dims]
         if output_size is None:
-            output_size = [math.floor(n * s) if s is not None else n for n, s in zip(x.shape[2:], given)]
-        if x.dim() != dims + 2 or not x.numel() or any(not isinstance(n, int) for n in (*x.shape, *output_size)):
+            # By whole numbers: torch says of a size that varies that it is a float's floor.
+            output_size = [n if s is None else n * int(s) if s == int(s) else math.floor(n * s) for n, s in zip(x.shape[2:], given)]
+        if x.dim() != dims + 2 or any(statically_known_true(n == 0) for n in x.shape):
             return NotImplemented
-        factors = [count // size for size, count in zip(x.shape[2:], output_size)]
-        for size, count, factor, scale in zip(x.shape[2:], output_size, factors, given):
-            if factor < 1 or count != size * factor or factor & (factor - 1) or scale not in (None, factor):
-                return NotImplemented
+        factors = [_factor(size, count) for size, count in zip(x.shape[2:], output_size)]
+        if None in factors or any(scale not in (None, factor) for scale, factor in zip(given, factors)):
+            return NotImplemented
         if set(factors) == {1}:
             return x.clone(memory_format=suggest_memory_format(x))
         places = []
@@ -237,6 +239,11 @@ def _repeated(dims: int) -> Callable:
         return picked(x, dims, lambda pick: pick(places))
 
     return decomposition
+
+
+def _factor(size: int, count: int) -> int | None:
+    """The power of 2 by which a count is larger than a size, of which either may vary."""
+    return next((1 << n for n in range(_MOST_DOUBLED) if statically_known_true(count == size * (1 << n))), None)
 
 
 def _two(rest: Tensor) -> tuple[range, list[Tensor]]:
