@@ -257,7 +257,7 @@ class _Emitter:
         """Lanes that are aligned together: all that the thread's place is made of are multiples of it."""
         found, strides = 1, [at.strides[d] for d in self.at if d != self.c.lane]
         strides += [self.unit(self.c.down)] if at is self.c.image else []
-        while found < self.s.vector and all(n % (2 * found) == 0 for n in (at.offset + plus, *strides)):
+        while found < self.s.vector and all(is_multiple(n, 2 * found) for n in (at.offset + plus, *strides)):
             found *= 2
         return found
 
@@ -359,6 +359,6 @@ class _Emitter:
 
     def aligned_output(self, at: Access) -> int:
         found = 1
-        while found < 16 and all(n % (2 * found) == 0 for n in (at.offset, *(at.strides[d] for d in self.at if d != self.c.lane))):
+        while found < 16 and all(is_multiple(n, 2 * found) for n in (at.offset, *(at.strides[d] for d in self.at if d != self.c.lane))):
             found *= 2
         return found

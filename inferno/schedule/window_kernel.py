@@ -4,6 +4,7 @@
 in any order of dimensions: depthwise, with a few channels a group, and with any number of spatial dimensions.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -136,33 +137,24 @@ def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
         return None
     numbers = {symbol: max(2, symbol.low, symbol.hint) for symbol in symbol_arguments(kernel.operation)}
     with kernel.context, kernel.location:
-        module = with_numbers(kernel, numbers) if numbers else _copy(kernel)
-        if module is None:
-            return None
-        split_contractions(module)
-        found = _parse(module)
-        return _sized(kernel, found) if found is not None and numbers else found
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        read = _read(module)
+        if read is None or not numbers:
+            return _with_roles(*read) if read is not None else None
+        varying = {d for d, n in enumerate(read[0].sizes) if not isinstance(n, int)}
+        module = with_numbers(kernel, numbers) if varying else None
+        example = _read(module) if module is not None else None
+        example = _with_roles(*example, varying) if example is not None else None
+        return _sized(example, varying, *read) if example is not None else None
 
 
-def _copy(kernel: func.FuncOp) -> ir.Module:
-    module = ir.Module.create()
-    module.body.append(kernel.operation.clone(ip=False))
-    return module
-
-
-def _sized(kernel: func.FuncOp, example: WindowKernel) -> WindowKernel | None:
-    """``example``, which has numbers in the place of the kernel's symbols, with the sizes that vary.  What loops are for is decided by the numbers: they
-    only make some of it faster.  None where the lanes or the windows vary, or a loop is gone that has one step in the example."""
-    module = _copy(kernel)
-    split_contractions(module)
-    read = _read(module)
-    if read is None:
-        return None
-    c, image, weight, axes, _ = read
-    varying = [d for d, n in enumerate(c.sizes) if not isinstance(n, int)]
-    if not varying:
-        return example
-    if any(example.kinds[d] == "reduction" or d == example.lane or example.sizes[d] < 2 for d in varying):
+def _sized(
+    example: WindowKernel, varying: set[int], c: Contraction, image: Access, weight: Access, axes: tuple[Axis, ...], kinds: list[str],
+) -> WindowKernel | None:
+    """``example``, which has numbers in the place of the kernel's symbols, with the sizes that vary, as they were read.  What loops are for is decided by the
+    numbers: they only make some of it faster.  None where the lanes or the windows vary, or a loop is gone that has one step in the example."""
+    if any(kinds[d] == "reduction" or d == example.lane or example.sizes[d] < 2 for d in varying):
         return None
     like = {replace(a, size=0, checked=False): a for a in axes}
     found = {a: like.get(replace(a, size=0, checked=False)) for a in example.axes}
@@ -173,13 +165,9 @@ def _sized(kernel: func.FuncOp, example: WindowKernel) -> WindowKernel | None:
     return replace(example, sized=sized)
 
 
-def _parse(module: ir.Module) -> WindowKernel | None:
-    read = _read(module)
-    return _with_roles(*read) if read is not None else None
-
-
 def _read(module: ir.Module) -> tuple[Contraction, Access, Access, tuple[Axis, ...], list[str]] | None:
-    """The contraction, its image and its weight, how the image is walked, and the kinds of the loops."""
+    """The contraction, its image and its weight, how the image is walked, and the kinds of the loops; the module is changed."""
+    split_contractions(module)
     kernel = module.body.operations[0]
     op = next((o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation)), None)
     if op is None or len(op.results) != 1 or len(op.operands) != 3:
@@ -256,10 +244,13 @@ def _unpad(op: ir.Operation, number: int, axes: list[Axis]) -> None:
         pad.erase()
 
 
-def _with_roles(c: Contraction, image: Access, weight: Access, axes: tuple[Axis, ...], kinds: list[str]) -> WindowKernel | None:
+def _with_roles(
+    c: Contraction, image: Access, weight: Access, axes: tuple[Axis, ...], kinds: list[str], varying: Container[int] = (),
+) -> WindowKernel | None:
+    """``varying`` are loops of whose sizes these are an example: vectors do not lie along such a one, which a thread has a few outputs of at most."""
     out, sizes = c.destinations[0].access, c.sizes
-    axes = tuple(a for a in axes if a.checked or None not in (a.loop, a.tap))
     loops = sorted((d for d, k in enumerate(kinds) if k != "reduction" and sizes[d] > 1), key=lambda d: out.strides[d])
+    axes = tuple(a for a in axes if a.checked or None not in (a.loop, a.tap) or (a.loop in loops[:1] and a.loop in varying))
     if not loops or any(out.strides[d] < 1 for d in loops):
         return None
     by_loop = {a.loop: a for a in axes if a.loop is not None and sizes[a.loop] > 1}

@@ -6,13 +6,10 @@ import pytest
 import torch
 from checks import assert_close_to_float64
 from kernels import TARGET
+from sized_models import SizedModel
 from torch import nn
 from torch.export import Dim
-from universal_program import Simulated
 
-from inferno.capture import capture
-from inferno.runtime.build import build_from
-from inferno.runtime.call.finish import Finish
 from inferno.schedule import windows
 
 
@@ -37,6 +34,9 @@ CASES = {  # the model, the example's sizes, the dimensions that vary, others, t
     "in time": (nn.Conv1d(8, 8, 4, padding=3, groups=8), (2, 8, 19), (2,), [(2, 8, 2), (2, 8, 50)], first),
     "few channels": (nn.Conv2d(1, 8, 3, 2, 1), (2, 1, 11, 8), (2, 3), [(2, 1, 4, 3), (2, 1, 14, 17)], first),
     "groups": (nn.Conv2d(8, 8, 3, padding=1, groups=4), (2, 8, 7, 6), (2, 3), [(2, 8, 3, 2), (2, 8, 9, 11)], first),
+    "columns": (nn.Conv2d(4, 4, (5, 1), padding=(2, 0), groups=4), (2, 4, 9, 8), (2, 3), [(2, 4, 3, 5), (2, 4, 17, 12)], first),
+    "rows": (nn.Conv2d(4, 4, (1, 5), padding=(0, 2), groups=4), (2, 4, 9, 8), (2, 3), [(2, 4, 3, 5), (2, 4, 17, 12)], first),
+    "columns, channels last": (nn.Conv2d(8, 8, (5, 1), (2, 1), (2, 0), groups=8), (2, 8, 9, 8), (2, 3), [(2, 8, 3, 5), (2, 8, 17, 12)], last),
     "in space": (nn.Conv3d(1, 4, 3, padding=1), (1, 1, 4, 5, 6), (2, 3, 4), [(1, 1, 2, 3, 5), (1, 1, 5, 7, 3)], first),
 }
 
@@ -58,11 +58,8 @@ def test_numbers(name, seed, dtype):
         return None
 
     model = model.to(dtype).eval().requires_grad_(False)
-    found = capture(model, (layout(torch.randn(shape).to(dtype)),), {}, ({d: Dim.AUTO for d in varying},))
-    signature = found.signature
-    run = Simulated(build_from("torch", found.text, TARGET, last="fused", signature=signature).stages["fused"], choose)
+    run = SizedModel(model, (layout(torch.randn(shape).to(dtype)),), ({d: Dim.AUTO for d in varying},), choose)
     assert taken
     for other in (shape, *others):
         x = layout(torch.randn(other).to(dtype))
-        result = Finish(signature, run)(arguments := signature.arguments_of((x,), {}), run(*arguments))
-        assert_close_to_float64(result, model, (x,))
+        assert_close_to_float64(run(x), model, (x,))
