@@ -10,7 +10,9 @@ from sized_models import SizedModel
 from torch import nn
 from torch.export import Dim
 
+from inferno.capture.decompositions import convolution_gradients
 from inferno.schedule import windows
+from inferno.schedule.elementwise import Elementwise
 
 
 def first(x: torch.Tensor) -> torch.Tensor:
@@ -63,3 +65,22 @@ def test_numbers(name, seed, dtype):
     for other in (shape, *others):
         x = layout(torch.randn(other).to(dtype))
         assert_close_to_float64(run(x), model, (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("window, padding, dilation", [(3, 1, 1), (5, 1, 1), (3, 2, 2)])
+def test_the_gradient_of_an_image_is_one_of_them(window, padding, dilation, dtype, monkeypatch):
+    monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
+    aten, options = torch.ops.aten, ([1, 1], [padding] * 2, [dilation] * 2, False, [0, 0], 4)
+
+    def model(x, weight):
+        result = aten.convolution(x, weight, None, *options)
+        return aten.convolution_backward(result, x, weight, None, *options, [True, False, False])[0]
+
+    torch.manual_seed(0)
+    weight = torch.randn(4, 1, window, window).to(dtype)
+    run = SizedModel(model, (torch.randn(2, 4, 9, 8).to(dtype), weight), ({2: Dim.AUTO, 3: Dim.AUTO}, {}))
+    assert {type(s) for s in run.schedules} == {windows.Windows, Elementwise}  # which turns the window
+    for height, width in ((9, 8), (7, 21), (13, 6)):
+        x = torch.randn(2, 4, height, width).to(dtype)
+        assert_close_to_float64(run(x, weight), model, (x, weight))

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from checks import assert_right
+from checks import assert_right, check
 from torch import nn
 
 pytestmark = [
@@ -68,6 +68,22 @@ def test_input_gradients(name, dtype, last):
     run = lambda g, x, w: aten.convolution_backward(g, x, w, None, *how, [True, False, False])[0]  # noqa: E731
     compiled = assert_right(run, (gradient, x, weight), unit=unit(dtype))
     assert not {"universal", "library"} & {row.generator for row in compiled.explain().rows}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("window, dilation", [(7, 1), (3, 2)])
+def test_input_gradients_of_images_of_any_size(window, dilation, dtype):
+    how = [1, 1], [window // 2 * dilation] * 2, [dilation] * 2, False, [0, 0], 64
+
+    def run(x, w):
+        return aten.convolution_backward(aten.convolution(x, w, None, *how), x, w, None, *how, [True, False, False])[0]
+
+    images = [torch.randn(2, 64, *size, device="cuda", dtype=dtype) for size in ((28, 30), (9, 64), (56, 17))]
+    weight = torch.randn(64, 1, window, window, device="cuda", dtype=dtype) / window
+    compiled = assert_right(run, (images[0], weight), unit=unit(dtype), dynamic_shapes=({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO}, {}))
+    assert "windows" in {row.generator for row in compiled.explain().rows}
+    for x in images[1:]:
+        assert check(compiled, run, (x, weight), unit=unit(dtype)).right
 
 
 @pytest.mark.parametrize("window", [1, 3])

@@ -58,7 +58,7 @@ def convolution_backward(
     stride, padding, dilation = per_dimension(rank, stride, padding, dilation)
     if not (settings().unmeasured or _is_faster(x, stride, transposed, groups)):
         return NotImplemented
-    if not _is_taken(gradient, x, weight, stride, padding, dilation, groups) or (transposed and _is_patches(gradient, weight, stride, padding)):
+    if not _is_taken(gradient, x, weight, stride, padding, dilation, groups, transposed) or (transposed and _is_patches(gradient, weight, stride, padding)):
         return NotImplemented
     of_input = input_gradient(gradient, x.shape, weight, stride, padding, dilation, transposed, groups) if output_mask[0] else None
     of_weight = None
@@ -96,13 +96,14 @@ def input_gradient(
         for d in range(2, 2 + rank):  # of what is padded behind, no element of the input is read
             found = found.narrow(d, 0, shape[d]) if found.shape[d] != shape[d] else found
         return found
-    if prod(stride) == groups == 1:
+    if prod(stride) == 1 and (groups == 1 or not are_known(gradient)):
         taps = [2 + d for d in range(rank) if weight.shape[2 + d] > 1]
-        if not taps and _are_rows(gradient) and weight.shape[0] >= _PRODUCT[0] and weight.numel() >= _PRODUCT[1]:
+        if not taps and groups == 1 and _are_rows(gradient) and weight.shape[0] >= _PRODUCT[0] and weight.numel() >= _PRODUCT[1]:
             return aten.mm.default(_rows(gradient), weight.flatten(1)).view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2)
-        turned = weight.transpose(0, 1)
+        turned = weight.transpose(0, 1) if groups == 1 else weight
         around = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)]
-        return aten.convolution.default(gradient, aten.flip.default(turned, taps) if taps else turned, None, stride, around, dilation, False, [0] * rank, 1)
+        turned = aten.flip.default(turned, taps) if taps else turned
+        return aten.convolution.default(gradient, turned, None, stride, around, dilation, False, [0] * rank, groups)
     least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(gradient.shape[2:], stride, padding, dilation, weight.shape[2:])]
     rest = [n - m for n, m in zip(shape[2:], least)]
     return aten.convolution.default(gradient, weight, None, stride, padding, dilation, True, rest, groups)
@@ -174,9 +175,11 @@ def _is_patches(gradient: Tensor, weight: Tensor, stride: Sizes, padding: Sizes)
         gradient.dim() == 4 and gradient.is_contiguous(memory_format=torch.channels_last))
 
 
-def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> bool:
+def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, transposed: bool) -> bool:
     tensors = (gradient, x, weight)
-    if not are_known(*tensors) or any(t.dtype != gradient.dtype for t in tensors):
+    # Of images whose size varies the transposed convolution that one by steps would become is not decomposed.
+    varies = groups > 1 and not transposed and prod(stride) == 1
+    if not are_known(*((weight,) if varies else tensors)) or any(t.dtype != gradient.dtype for t in tensors):
         return False
     narrow = gradient.dtype in (torch.bfloat16, torch.float16)
     if not narrow and not (gradient.dtype == torch.float32 and takes_tf32_convolutions()):
