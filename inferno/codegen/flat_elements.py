@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inferno.codegen.elements import lanes_of, load, load_vector
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
-from inferno.mlir import arith, ir
+from inferno.mlir import arith, ir, outside_values
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.flat_elements import Computed, Elements
 
@@ -30,7 +30,7 @@ class Reader:
             self._neighbours(x, number) if isinstance(x, Access) and x.strides == flat and not x.offset else
             None if isinstance(x, Access) else self.read(x, number) for x in elements.sources
         ]
-        found = []
+        found, outside = [], {v: self.buffers[ir.BlockArgument(v).arg_number] for v in self._sizes(elements)}
         for lane in range(lanes):
             coordinates = ints.split(ints.add(number, lane), elements.sizes)
             values = [
@@ -38,8 +38,12 @@ class Reader:
                 for x, known in zip(elements.sources, read)
             ]
             unread = arith.constant(ir.IndexType.get(), 0)  # what the destination holds
-            found += inline_body(elements.body, [*values, unread], [ints.index(x) for x in coordinates])
+            found += inline_body(elements.body, [*values, unread], [ints.index(x) for x in coordinates], outside=outside)
         return found
+
+    def _sizes(self, elements: Computed) -> list[ir.Value]:
+        """The kernel's sizes that a body takes."""
+        return [v for v in outside_values(elements.generic) if isinstance(v.type, ir.IndexType)]
 
     def _neighbours(self, source: Access, number: Integer) -> list[ir.Value]:
         if self.lanes == 1:

@@ -13,14 +13,16 @@ from inferno.codegen.elementwise import Emitter
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flat_elements import Reader
 from inferno.codegen.float8 import round_by_instruction
-from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, parameters_of
+from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers, resize
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, llvm, memref, scf
+from inferno.passes.shapes import shape, symbol_arguments
 from inferno.schedule.added_rows import AddedRows, parse_added_rows
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.row_sums import RowSums, in_memory
+from inferno.symbolic import Int, bounds, ceildiv, divisor, floordiv, is_multiple, product, reach
 from inferno.target import Target
 
 _THREADS = 256  # of the kernels in front and behind
@@ -31,50 +33,61 @@ _NAMES = {"f32": ("f32", "f"), "f64": ("f64", "d"), "i32": ("u32", "r"), "i64": 
 def generate(kernel: func.FuncOp, schedule: RowSums, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that adds rows to others, and make ``kernel`` its launcher."""
     c, name = parse_added_rows(kernel), kernel.name.value
-    if c is None or c.columns % schedule.vector or (schedule.vector > 1 and (not isinstance(in_memory(c), ir.F32Type) or target.capability < 90)):
+    if c is None or not is_multiple(c.columns, schedule.vector) or (schedule.vector > 1 and (not isinstance(in_memory(c), ir.F32Type) or target.capability < 90)):
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     expand_math(c.updates.generic)
     round_by_instruction(c.updates.generic, target)
     sums, total = in_memory(c), c.rows * c.columns
     apart, started = sums != c.element, isinstance(c.start, int)
     zero = ir.FloatAttr.get(sums, 0.0) if apart else c.start
-    made, begins = Buffer(sums, total, False), [Buffer(c.element, total, True)] if started else []
-    lanes = gcd(16 // element_bytes(sums), total)
-    grid = -(-total // (lanes * _THREADS)), 1, 1
-    _flat(kernel, [made] if apart or not started else [*begins, made], "", total // lanes, _begin(sums, zero, lanes))
+    made, begins = Buffer(sums, reach(total), False), [Buffer(c.element, reach(total), True)] if started else []
+    lanes = gcd(16 // element_bytes(sums), divisor(total))
+    grid = ceildiv(total, lanes * _THREADS), 1, 1
+    _flat(kernel, [made] if apart or not started else [*begins, made], "", floordiv(total, lanes), _begin(sums, zero, lanes))
     buffers = parameters_of(kernel, set() if apart else {c.target})
     buffers = [*buffers, made] if apart else buffers
     each = schedule.threads * schedule.vector * schedule.unroll
-    blocks = -(-c.count * c.columns // each)
-    ints = Integers(32 if max(blocks * each, *(b.count for b in buffers)) < 2**31 else 64)
+    blocks = ceildiv(c.count * c.columns, each)
+    width = 32 if max(_points(kernel, c) + each, *(b.count for b in buffers if b is not None)) < 2**31 else 64
     with gpu_function(kernel, buffers, schedule.threads, suffix="_1") as function:
-        target_ = function.buffers[-1 if apart else c.target]
+        target_, ints = function.buffers[-1 if apart else c.target], integers_for(kernel, width, function.buffers)
         _Adder(c.updates, Elementwise(schedule.threads, schedule.vector, schedule.unroll), ints, function.buffers, rows=c, target=target_).emit()
     if apart:
-        _flat(kernel, [*begins, made, Buffer(c.element, total, False)], "_2", total // lanes, _end(c, lanes))
+        _flat(kernel, [*begins, made, Buffer(c.element, reach(total), False)], "_2", floordiv(total, lanes), _end(c, lanes))
+    symbols = [v.arg_number for v in symbol_arguments(kernel.operation).values()]
     with launcher(kernel) as arguments:
         given = [parameter(a) for a in arguments]
+        sizes = [given[n] for n in symbols]
         sum_, start = pointer(temporary([total], sums)) if apart else given[c.target], [given[c.start]] if started else []
         first = [sum_] if apart else [*start, sum_]
-        launch(f"{name}_gpu", name, first, grid, (_THREADS, 1, 1), copies=len(first) > 1)
+        launch(f"{name}_gpu", name, [*first, *sizes], grid, (_THREADS, 1, 1), copies=len(first) > 1)
         launch(f"{name}_gpu", f"{name}_1", [*given, *([sum_] if apart else [])], (blocks, 1, 1), (schedule.threads, 1, 1))
         if apart:
-            launch(f"{name}_gpu", f"{name}_2", [*start, sum_, given[c.target]], grid, (_THREADS, 1, 1))
+            launch(f"{name}_gpu", f"{name}_2", [*start, sum_, given[c.target], *sizes], grid, (_THREADS, 1, 1))
+
+
+def _points(kernel: func.FuncOp, c: AddedRows) -> int:
+    """The largest that the number of elements can be that are added.  Where these are in no memory, nobody sees to it that 31 bits count to it."""
+    points = c.count * c.columns
+    held = any(bounds(product(shape(a)) - points)[0] >= 0 for a in kernel.entry_block.arguments if not isinstance(a.type, ir.IndexType))
+    return reach(points) if held else bounds(points)[1]
 
 
 Body = Callable[[Integers, list[ir.Value], Integer], None]
 
 
-def _flat(kernel: func.FuncOp, buffers: list[Buffer], suffix: str, count: int, body: Body) -> None:
-    """A kernel of ``count`` threads, each of which does ``body`` with its number and the kernel's parameters."""
-    ints, index = Integers(32 if max(b.count for b in buffers) < 2**31 else 64), ir.IndexType.get()
-    with gpu_function(kernel, buffers, _THREADS, suffix=suffix) as function:
+def _flat(kernel: func.FuncOp, buffers: list[Buffer], suffix: str, count: Int, body: Body) -> None:
+    """A kernel of ``count`` threads, each of which does ``body`` with its number and the kernel's buffers; its sizes are behind them."""
+    width, index = 32 if max(b.count for b in buffers) < 2**31 else 64, ir.IndexType.get()
+    symbols = list(symbol_arguments(kernel.operation))
+    with gpu_function(kernel, [*buffers, *[None] * len(symbols)], _THREADS, suffix=suffix) as function:
+        ints = Integers(width, dict(zip(symbols, map(Integers(width).narrow, function.buffers[len(buffers):]))))
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         number = ints.add(ints.mul(block, _THREADS), thread)
         inside = scf.IfOp(ints.less(number, count))
         with ir.InsertionPoint(inside.then_block):
-            body(ints, function.buffers, number)
+            body(ints, function.buffers[:len(buffers)], number)
             scf.yield_([])
 
 
@@ -123,7 +136,9 @@ class _Adder(Emitter):
         results = [self.body(start, lanes, values) for start, values in zip(starts, loaded)]
         for start, place, (value,) in zip(starts, places, results):
             # In the place's own width: one far outside could be one inside in another.
-            inside = arith.cmpi(arith.CmpIPredicate.ult, place, arith.constant(place.type, self.rows.rows))
+            rows = self.rows.rows
+            limit = arith.constant(place.type, rows) if isinstance(rows, int) else resize(ints.value(rows), place.type.width)
+            inside = arith.cmpi(arith.CmpIPredicate.ult, place, limit)
             row = resize(place, ints.width)
             self.add(value, ints.add(ints.mul(row, self.rows.columns), ints.rem(start, self.rows.columns)), inside)
 

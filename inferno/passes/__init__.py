@@ -26,6 +26,7 @@ _PASSES = {
     "fold-casts": "inferno.passes.fold_casts:fold_casts",
     "lift-constants": "inferno.passes.lift_constants:lift_constants",
     "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
+    "fill-starts": "inferno.passes.fill_starts:fill_starts",
     "fold-fills": "inferno.passes.fold_fills:fold_fills",
     "fold-wraps": "inferno.passes.fold_wraps:fold_wraps",
     "expand-patches": "inferno.passes.expand_patches:expand_patches",

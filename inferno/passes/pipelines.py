@@ -13,7 +13,7 @@ PIPELINES = {
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,expand-groups,func.func(canonicalize,cse),fold-fills,fold-transposes,"
         "merge-scales,move-factors,split-frozen,hoist-frozen,compose-moves,sink-concats,expand-pieces,turn-returned,expand-windows,take-rows,expand-maps,fuse-elementwise,unroll-sums,write-slices,hoist-slices,join-slices,drop-results,fuse-gathers,drop-results,narrow-comparisons,widen-arithmetic,fold-wraps,"
         "func.func(canonicalize,cse),widen-vectors,narrow-intermediates,sink-transposes,fuse-contractions,order-batches,restore-batches,"
-        "draw-numbers,func.func(canonicalize,cse),negate-terms,"
+        "draw-numbers,fill-starts,func.func(canonicalize,cse),negate-terms,"
         "keep-exact,outline-kernels,deduplicate-kernels"
     ),
     "inferno-schedule": (

@@ -3,17 +3,19 @@ embedding.  The rows that are added may be read from a tensor or be computed, el
 """
 
 from dataclasses import dataclass
-from math import prod
 
+from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.mlir import clone_onto, func, ir, owner
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.programs import root_of
-from inferno.schedule.accesses import argument_index
+from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
+from inferno.schedule.accesses import argument_index, knows_arguments
 from inferno.schedule.combiners import Combiner, read_combiner
 from inferno.schedule.elementwise import supported, transposed
 from inferno.schedule.flat_elements import Elements, read_elements
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.scatter_kernel import is_update, start_of
+from inferno.symbolic import Int, product, reach
 
 _TYPES = {"arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": ("i32", "i64")}
 
@@ -29,11 +31,16 @@ class AddedRows:
     target: int
     element: ir.Type
     combiner: Combiner
-    rows: int
-    columns: int
-    count: int
+    rows: Int
+    columns: Int
+    count: Int
     computed: bool
     """Whether the rows are more than those of a tensor."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether any of the sizes does, of what rows are read from, too."""
+        return bool(symbol_arguments(self.updates.module.body.operations[0].operation))
 
 
 def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
@@ -44,20 +51,20 @@ def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
         return None
     op = scatters[0]
     updates, table, old = op.operands
-    if not all(v.type.has_static_shape and prod(v.type.shape) for v in op.operands) or list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])) != [0]:
+    if not knows_arguments(kernel) or list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])) != [0] or any(0 in shape(v) for v in op.operands):
         return None
-    count, (rows, *inner) = table.type.shape[0], old.type.shape
+    (count, each), (rows, *inner) = shape(table), shape(old)
     start, body = start_of(kernel, old), op.regions[0].blocks[0]
     combiner = read_combiner(body, body.arguments[1])
     if start is None or combiner is None or not is_update(body) or str(old.type.element_type) not in _TYPES.get(combiner.name, ()):
         return None
-    if table.type.shape[1] != 1 or prod(updates.type.shape) != count * prod(inner) or str(table.type.element_type) not in ("i32", "i64"):
+    if each != 1 or product(shape(updates)) != count * product(inner) or str(table.type.element_type) not in ("i32", "i64"):
         return None
     places = read_elements(kernel, table)
-    terms = _updates(kernel, updates) if places is not None and max(count, rows) < 1 << 31 else None
+    terms = _updates(kernel, updates) if places is not None and max(reach(count), reach(rows)) < 1 << 31 else None
     if terms is None:
         return None
-    return AddedRows(terms, places, *start, old.type.element_type, combiner, rows, prod(inner), count, owner(root_of(updates)) is not None)
+    return AddedRows(terms, places, *start, old.type.element_type, combiner, rows, product(inner), count, owner(root_of(updates)) is not None)
 
 
 def _updates(kernel: func.FuncOp, value: ir.Value) -> Pointwise | None:
@@ -70,6 +77,9 @@ def _updates(kernel: func.FuncOp, value: ir.Value) -> Pointwise | None:
         with ir.InsertionPoint(module.body):
             alone = func.FuncOp("updates", ([*kernel.type.inputs, type_], [type_]), visibility="private")
         block = alone.add_entry_block()
+        if symbols := list(symbol_arguments(kernel.operation)):
+            own = ir.DictAttr.get({SIZES: sizes_attribute(shape(root), symbols)} if is_dynamic(root) else {})
+            alone.attributes["arg_attrs"] = ir.ArrayAttr.get([*argument_attributes(kernel.operation), own])
         known, target = dict(zip(kernel.entry_block.arguments, block.arguments)), block.arguments[len(block.arguments) - 1]
         with ir.InsertionPoint(block):
             for op in _makers(kernel, root):
@@ -85,7 +95,7 @@ def _updates(kernel: func.FuncOp, value: ir.Value) -> Pointwise | None:
     if point is None or point.sources[-1] is not None or not supported(point) or transposed(point) is not None:
         return None  # (rows that lie across memory are better written in order before)
     (place,) = point.destinations
-    return point if point.flat(place) and not place.offset and point.points == prod(type_.shape) else None
+    return point if point.flat(place) and place.offset == 0 and point.points == product(shape(value)) else None
 
 
 def _makers(kernel: func.FuncOp, value: ir.Value) -> list[ir.Operation]:

@@ -4,22 +4,23 @@ A tensor that is reshaped has the same elements by the same numbers, so that map
 """
 
 from dataclasses import dataclass
-from math import prod
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import root_of
+from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, argument_index, filled, iterators, loop_sizes, maps, placed, sink_constants
 from inferno.schedule.elementwise import supported_body
+from inferno.symbolic import Int, product
 
 
 @dataclass(frozen=True)
 class Computed:
     """Element n is what the body of ``generic`` yields at the n-th point of a box of ``sizes``, of elements of ``sources`` there: an argument's, where it
-    says, those with the same number, or one value."""
+    says, those with the same number, or one value.  The body may take sizes that the kernel is given from outside."""
 
     generic: ir.Operation
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     sources: "tuple[Elements, ...]"
 
     @property
@@ -32,20 +33,20 @@ Elements = Access | Computed | ir.Attribute
 
 
 def read_elements(kernel: func.FuncOp, value: ir.Value) -> Elements | None:
-    """The elements of a tensor of known sizes; None where they are something else.  Constants that a body takes are copied into it."""
+    """The elements of a tensor; None where they are something else.  Constants that a body takes are copied into it."""
     constant = filled(value)
     if constant is not None:
         return constant
     root = root_of(value)
     if argument_index(kernel, root) is not None:
-        count = prod(value.type.shape)
+        count = product(shape(value))
         return Access(argument_index(kernel, root), value.type.element_type, (1,), 0, (count,))
     op = owner(root)
-    if not is_elementwise(op) or len(op.results) != 1 or set(iterators(op)) > {"parallel"}:
+    if not is_elementwise(op) or len(op.results) != 1 or set(iterators(op)) > {"parallel"} or any(isinstance(v.type, ir.IndexType) for v in op.operands):
         return None
     *given, own = maps(op)
     sizes = loop_sizes(op)
-    if sizes is None or not all(isinstance(n, int) for n in sizes) or own != ir.AffineMap.get_identity(len(sizes)) or not sink_constants(op):
+    if sizes is None or own != ir.AffineMap.get_identity(len(sizes)) or not sink_constants(op, tables=True):
         return None
     block = op.regions[0].blocks[0]
     if not supported_body(op) or any(len(o.regions) or o.operation.name == "tensor.extract" for o in block.operations):

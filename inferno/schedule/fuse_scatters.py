@@ -13,7 +13,7 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import row_sums, scatters, sorted_rows
-from inferno.schedule.accesses import argument_index
+from inferno.schedule.accesses import argument_index, knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.flatten_places import flatten_places
 from inferno.schedule.merge_calls import edges_of, inputs_of, merge_in, merge_where
@@ -101,8 +101,7 @@ def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Seque
 
 
 def _is_map(kernel: func.FuncOp) -> bool:
-    """Whether it is one elementwise operation, of known sizes, of tensors or parts of them."""
-    others = ("arith.constant", "func.return", "tensor.empty", "tensor.extract_slice")
-    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others]
-    known = all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in kernel.type.inputs)
-    return known and len(operations) == len(kernel.type.results) == 1 and is_elementwise(operations[0])
+    """Whether it is one elementwise operation, of tensors or parts of them."""
+    others = ("func.return", "tensor.empty", "tensor.extract_slice")
+    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
+    return knows_arguments(kernel) and len(operations) == len(kernel.type.results) == 1 and is_elementwise(operations[0])

@@ -101,6 +101,8 @@ class _Body:
     def value(self, value: ir.Value, bounds: Bounds) -> Iterator[tuple[Linear, Bounds]]:
         """The cases of a whole number."""
         if isinstance(value, ir.BlockArgument):
+            if value.owner != self.of.body:
+                raise Unknown  # a size that varies
             yield from _element(self.of.sources[value.arg_number], bounds, self.of.sizes)
             return
         op = owner(value)

@@ -10,6 +10,7 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.added_rows import AddedRows, parse_added_rows
 from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_sums
+from inferno.symbolic import divisor, hint
 from inferno.target import Target
 
 _VECTORS = 90  # of this capability a GPU adds 16 bytes of float32 to memory by one instruction
@@ -40,9 +41,10 @@ def choose(kernel: func.FuncOp, target: Target) -> RowSums | None:
     if found is None:
         return None
     (c, schedule), width = found, found[0].element.width // 8
-    if not (c.computed or width >= 4 or c.count >= _OFTEN * c.rows or takes_unmeasured(kernel.operation)):
+    rows, columns, count = map(hint, (c.rows, c.columns, c.count))
+    if not (c.computed or width >= 4 or count >= _OFTEN * rows or takes_unmeasured(kernel.operation)):
         return None
-    return schedule if worthwhile_sums(c.rows, c.columns, c.count, width) else None
+    return schedule if worthwhile_sums(rows, columns, count, width) else None
 
 
 def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, RowSums] | None:
@@ -52,8 +54,8 @@ def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, R
     c = parse_added_rows(kernel)
     if c is None:
         return None
-    vector = gcd(4, c.columns) if in_memory(c).width == 32 and c.combiner.sums and (target is None or target.capability >= _VECTORS) else 1
-    vectors, multiprocessors = c.count * c.columns // vector, target.multiprocessors if target is not None else MULTIPROCESSORS
+    vector = gcd(4, divisor(c.columns)) if in_memory(c).width == 32 and c.combiner.sums and (target is None or target.capability >= _VECTORS) else 1
+    vectors, multiprocessors = hint(c.count * c.columns) // vector, target.multiprocessors if target is not None else MULTIPROCESSORS
     unroll = _UNROLL
     while unroll > 1 and vectors < _ROUNDS * multiprocessors * 2048 * unroll:
         unroll //= 2

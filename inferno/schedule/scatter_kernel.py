@@ -9,6 +9,7 @@ from math import prod
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import root_of
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import argument_index, filled
 from inferno.schedule.combiners import Combiner, read_combiner, term_of
 from inferno.schedule.flat_elements import Elements, read_elements
@@ -46,7 +47,7 @@ def parse_scatter(kernel: func.FuncOp) -> ScatterKernel | None:
     operations = [o.operation for o in kernel.entry_block.operations]
     scatters = [o for o in operations if o.name == "tm_tensor.scatter"]
     end = operations[-1]
-    if len(scatters) != 1 or len(end.operands) != 1 or root_of(end.operands[0]) != scatters[0].results[0]:
+    if symbol_arguments(kernel.operation) or len(scatters) != 1 or len(end.operands) != 1 or root_of(end.operands[0]) != scatters[0].results[0]:
         return None
     op = scatters[0]
     updates, table, old = op.operands

@@ -84,7 +84,7 @@ def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, S
     if not any(o.operation.name == "tm_tensor.scatter" for o in kernel.entry_block.operations):
         return None
     c = parse_added_rows(kernel)
-    lanes = gcd(c.columns, 16 // (c.element.width // 8)) if c is not None else 1
+    lanes = gcd(c.columns, 16 // (c.element.width // 8)) if c is not None and not c.varies else 1
     return (c, pick(c, lanes, target.multiprocessors if target is not None else MULTIPROCESSORS)) if lanes > 1 else None
 
 
