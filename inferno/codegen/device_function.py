@@ -79,10 +79,11 @@ class DeviceFunction:
         self._known[buffer] = reinterpreted(here, array, list(type_.shape), lambda size: size)
 
     def flat(self, buffer: ir.Value) -> ir.Value:
-        """The parameter for a buffer of known size of the host function, as a row of elements; booleans as the bytes that they are in memory.  For a function
-        that does not use the buffer in any other way."""
+        """The parameter for a buffer of the host function, as a row of elements; booleans as the bytes that they are in memory.  For a function that does not
+        use the buffer in any other way."""
         parameter = self.block.arguments[self.buffers.index(buffer)]
         for use in list(parameter.uses):  # as a buffer of its own shape
+            self.layouts.pop(use.owner.operation.results[0], None)
             use.owner.operation.erase()
         type_ = ir.MemRefType(parameter.type)
         parameter.set_type(ir.MemRefType.get(type_.shape, stored_type(type_.element_type)))

@@ -1,14 +1,14 @@
 """The kernels of fills: a buffer that is filled is written before something reads it, unless what comes next starts from the value itself."""
 
-import math
-
 from inferno.codegen.buffer_operations import Fill, results_of
 from inferno.codegen.device_function import buffers_of, is_root, roots_of
 from inferno.codegen.flat_copy import THREADS, emit_fill, fill_lanes
 from inferno.codegen.scan import read_scan
 from inferno.codegen.structured import Structured, read_structured
 from inferno.mlir import ir, walk
+from inferno.passes.shapes import shape
 from inferno.schedule.accesses import maps
+from inferno.symbolic import ceildiv, product
 
 
 class FillLaunches:
@@ -31,16 +31,15 @@ class FillLaunches:
         self._fills.remove(fill)
         if self._is_dead(fill.target, fill.number):
             return
-        type_ = fill.target.type
-        if is_root(fill.target) and type_.has_static_shape and 0 not in type_.shape:
+        if is_root(fill.target) and 0 not in shape(fill.target):
             self._fill(fill)
         else:
             self._point_kernel(read_structured(fill.operation), [None], [False])
 
     def _fill(self, fill: Fill) -> None:
         target, lanes = fill.target, fill_lanes(fill.target)
-        count = math.prod(ir.MemRefType(target.type).shape)
-        blocks = -(-count // (THREADS * lanes))
+        count = product(shape(target))
+        blocks = ceildiv(count, THREADS * lanes)
         function = self._open([], [target], THREADS, blocks * THREADS * lanes, written=[target])
         with ir.InsertionPoint.at_block_terminator(function.block):
             emit_fill(function, function.value(fill.value), function.flat(target), lanes, count)

@@ -6,21 +6,23 @@ from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.elements import as_vector, load, load_vector, store, store_vector
 from inferno.codegen.gpu_function import element_bytes
 from inferno.mlir import arith, gpu, ir, scf
+from inferno.passes.shapes import shape
+from inferno.symbolic import Int, ceildiv, divisor, product
 
 THREADS = 256
 
 
 def copy_lanes(source: ir.Value, target: ir.Value) -> int:
-    """Elements that a thread copies; both buffers have the same static number of them."""
+    """Elements that a thread copies; both buffers have the same number of them."""
     width = max(element_bytes(v.type.element_type) for v in (source, target))
-    return math.gcd(16 // width, math.prod(ir.MemRefType(target.type).shape))
+    return math.gcd(16 // width, divisor(product(shape(target))))
 
 
-def copy_blocks(source: ir.Value, target: ir.Value) -> int:
-    return -(-math.prod(ir.MemRefType(target.type).shape) // (THREADS * copy_lanes(source, target)))
+def copy_blocks(source: ir.Value, target: ir.Value) -> Int:
+    return ceildiv(product(shape(target)), THREADS * copy_lanes(source, target))
 
 
-def emit_copy(function: DeviceFunction, source: ir.Value, target: ir.Value, lanes: int, count: int) -> None:
+def emit_copy(function: DeviceFunction, source: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
     """The whole kernel: ``source`` and ``target`` are its parameters, of ``count`` elements."""
     ints, index = function.ints, ir.IndexType.get()
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
@@ -38,10 +40,10 @@ def emit_copy(function: DeviceFunction, source: ir.Value, target: ir.Value, lane
 
 def fill_lanes(target: ir.Value) -> int:
     """Elements that a thread fills."""
-    return math.gcd(16 // element_bytes(target.type.element_type), math.prod(ir.MemRefType(target.type).shape))
+    return math.gcd(16 // element_bytes(target.type.element_type), divisor(product(shape(target))))
 
 
-def emit_fill(function: DeviceFunction, value: ir.Value, target: ir.Value, lanes: int, count: int) -> None:
+def emit_fill(function: DeviceFunction, value: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
     """The whole kernel: ``target`` is its parameter, of ``count`` elements."""
     ints, index = function.ints, ir.IndexType.get()
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)

@@ -33,7 +33,8 @@ _NAMES = {"f32": ("f32", "f"), "f64": ("f64", "d"), "i32": ("u32", "r"), "i64": 
 def generate(kernel: func.FuncOp, schedule: RowSums, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that adds rows to others, and make ``kernel`` its launcher."""
     c, name = parse_added_rows(kernel), kernel.name.value
-    if c is None or not is_multiple(c.columns, schedule.vector) or (schedule.vector > 1 and (not isinstance(in_memory(c), ir.F32Type) or target.capability < 90)):
+    together = c is not None and isinstance(in_memory(c), ir.F32Type) and target.capability >= 90
+    if c is None or not is_multiple(c.columns, schedule.vector) or (schedule.vector > 1 and not together):
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     expand_math(c.updates.generic)
     round_by_instruction(c.updates.generic, target)

@@ -1,13 +1,14 @@
 """The kernels of scatters: several become one where no operation between them has to do with any of them."""
 
-import math
 from dataclasses import replace
 
 from inferno.codegen.buffer_operations import FREE, meet, results_of, written_by
 from inferno.codegen.device_function import buffers_of, is_root, roots_of
 from inferno.codegen.scatter import Scatter, adds_narrow, emit_scatters, read_scatter
 from inferno.mlir import arith, ir, memref, owner
+from inferno.passes.shapes import materialise, shape
 from inferno.schedule.accesses import iterators, maps
+from inferno.symbolic import hint, product
 
 _MOST_SCATTERS = 16  # of a kernel: its blocks find out which is theirs
 _TOTALS = 1 << 28  # bytes of float32 that sums of 16-bit floats are made in, at most
@@ -56,12 +57,13 @@ class ScatterLaunches:
     def _widened(self, scatter: Scatter) -> ir.Operation | None:
         """Many sums of 16-bit floats are made in float32, which the memory adds to: the scatter of the updates to another buffer."""
         op, target = scatter.operation, scatter.operation.operands[2]
-        if not adds_narrow(scatter) or not is_root(target) or not target.type.has_static_shape or 4 * math.prod(target.type.shape) > _TOTALS:
+        if not adds_narrow(scatter) or not is_root(target) or 4 * hint(product(sizes := shape(target))) > _TOTALS:
             return None
         single = ir.F32Type.get()
         with ir.InsertionPoint(op):
             wide = op.clone()
-            wide.operands[2] = memref.AllocOp(ir.MemRefType.get(target.type.shape, single), [], []).memref
+            varying = [materialise(s, self._symbols) for d, s in enumerate(sizes) if target.type.is_dynamic_dim(d)]
+            wide.operands[2] = memref.AllocOp(ir.MemRefType.get(target.type.shape, single), varying, []).memref
             body = wide.regions[0].blocks[0]
             with ir.InsertionPoint.at_block_begin(body):
                 terms = arith.extf(single, body.arguments[0])

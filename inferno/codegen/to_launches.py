@@ -4,7 +4,6 @@ A fill whose buffer the next operation starts from is no kernel: that operation 
 (loops and branches around tensors, single stores) becomes kernels of one thread.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 
 from inferno.codegen.block_reductions import choose_shape, partial_buffers, reduce_by_block, sum_of_chunks
@@ -23,9 +22,9 @@ from inferno.codegen.sort_launches import SortLaunches
 from inferno.codegen.structured import Structured, read_structured, with_scalars
 from inferno.errors import CompileError
 from inferno.mlir import ir, memref, owner
-from inferno.passes.shapes import symbol_arguments
+from inferno.passes.shapes import shape, symbol_arguments
 from inferno.schedule.universal import Universal
-from inferno.symbolic import Int, Symbol, bounds
+from inferno.symbolic import Int, Symbol, bounds, product
 from inferno.target import Target
 
 
@@ -135,7 +134,7 @@ class Launches(FillLaunches, ScatterLaunches, SortLaunches):
             self._copied[target] = source
             self._fills = [f for f in self._fills if f.target != target]
             return
-        if is_copy(op) and all(is_root(v) and v.type.has_static_shape for v in op.operands) and 0 not in op.operands[1].type.shape:
+        if is_copy(op) and all(map(is_root, op.operands)) and 0 not in shape(op.operands[1]):
             self._write_fills_under(op)
             if not self._is_dead(op.operands[1], number):
                 self._copy(*op.operands)
@@ -175,11 +174,12 @@ class Launches(FillLaunches, ScatterLaunches, SortLaunches):
 
     def _copy(self, source: ir.Value, target: ir.Value) -> None:
         """A whole buffer to another, whose type may be another float."""
-        blocks, lanes, count = copy_blocks(source, target), copy_lanes(source, target), math.prod(ir.MemRefType(target.type).shape)
+        blocks, lanes, count = copy_blocks(source, target), copy_lanes(source, target), product(shape(target))
         function = self._open([], [source, target], COPY_THREADS, blocks * COPY_THREADS * lanes, written=[target])
         with ir.InsertionPoint.at_block_terminator(function.block):
             emit_copy(function, function.flat(source), function.flat(target), lanes, count)
-        self._close(function, None, blocks, COPY_THREADS, source.type.element_type == target.type.element_type)
+        plain = source.type.element_type == target.type.element_type and isinstance(count, int)  # (sizes are parameters in front of the two)
+        self._close(function, None, blocks, COPY_THREADS, plain)
 
     def _point_kernel(self, s: Structured, starts: list[ir.Value | None], dead: list[bool]) -> None:
         if s.points == 0:

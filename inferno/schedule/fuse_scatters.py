@@ -12,11 +12,12 @@ from functools import partial
 from inferno.mlir import func, ir, owner
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.shapes import UnknownSize
 from inferno.schedule import row_sums, scatters, sorted_rows
 from inferno.schedule.accesses import argument_index, knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.flatten_places import flatten_places
-from inferno.schedule.merge_calls import edges_of, inputs_of, merge_in, merge_where
+from inferno.schedule.merge_calls import by_symbols, edges_of, inputs_of, merge_in, merge_where
 from inferno.schedule.universal import Universal
 from inferno.target import find_target
 
@@ -69,7 +70,10 @@ def _fuse(
     if len(group) == 1:
         return False
     calls = [o.operation for o in call.block.operations if o.operation in group]
-    edges, taken = edges_of(calls, views=True), [v for c in calls for v in inputs_of(c)]
+    try:
+        edges, taken = by_symbols(edges_of(calls, views=True)), [v for c in calls for v in inputs_of(c)]
+    except UnknownSize:
+        return False
     # The result may take the place of what it begins as, if that is taken in the result's shape.
     begins = {root_of(v): v for v in inputs_of(call) if v.type == call.results[0].type}
     begins = {root: v for root, v in begins.items() if all(t == v for t in taken if root_of(t) == root)}

@@ -7,7 +7,7 @@ from inferno.capture.devices import capturing_for
 PASSES = "fuse-scatters{target=sm_90a always=1}"
 
 
-def simulated_with(generator, model, args, schedule=None):
+def simulated_with(generator, model, args, schedule=None, dynamic_shapes=None):
     """The model with a schedule for what ``generator`` takes of it, or with the chosen ones."""
     used = []
 
@@ -19,7 +19,7 @@ def simulated_with(generator, model, args, schedule=None):
         return used[-1]
 
     with capturing_for(True):  # the arguments are examples, and no program's for a CPU
-        made = SimulatedModel(model, args, choose=choose, passes=PASSES)
+        made = SimulatedModel(model, args, dynamic_shapes, choose, passes=PASSES)
     assert used
     return made
 

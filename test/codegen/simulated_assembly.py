@@ -59,12 +59,14 @@ class Assembly:
         return [found.astype(np.uint32).view(np.int32)]
 
     def additions(self, text: str, operands, mask):
-        """Neighbours that are added to neighbours in memory, so many elements from the beginning of a buffer, where there is a place."""
-        found = re.search(r"mad\.\S+ a, \$1, (\d+), \$0; @\$2 red\.relaxed\.gpu\.global\.add(?:\.v([24]))?\.(f32|f64|u32|u64) \[a\]", text)
-        view, at, inside, *values = operands
+        """Neighbours that are added to neighbours in memory: so many elements from the beginning of a buffer, where there is a place, or at an address."""
+        placed = r"(?:mad\.\S+ a, \$1, (\d+), \$0; @\$2 )?"
+        found = re.search(placed + r"red\.relaxed\.gpu\.global\.add(?:\.v([24]))?\.(f32|f64|u32|u64) \[(?:a|\$0)\]", text)
+        view, *values = operands
+        at, inside, *values = values if found[1] else (view.offset, True, *values)
         mask = mask & inside
         data, lanes = view.memory.data, int(found[2] or 1)
-        assert len(values) == lanes and int(found[1]) == data.dtype.itemsize and view.memory.writable and not view.memory.bf16
+        assert len(values) == lanes and int(found[1] or data.itemsize) == data.itemsize and view.memory.writable and not view.memory.bf16
         assert (data.dtype.kind == "f") == (found[3][0] == "f") and (lanes == 1 or found[3] == "f32")
         at = np.broadcast_to(at, mask.shape)[mask].astype(np.int64)
         assert (at % lanes == 0).all() and (at >= 0).all() and (at + lanes <= len(data)).all(), "an addition that is not aligned, or out of bounds"
