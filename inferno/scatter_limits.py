@@ -3,8 +3,6 @@
 Rows of ``places`` elements, to each of which ``updates`` go, are [``outer``, places, ``inner``] in memory; only the first ``filled`` of outer are given any.
 """
 
-from collections.abc import Sequence
-
 SHARED = 48 * 1024  # bytes of a block's rows
 # Bytes of memory that a block's rows have of each place, where they lie side by side: at most, enough for whole accesses, and at least.  Narrower ones share
 # lines with those of other blocks, which are there at the same time: 32768 columns of 1024 in float32 took 231 us by 32 bytes, element by element 1.6 ms.
@@ -72,9 +70,3 @@ def _added(rows: int, columns: int, count: int, width: int, begins: bool, read: 
     each = max(_ADDED, 1.5 * width * _BYTE) if afar else _ADDED
     alone = count * columns * each + made * columns * _BYTE * (1 if afar else 0.5)
     return _ATOMIC_CALL + max(alone, count / rows * min(columns, _TOGETHER) * _MET)
-
-
-def is_of_rows(sizes: Sequence[int], strides: Sequence[int], given: Sequence[int], dim: int) -> bool:
-    """Whether an index of ``scatter_add`` along ``dim`` of a tensor of the ``given`` sizes is the same all over each of its slices."""
-    same = all(stride == 0 or size == 1 for d, (size, stride) in enumerate(zip(sizes, strides)) if d != dim)
-    return same and all(n == m for d, (n, m) in enumerate(zip(sizes, given)) if d != dim)

@@ -578,6 +578,20 @@ def test_sums_and_means_of_rows(dim, reduce, include_self):
         assert compared.right and mine.dtype == dtype, str(compared)
 
 
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_extremes_of_what_goes_to_a_place(dtype, reduce, include_self):
+    """As whole numbers, in the order of floats: with infinities, zeros of both signs and what is no number; the last rows get nothing."""
+    from inferno.capture.decompositions.scattered_extremes import extremes
+
+    x, index, src = normal(6, 5).to(dtype), torch.randint(0, 4, (90, 3)), normal(91, 5).to(dtype)
+    src[3, 1], src[4, 2], src[5, 0], src[6], x[1, 1] = torch.nan, -torch.inf, torch.inf, -0.0, 0.0
+    for dim, where in ((0, index), (1, index[:6])):
+        found = extremes(x, dim, where, src, reduce, include_self)
+        torch.testing.assert_close(found, x.scatter_reduce(dim, where, src, reduce, include_self=include_self), rtol=0, atol=0, equal_nan=True)
+
+
 def test_slices_at_places_of_one_dimension():
     from inferno.capture.decompositions.scattering import _one_row_of_places, put_slices
 

@@ -9,6 +9,8 @@ from checks import assert_close_to_float64
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
+from inferno.capture.decompositions import scattering
+from inferno.capture.decompositions.scattered_extremes import extremes
 from inferno.schedule import row_sums
 from inferno.schedule.row_sums import RowSums
 from inferno.target import find_target
@@ -122,3 +124,44 @@ def test_sums_of_16_bits_are_made_in_float32(name):
             run = SimulatedModel(model, args, varying)
             assert "red.relaxed" in run.program.gpu or "memref.atomic_rmw addf" in run.program.gpu
         assert_close_to_float64(run(*args), model, args)
+
+
+PLACES = {  # the function, eager's, whether no place is told twice
+    "put at": (lambda x, i, y: scattering.scatter(x, 0, i, y), lambda x, i, y: x.scatter(0, i, y), True),
+    "one number": (lambda x, i, y: scattering.scatter_value(x, 0, i, 1.0), lambda x, i, y: x.scatter(0, i, 1.0), True),
+    "added at": (lambda x, i, y: scattering.scatter_add(x, 0, i, y), lambda x, i, y: x.scatter_add(0, i, y), False),
+    "rows": (
+        lambda x, i, y: scattering.add_rows(x, 0, i[:, :1].expand(y.shape), y), lambda x, i, y: x.index_add(0, i[:, 0], y), False),
+    "largest": (lambda x, i, y: extremes(x, 0, i, y, "amax", True), lambda x, i, y: x.scatter_reduce(0, i, y, "amax"), False),
+    "smallest": (lambda x, i, y: extremes(x, 0, i, y, "amin", True), lambda x, i, y: x.scatter_reduce(0, i, y, "amin"), False),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_of_single_elements(name):
+    """One number for each, whatever the sizes."""
+    function, eager, once = PLACES[name]
+    torch.manual_seed(0)
+    run = None
+    for rows, count in [(96, 9), (70, 17), (200, 70)]:
+        x, y = of(rows, 5), of(count, 5)
+        numbers = [torch.randperm(rows)[:count] if once else torch.randint(0, rows, (count,)) for _ in range(5)]
+        args = x, torch.stack(numbers, 1), y
+        run = run or SimulatedModel(lambda x, i, y: function(x, i, y + i * 0), args, (ROWS, ROWS, ROWS))  # as many rows, as far as is known
+        torch.testing.assert_close(run(*args), eager(*args))
+
+
+ROWS_OF = {"rows": (0,), "columns": (1,), "rows and columns": (0, 1)}
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+@pytest.mark.parametrize("name", ROWS_OF)
+def test_indices_of_several_dimensions(name, accumulate):
+    """Of which each may vary: the gradient of what was looked up for a batch of texts."""
+    varying, run = {d: Dim.AUTO for d in ROWS_OF[name]}, None
+    for sizes in [(3, 5), (4, 2), (2, 6)]:
+        sizes = [n if d in varying else (3, 5)[d] for d, n in enumerate(sizes)]
+        args = of(20, 8), torch.randperm(20)[: sizes[0] * sizes[1]].reshape(sizes), of(*sizes, 8)
+        put_at = lambda x, i, y: torch.ops.aten.index_put(x, [i], y, accumulate)  # noqa: E731
+        run = run or SimulatedModel(put_at, args, (None, varying, varying))
+        torch.testing.assert_close(run(*args), put_at(*args))

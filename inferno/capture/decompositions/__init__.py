@@ -14,7 +14,7 @@ from inferno.capture.decompositions import (
     adaptive_pooling, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
     exponents, extrema, fast_paths, folding, gamma, grouped, grouped_volumes, indexing, integers, large_windows, layered_pooling, lists, losses, masks,
     max_pooling, merged_groups, normalisation, ordering, padding, pooling, precision, promotion, ranges, recurrent_cells, reductions, registered, resampling,
-    resize_gradients, sampling, scalars, scattering, segments, selections, slices, transposed, triangular, views,
+    resize_gradients, sampling, scalars, scattered_extremes, scattering, segments, selections, slices, transposed, triangular, views,
 )
 
 
@@ -24,7 +24,7 @@ def own() -> dict[Any, Callable]:
         promotion, scalars, precision, adaptive_pooling, arithmetic, attention, average_gradients, bessel, bytes, conversions, convolution_gradients,
         cumulative, division, embedding, errors, exponents, extrema, fast_paths, folding, gamma, grouped_volumes, indexing, integers, large_windows,
         layered_pooling, lists, losses, masks, merged_groups, normalisation, ordering, padding, pooling, max_pooling, ranges, recurrent_cells, reductions,
-        registered, resampling, resize_gradients, sampling, scattering, segments, selections, slices, transposed, triangular, views,
+        registered, resampling, resize_gradients, sampling, scattered_extremes, scattering, segments, selections, slices, transposed, triangular, views,
     )
     parts = [*(m.TABLE for m in modules), _of_libraries()]
     found: dict[Any, Callable] = {}

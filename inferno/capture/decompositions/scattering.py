@@ -1,18 +1,32 @@
 """Scatters of booleans, means of integers, and sums of 16-bit floats on a CPU: what the import would add up as bits, or round another way."""
 
 import math
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from inferno.capture.devices import captures_for_hopper
 from inferno.capture.dimensions import as_dimension
-from inferno.scatter_limits import is_of_rows, side_by_side, worthwhile, worthwhile_order, worthwhile_sums
+from inferno.capture.orders import example
+from inferno.scatter_limits import side_by_side, worthwhile, worthwhile_order, worthwhile_sums
 from inferno.settings import settings
 
 aten = torch.ops.aten
 
 _MANY = 1 << 18
+_Size = int | SymInt
+
+
+def _has_elements(*tensors: Tensor) -> bool:
+    """Whether no size is known to be 0."""
+    return not any(type(n) is int and n == 0 for t in tensors for n in t.shape)
+
+
+def _equal(sizes: Sequence[_Size], others: Sequence[_Size]) -> bool:
+    """Whether sizes, some of which may vary, are known to be those."""
+    return len(sizes) == len(others) and all(statically_known_true(n == m) for n, m in zip(sizes, others))
 
 
 def _wider(x: Tensor) -> torch.dtype | None:
@@ -25,9 +39,11 @@ def _wider(x: Tensor) -> torch.dtype | None:
 
 
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    if (wide := _wider(x)) is None:
-        return NotImplemented
-    return aten.index_add.default(x.to(wide), dim, index, source.to(wide), alpha=alpha).to(x.dtype)
+    if (wide := _wider(x)) is not None:
+        return aten.index_add.default(x.to(wide), dim, index, source.to(wide), alpha=alpha).to(x.dtype)
+    if x.device.type == "cuda" and x.dim() > 1 and dim % x.dim() and index.dim() == 1 and alpha == 1 and _has_elements(x, index):
+        return put_slices(x, dim % x.dim(), index, source, True)  # (the import's table has all coordinates of each element)
+    return NotImplemented
 
 
 def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
@@ -38,12 +54,15 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
         return aten.index_put.default(x, rows, values, accumulate)
     if _stand_apart(indices):
         return aten.index_put.default(x, _of_all_in_front(x, indices), values, accumulate)
+    if _vary_in_several(indices):
+        return aten.index_put.default(x, *_in_a_row(x, indices, values), accumulate)
     if accumulate and _tells_several(x, indices, values):
         return _add_flat(x, indices, values)
     if x.device.type == "cuda" and (dim := _one_row_of_places(x, indices)) is not None:
         index = torch.where(indices[dim] < 0, indices[dim] + x.shape[dim], indices[dim])
         slices = [index.shape[0] if d == dim else n for d, n in enumerate(x.shape)]
-        if index.shape[0] == 1 and not accumulate:  # a table would have a place outside, which is written to by nobody on a GPU alone
+        # A table would have a place outside, which is written to by nobody on a GPU alone.
+        if type(index.shape[0]) is int and index.shape[0] == 1 and not accumulate:
             return aten.index_copy.default(x, dim, index, values.expand(slices))
         if dim:
             return put_slices(x, dim, index, values.expand(slices), accumulate)
@@ -71,12 +90,27 @@ def _of_all_in_front(x: Tensor, indices: list[Tensor | None]) -> list[Tensor]:
     return list(torch.broadcast_tensors(*front))
 
 
+def _vary_in_several(indices: list[Tensor | None]) -> bool:
+    """Whether indices have several dimensions, of which one varies or more: the import takes them for a row of the first."""
+    told = [i for i in indices if i is not None]
+    return all(i.dtype in (torch.int32, torch.int64) for i in told) and any(i.dim() > 1 and any(type(n) is not int for n in i.shape) for i in told)
+
+
+def _in_a_row(x: Tensor, indices: list[Tensor | None], values: Tensor) -> tuple[list[Tensor | None], Tensor]:
+    """The same indices, and what is put there, with one dimension in the place of those that the indices have together."""
+    told = iter(torch.broadcast_tensors(*(i for i in indices if i is not None)))
+    first = next(d for d, i in enumerate(indices) if i is not None)
+    row = [None if i is None else next(told) for i in indices]
+    lead, rest, sizes = x.shape[:first], x.shape[len(indices):], row[first].shape
+    found = [None if i is None else i.reshape(-1) for i in row]
+    return found, values.expand(*lead, *sizes, *rest).reshape(*lead, found[first].shape[0], *rest)
+
+
 def _tells_several(x: Tensor, indices: list[Tensor | None], values: Tensor) -> bool:
-    """Whether several dimensions, next to each other and of known sizes, have indices."""
+    """Whether several dimensions, next to each other, have indices."""
     told = [i for i in indices if i is not None]
     plain = all(i.dtype in (torch.int32, torch.int64) and i.device == x.device for i in told)
-    known = all(isinstance(n, int) and n for t in (x, *told) for n in t.shape)
-    return len(told) > 1 and plain and known and values.dim() <= max(i.dim() for i in told) + x.dim() - len(told)
+    return len(told) > 1 and plain and _has_elements(x, *told) and values.dim() <= max(i.dim() for i in told) + x.dim() - len(told)
 
 
 def _add_flat(x: Tensor, indices: list[Tensor | None], values: Tensor) -> Tensor:
@@ -100,7 +134,7 @@ def _one_row_of_places(x: Tensor, indices: list[Tensor | None]) -> int | None:
     told = [d for d, i in enumerate(indices) if i is not None]
     if len(told) != 1 or (i := indices[told[0]]).dim() != 1 or i.dtype in (torch.bool, torch.uint8) or i.device != x.device:
         return None
-    return told[0] if all(isinstance(n, int) and n for n in (*x.shape, *i.shape)) else None
+    return told[0] if _has_elements(x, i) else None
 
 
 def put_slices(x: Tensor, dim: int, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -164,9 +198,9 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 def _is_of_one(x: Tensor, dim: int, index: Tensor) -> bool:
     """Whether each row has one index, as the gradient of what ``gather`` picks from rows has it."""
-    if x.dim() < 2 or x.dim() != index.dim() or x.dtype == torch.bool or any(type(n) is not int for t in (x, index) for n in t.shape):
+    if x.dim() < 2 or x.dim() != index.dim() or x.dtype == torch.bool:
         return False
-    return all(n == (1 if d == dim % x.dim() else m) for d, (n, m) in enumerate(zip(index.shape, x.shape)))
+    return _equal(index.shape, [1 if d == dim % x.dim() else n for d, n in enumerate(x.shape)])
 
 
 def _compared(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -174,21 +208,28 @@ def _compared(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
     The scatter is a pass over zeros to write them, and one to read them again: of the logarithms of 4096 words' probabilities in 128256, two of 1 GB each."""
     places = as_dimension(torch.arange(x.shape[dim], device=x.device), dim % x.dim(), x.dim())
-    return torch.where(places == index, src[tuple(slice(0, n) for n in index.shape)], torch.zeros((), dtype=x.dtype, device=x.device))
+    return torch.where(places == index, _first(src, index), torch.zeros((), dtype=x.dtype, device=x.device))
 
 
 def adds_rows(x: Tensor, dim: int, index: Tensor) -> bool:
     """Whether one index stands for each row, as graphs' edges have it: rows are added, and not their elements one by one."""
-    if not x.is_floating_point() or any(not isinstance(n, int) for t in (x, index) for n in t.shape) or not index.numel():
+    if not x.is_floating_point() or not _has_elements(x, index) or not _is_of_rows(x, dim, index):
         return False
-    rows, columns = math.prod(x.shape[: dim + 1]), math.prod(x.shape[dim + 1:])
-    return is_of_rows(index.shape, index.stride(), x.shape, dim) and worthwhile_sums(rows, columns, index.numel() // columns, x.dtype.itemsize)
+    rows, columns, count = (example(math.prod(n)) for n in (x.shape[: dim + 1], x.shape[dim + 1:], index.shape))
+    return worthwhile_sums(rows, columns, count // max(1, columns), x.dtype.itemsize)
+
+
+def _is_of_rows(x: Tensor, dim: int, index: Tensor) -> bool:
+    """Whether an index of ``scatter_add`` is the same all over each slice along ``dim``."""
+    others = [d for d in range(x.dim()) if d != dim]
+    same = all(any(type(n) is int and n == m for n, m in ((index.stride(d), 0), (index.shape[d], 1))) for d in others)
+    return same and _equal([index.shape[d] for d in others], [x.shape[d] for d in others])
 
 
 def add_rows(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """The same with one index for each."""
     row = index[tuple(slice(None) if d == dim else 0 for d in range(x.dim()))]
-    return put_slices(x, dim, row, src[tuple(slice(0, n) for n in index.shape)], True)
+    return put_slices(x, dim, row, _first(src, index), True)
 
 
 def _is_slow(x: Tensor, dim: int, index: Tensor) -> bool:
@@ -205,17 +246,30 @@ def _is_slow(x: Tensor, dim: int, index: Tensor) -> bool:
 
 
 def _by_places(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool) -> Tensor:
-    """One number for each place, that counts through the elements, instead of a table with as many columns as there are dimensions."""
-    if not x.dim() or not index.numel() or any(not isinstance(n, int) for t in (x, index, src) for n in t.shape):
+    """One number for each place, instead of a table with as many columns as there are dimensions."""
+    placed = placed_elements(x, dim, index, src)
+    if placed is None:
         return NotImplemented
+    place, part = placed
+    return aten.index_put.default(x.reshape(-1), [place], part, accumulate).reshape(x.shape)
+
+
+def placed_elements(x: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The place of each element, as a number that counts through those of ``x``, and the elements; None where it is not known which of ``src`` they are."""
+    if not x.dim() or not _has_elements(index) or not (_equal(index.shape, src.shape) or all(isinstance(n, int) for t in (index, src) for n in t.shape)):
+        return None
     dim, strides = dim % x.dim(), [math.prod(x.shape[d + 1:]) for d in range(x.dim())]
     place = index * strides[dim]
     for d, n in enumerate(index.shape):
-        if d != dim and n != 1:
+        if d != dim and not (type(n) is int and n == 1):
             place = place + as_dimension(torch.arange(n, device=x.device) * strides[d], d, x.dim())
     place = torch.where((index >= 0) & (index < x.shape[dim]), place, x.numel())  # (of what is outside nothing is written)
-    part = src[tuple(slice(0, n) for n in index.shape)]
-    return aten.index_put.default(x.reshape(-1), [place.reshape(-1)], part.reshape(-1), accumulate).reshape(x.shape)
+    return place.reshape(-1), _first(src, index).reshape(-1)
+
+
+def _first(src: Tensor, index: Tensor) -> Tensor:
+    """As many elements of ``src`` as ``index`` has, along each dimension."""
+    return src if _equal(index.shape, src.shape) else src[tuple(slice(0, n) for n in index.shape)]
 
 
 def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
