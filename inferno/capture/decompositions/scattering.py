@@ -24,6 +24,11 @@ def _has_elements(*tensors: Tensor) -> bool:
     return not any(type(n) is int and n == 0 for t in tensors for n in t.shape)
 
 
+def _outside(count: _Size) -> int:
+    """A place that none of so many is: nothing is written there.  (A size that varies would be imported as a tensor that has it.)"""
+    return count if isinstance(count, int) else 1 << 62
+
+
 def _equal(sizes: Sequence[_Size], others: Sequence[_Size]) -> bool:
     """Whether sizes, some of which may vary, are known to be those."""
     return len(sizes) == len(others) and all(statically_known_true(n == m) for n, m in zip(sizes, others))
@@ -123,7 +128,7 @@ def _add_flat(x: Tensor, indices: list[Tensor | None], values: Tensor) -> Tensor
     for i, n in zip(told, x.shape[first:end]):
         i = torch.where(i < 0, i + n, i).long()
         place, inside = place * n + i, inside & (i >= 0) & (i < n)
-    place = torch.where(inside, place, size).reshape(-1)
+    place = torch.where(inside, place, _outside(size)).reshape(-1)
     lead, rest = x.shape[:first], x.shape[end:]
     source = values.expand(*lead, *told[0].shape, *rest).reshape(*lead, place.numel(), *rest)
     return put_slices(x.reshape(*lead, size, *rest), first, place, source, True).reshape(x.shape)
@@ -142,7 +147,7 @@ def put_slices(x: Tensor, dim: int, index: Tensor, source: Tensor, accumulate: b
     a place for each slice of one: the import's would have all coordinates of each element."""
     rows, size, rest = math.prod(x.shape[:dim]), x.shape[dim], x.shape[dim + 1:]
     place = torch.arange(rows, device=x.device).unsqueeze(1) * size + index
-    place = torch.where((index >= 0) & (index < size), place, rows * size)
+    place = torch.where((index >= 0) & (index < size), place, _outside(rows * size))
     flat = x.reshape(rows * size, *rest)
     return aten.index_put.default(flat, [place.reshape(-1)], source.reshape(place.numel(), *rest), accumulate).reshape(x.shape)
 
@@ -263,7 +268,7 @@ def placed_elements(x: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Te
     for d, n in enumerate(index.shape):
         if d != dim and not (type(n) is int and n == 1):
             place = place + as_dimension(torch.arange(n, device=x.device) * strides[d], d, x.dim())
-    place = torch.where((index >= 0) & (index < x.shape[dim]), place, x.numel())  # (of what is outside nothing is written)
+    place = torch.where((index >= 0) & (index < x.shape[dim]), place, _outside(x.numel()))
     return place.reshape(-1), _first(src, index).reshape(-1)
 
 
