@@ -1,6 +1,7 @@
 """Which sorts torch's library does faster than our generators, by their sizes in the example.
 
-Ours are merged, and on a GPU the first few of a row, or one at a known place, selected; where sizes vary, every pair of a row is compared.
+Ours are merged, and on a GPU the first few of a row, or one at a known place, selected; where a row's length varies, every pair of it is compared, and
+where the number of rows does, rows that one block does not hold are.
 Medians, quantiles and modes have been decomposed into sorts.
 """
 
@@ -11,7 +12,7 @@ import torch
 from torch.fx import Node
 
 from inferno.capture.orders import example
-from inferno.selection import can_select
+from inferno.selection import MOST, can_select
 
 aten = torch.ops.aten
 
@@ -44,11 +45,11 @@ def is_long_sort(node: Node, device: torch.device) -> bool:
         steps = elements * max(1, length - 1).bit_length()
         theirs = steps * _CPU_ELEMENT if node.target is aten.sort.default else elements * _CPU_TOPK
         return (elements * length * _CPU_PAIR if varies else steps * _CPU_MERGED) > _CPU_LEAST + theirs
-    if varies:
-        return max(length * _STEP, elements * length * _PAIR) > _LEAST + elements * _ELEMENT
-    bits = 16 if value.dtype in (torch.bool, torch.uint8) else 8 * value.dtype.itemsize
-    if can_select(length, *_part(node, dim, length), bits):
+    bits, known = 16 if value.dtype in (torch.bool, torch.uint8) else 8 * value.dtype.itemsize, all(isinstance(s, int) for s in value.shape[dim:])
+    if known and can_select(length, *_part(node, dim, length), bits):
         return False
+    if varies and not (known and length <= MOST):
+        return max(length * _STEP, elements * length * _PAIR) > _LEAST + elements * _ELEMENT
     return length > _MERGED.get(bits, 0) or (length > _ALONE and elements < _FEW)
 
 

@@ -8,7 +8,7 @@ between the bounds is then gathered in shared memory and sorted.  Of a longer ro
 from dataclasses import dataclass
 
 from inferno.codegen.elements import lanes_of, load, load_vector
-from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, parameters_of
+from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.narrowing import Held, at_most
@@ -20,6 +20,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.select import Select
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
+from inferno.symbolic import ceildiv, is_multiple, reach
 from inferno.target import Target
 
 _RANKED = 256  # slots up to which each item's place is counted
@@ -63,17 +64,17 @@ def generate(kernel: func.FuncOp, schedule: Select, target: Target) -> None:
     found = stages(c, schedule)
     own = parameters_of(kernel, {k.argument for k in c.kept})
     sizes = [c.rows * s.parts * s.schedule.slots for s in found[:-1]]
-    largest = max([c.rows * (s.length + s.parts * s.schedule.tile) for s in found] + [b.count for b in own])
-    ints = Integers(32 if largest < 2**31 else 64)
+    largest = max([reach(c.rows * (s.length + s.parts * s.schedule.tile)) for s in found] + [b.count for b in own if b is not None])
     grids = []
     for number, stage in enumerate(found):
         s = stage.schedule
-        buffers = [*own, *(Buffer(word, sizes[i], i < number) for i in (number - 1, number) if 0 <= i < len(sizes))]
+        buffers = [*own, *(Buffer(word, reach(sizes[i]), i < number) for i in (number - 1, number) if 0 <= i < len(sizes))]
         shared = [(s.threads // s.team * s.slots if s.slots <= _RANKED else Tiles.size(s.threads, s.slots // s.threads), word)]
         shared += [(s.threads // s.team, ir.IntegerType.get_signless(32)), (s.threads // 32, ir.IntegerType.get_signless(32))]
         with gpu_function(kernel, buffers, s.threads, shared, suffix=f"_{number}" if number else "") as function:
+            ints = integers_for(kernel, 32 if largest < 2**31 else 64, function.buffers)
             _Emitter(c, stage, keys, ints, function.buffers, function.shared, len(own), number + 1 == len(found)).emit()
-        grids.append(-(-c.rows * stage.parts // (s.threads // s.team)))
+        grids.append(ceildiv(c.rows * stage.parts, s.threads // s.team))
     with launcher(kernel) as arguments:
         left = [temporary([n], word) for n in sizes]
         for number, stage in enumerate(found):
@@ -103,7 +104,7 @@ class _Emitter:
         own = ints.div(thread, s.team) if teams > 1 else 0
         number = ints.add(ints.mul(block, teams), own)
         self.there = ints.less(number, c.rows * stage.parts)
-        number = ints.min(number, c.rows * stage.parts - 1) if c.rows * stage.parts % teams else number
+        number = number if is_multiple(c.rows * stage.parts, teams) else ints.min(number, c.rows * stage.parts - 1)
         self.row, self.part, self.number = ints.div(number, stage.parts), ints.rem(number, stage.parts), number
         self.slots, self.counter = ints.mul(own, s.slots) if teams > 1 else 0, own
         (self.word,) = self.keys.types

@@ -6,7 +6,7 @@ Where somebody reads places, an element goes with its own (``sort_keys``); else 
 from dataclasses import dataclass
 
 from inferno.codegen.elements import join, lanes_of, load, load_vector, splat, store_vector, tree
-from inferno.codegen.gpu_function import gpu_function, parameters_of
+from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers, resize
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.nvvm_builder import only_if
@@ -17,6 +17,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf
 from inferno.schedule.short_sorts import ShortSorts, needs_places
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
+from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
 
 Rows = list[list[ir.Value]]
@@ -28,10 +29,11 @@ def generate(kernel: func.FuncOp, schedule: ShortSorts, target: Target) -> None:
     if c is None or not s.fits(c):
         raise CompileError(f"@{name} is no sort of short rows for {s}")
     own = parameters_of(kernel, {k.argument for k in c.kept})
-    blocks = -(-c.rows // (s.rows * s.threads))
-    ints = Integers(32 if blocks * s.threads * s.rows * c.length < 2**31 else 64)
+    blocks = ceildiv(c.rows, s.rows * s.threads)
+    width = 32 if reach(blocks * s.threads * s.rows * c.length) < 2**31 else 64
     shared = [] if s.beside else [x for x in (_array(c, s, False), _array(c, s, True)) if x is not None]
     with gpu_function(kernel, own, s.threads, shared) as function:
+        ints = integers_for(kernel, width, function.buffers)
         index = ir.IndexType.get()
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)

@@ -7,8 +7,8 @@ elements again.  Merging two runs, every block finds by a search what of them it
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of
-from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
+from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, scalar, size, temporary
 from inferno.codegen.sort_keys import Item, Keys
 from inferno.codegen.sort_rows import Rows, rows_there
@@ -17,6 +17,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts import Sorts, places, power
+from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
 
 
@@ -40,8 +41,10 @@ class _Generator:
         c, s, name = self.c, self.s, self.kernel.name.value
         tiles = -(-c.length // s.tile)  # of a row
         self.padded = tiles * s.tile if tiles > 1 else power(c.length)
-        self.blocks = -(-c.rows * self.padded // s.tile)
-        self.width = 32 if max(self.blocks * s.tile, *(b.count for b in self.own)) < 2**31 else 64
+        if tiles > 1 and not isinstance(c.rows, int):
+            raise CompileError(f"@{name}: {s} merges tiles of rows, whose number varies")
+        self.blocks = ceildiv(c.rows * self.padded, s.tile)
+        self.width = 32 if max(reach(self.blocks * s.tile), *(b.count for b in self.own if b is not None)) < 2**31 else 64
         shared = [(Tiles.size(s.threads, s.items), t) for t in self.keys.types]
         runs = [s.tile << i for i in range((tiles - 1).bit_length())]
         left, found = ([Buffer(t, self.blocks * s.tile, readonly) for t in self.keys.types] for readonly in (False, True))
@@ -69,7 +72,7 @@ class _Generator:
 
     def start(self, function) -> Tiles:
         index, s, words = ir.IndexType.get(), self.s, len(self.keys.types)
-        self.ints = Integers(self.width)
+        self.ints = integers_for(self.kernel, self.width, function.buffers)
         thread = self.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         self.block = self.ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         self.rows = Rows(self.c, self.keys, self.ints, function.buffers)

@@ -15,6 +15,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import only_if
 from inferno.mlir import arith, gpu, ir, scf
 from inferno.schedule.short_sorts import is_access
+from inferno.symbolic import Int, bounds, is_multiple
 
 _VECTOR, _LINE = 16, 128  # bytes
 
@@ -29,7 +30,7 @@ class Chunks:
     thread: Integer
     threads: int
     count: int
-    total: int
+    total: Int
     held: ir.Type
     shared: ir.Value | None
 
@@ -80,9 +81,10 @@ class Chunks:
 
     def _both(self, whole: Callable, part: Callable, types: list[ir.Type]) -> list[ir.Value]:
         """What the first does where all of a block's elements are there; of the last block, whose are not, the second."""
-        blocks, rest = divmod(self.total, self.threads * self.count)
-        if not rest or not blocks:
-            return part() if rest else whole()
+        each = self.threads * self.count
+        blocks, whole_blocks = self.total // each, is_multiple(self.total, each)
+        if whole_blocks or bounds(blocks)[1] == 0:
+            return whole() if whole_blocks else part()
         op = scf.IfOp(self.ints.less(self.block, blocks), types, has_else=True)
         for branch, emit in ((op.then_block, whole), (op.else_block, part)):
             with ir.InsertionPoint(branch):

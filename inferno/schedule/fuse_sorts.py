@@ -30,7 +30,7 @@ def fuse_sorts(module: ir.Module, target: str) -> None:
 def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
     """Make a sort, its places and the parts of its results that are read one kernel; whether they were."""
     makers = [owner(root_of(v)) for v in inputs_of(call)]
-    places = [m for m in makers if m is not None and m.name == "func.call" and not inputs_of(m) and m.block == call.block]
+    places = [m for m in makers if m is not None and m.name == "func.call" and not _tensors(m) and m.block == call.block]
     parts = list(dict.fromkeys(u for r in call.results for u in readers(r) if u.name == "func.call" and _is_part(kernels.get(callee(u)))))
     for wanted in (parts, []) if parts else ([],):
         own = [_own(m, call) for m in places]
@@ -43,6 +43,11 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
             return True
         merged.operation.erase()
     return False
+
+
+def _tensors(call: ir.Operation) -> list[ir.Value]:
+    """What a call reads beside sizes."""
+    return [v for v in inputs_of(call) if not isinstance(v.type, ir.IndexType)]
 
 
 def _own(maker: ir.Operation, call: ir.Operation) -> ir.Operation:

@@ -1,10 +1,12 @@
 """What a kernel that sorts computes: whose rows, in which order, and which of the sorted places it keeps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.mlir import arith, func, ir, makes, owner, walk
 from inferno.passes.programs import root_of
+from inferno.passes.shapes import known_shape, slice_parts
+from inferno.symbolic import Int, bounds, hint, product
 
 _FLOATS, _INTEGERS = ("f16", "bf16", "f32", "f64"), ("i8", "i16", "i32", "i64")
 
@@ -20,10 +22,10 @@ class Kept:
 @dataclass(frozen=True)
 class SortKernel:
     """Each row along ``dim`` of argument ``source`` is sorted, equal elements staying in their order; of the sorted row ``count`` elements from
-    ``begin`` on are kept."""
+    ``begin`` on are kept.  What is outside of ``dim`` may vary."""
 
     source: int
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     dim: int
     element: ir.Type
     descending: bool
@@ -41,8 +43,13 @@ class SortKernel:
         return prod(self.shape[self.dim + 1:])
 
     @property
-    def rows(self) -> int:
-        return prod(self.shape) // max(1, self.length)
+    def rows(self) -> Int:
+        return product(self.shape[:self.dim]) * self.inner
+
+    @property
+    def example(self) -> "SortKernel":
+        """The same of the example's sizes."""
+        return replace(self, shape=tuple(map(hint, self.shape)))
 
     @property
     def bits(self) -> int:
@@ -50,7 +57,7 @@ class SortKernel:
 
 
 def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
-    """What ``kernel`` sorts; None for anything but one sort of known sizes by an order of its only data, whose places go with it."""
+    """What ``kernel`` sorts; None for anything but one sort of rows of a known length by an order of its only data, whose places go with it."""
     sorts = walk(kernel, "tm_tensor.sort")
     if len(sorts) != 1 or len(sorts[0].operands) != 2:
         return None
@@ -58,7 +65,10 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     data, places = sort.operands
     dim, shape_ = ir.IntegerAttr(sort.attributes["dimension"]).value, ir.RankedTensorType(data.type)
     source = root_of(_copied(data))
-    if not shape_.has_static_shape or 0 in shape_.shape or not isinstance(source, ir.BlockArgument) or not _is_iota(places, dim):
+    shape = known_shape(data)
+    if any(bounds(n)[0] < 1 for n in shape) or not all(isinstance(n, int) for n in shape[dim:]):
+        return None
+    if not isinstance(source, ir.BlockArgument) or not _is_iota(places, dim):
         return None
     descending = _order(sort)
     if descending is None or str(shape_.element_type) not in (*_FLOATS, *_INTEGERS):
@@ -76,7 +86,7 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     if len(windows) != 1:
         return None
     begin, count = windows.pop()
-    return SortKernel(source.arg_number, tuple(shape_.shape), dim, shape_.element_type, descending, begin, count, tuple(kept))
+    return SortKernel(source.arg_number, shape, dim, shape_.element_type, descending, begin, count, tuple(kept))
 
 
 def _copied(value: ir.Value) -> ir.Value:
@@ -87,7 +97,7 @@ def _copied(value: ir.Value) -> ir.Value:
 
 def _is_iota(value: ir.Value, dim: int) -> bool:
     """Whether each element is its own place along ``dim``, made in this shape or another."""
-    made, wanted = root_of(_copied(value)), list(value.type.shape)
+    made, wanted = root_of(_copied(value)), known_shape(value)
     op = owner(made)
     if op is None or op.name != "linalg.generic" or len(op.operands) != 1:
         return False
@@ -96,8 +106,8 @@ def _is_iota(value: ir.Value, dim: int) -> bool:
     if map_ != ir.AffineMap.get_identity(map_.n_dims) or [o.name for o in body] != ["linalg.index", "arith.index_cast", "linalg.yield"]:
         return False
     chained = body[1].operands[0] == body[0].results[0] and body[2].operands[0] == body[1].results[0]
-    along, shape = ir.IntegerAttr(body[0].attributes["dim"]).value, list(made.type.shape)
-    same = (shape[along], prod(shape[along + 1:])) == (wanted[dim], prod(wanted[dim + 1:]))
+    along, shape = ir.IntegerAttr(body[0].attributes["dim"]).value, known_shape(made)
+    same = (shape[along], product(shape[along + 1:])) == (wanted[dim], product(wanted[dim + 1:]))
     return chained and same and str(value.type.element_type) == "i64"
 
 
@@ -125,11 +135,13 @@ def _window(value: ir.Value, sort: ir.Operation, dim: int) -> tuple[int, int, in
         number = list(sort.results).index(value)
         return number, 0, value.type.shape[dim]
     part = owner(_copied(value))
-    if part is None or part.name != "tensor.extract_slice" or len(part.operands) != 1 or not makes(sort, part.operands[0]):
+    if part is None or part.name != "tensor.extract_slice" or not makes(sort, part.operands[0]):
         return None
-    offsets, sizes, strides = (list(ir.DenseI64ArrayAttr(part.attributes[f"static_{a}"])) for a in ("offsets", "sizes", "strides"))
-    whole = list(sort.results[0].type.shape)
+    offsets, sizes, strides = slice_parts(part)
+    whole = known_shape(sort.operands[0])
     others = [(o, n) for d, (o, n) in enumerate(zip(offsets, sizes)) if d != dim]
     if any(s != 1 for s in strides) or others != [(0, n) for d, n in enumerate(whole) if d != dim] or not isinstance(part.results[0].type, ir.RankedTensorType):
+        return None
+    if not isinstance(offsets[dim], int) or not isinstance(sizes[dim], int):
         return None
     return list(sort.results).index(part.operands[0]), offsets[dim], sizes[dim]

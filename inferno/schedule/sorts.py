@@ -30,9 +30,10 @@ class Sorts:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Sorts | None:
-    """A schedule if ``kernel`` sorts rows of known sizes on a GPU."""
+    """A schedule if ``kernel`` sorts rows on a GPU: of any number if each is one tile."""
     c = parse_sort_kernel(kernel) if target.kind == "nvptx" else None
-    return pick(c) if c is not None else None
+    s = pick(c.example) if c is not None else None
+    return None if s is None or (c.length > s.tile and not isinstance(c.rows, int)) else s
 
 
 def pick(c: SortKernel) -> Sorts:

@@ -93,7 +93,9 @@ CASES = {
     "matmul": lambda: (lambda x: x @ x.transpose(1, 2) @ x, batches(12), _dims(1, "b", "s"), BATCH),
     "sums of any length": lambda: (lambda x, y: torch.relu(x.t() @ y) * 2 - 1, lambda n: (torch.randn(n, 24), torch.randn(n, 40)), _dims(2, "n"), ROWS),
     "scaled sums": lambda: (lambda x, y: (x.transpose(1, 2) @ (y * 0.5)).abs() + 1, batches(9, count=2), _dims(2, "b", "s"), BATCH),
-    "products divided by a size": lambda: (lambda x, y: (x.transpose(1, 2) @ y).abs() / x.shape[1] + x.shape[0], batches(9, count=2), _dims(2, "b", "s"), BATCH),
+    "products divided by a size": lambda: (
+        lambda x, y: (x.transpose(1, 2) @ y).abs() / x.shape[1] + x.shape[0], batches(9, count=2), _dims(2, "b", "s"), BATCH,
+    ),
     "attention": lambda: (Attention(), batches(32), _dims(1, "b", "s"), BATCH[:4]),
     "concatenation": lambda: (lambda x, y: torch.cat([x, y * 2, x], 1), batches(4, count=2), _dims(2, "b", "s"), BATCH),
     "padding": lambda: (lambda x: F.pad(x, (1, 2, 3, 0)), batches(), _dims(1, "b", "s"), BATCH),

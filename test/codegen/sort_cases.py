@@ -41,7 +41,7 @@ def choose(schedule=None):
     """A way to choose schedules: what the generators would pick for selections and sorts, or ``schedule``."""
     def chosen(kernel):
         c = parse_sort_kernel(kernel)
-        return None if c is None else schedule or select.pick(c) or short_sorts.pick(c) or sorts.pick(c)
+        return None if c is None else schedule or select.pick(c.example) or short_sorts.pick(c.example) or sorts.pick(c.example)
 
     return chosen
 
@@ -103,3 +103,15 @@ CASES = {
     "kthvalue": (lambda x: x.kthvalue(30, -1), lambda: torch.randn(9, 500), None, 1),
     "kthvalue in the middle": (lambda x: x.kthvalue(300, -1, keepdim=True), lambda: torch.randn(3, 500), None, 1),
 }
+
+# Those whose rows may be any number, by the first size.
+OF_ANY_NUMBER = [
+    "sort", "sort f64 along the middle", "values", "argsort", "two columns", "short rows of 7, descending", "short rows of i64", "values of rows of 3",
+    "values of i16", "first of short rows", "middle of short rows", "values of short columns", "short columns of odd numbers", "values between others",
+    "a whole tile", "select by warps", "select by blocks", "select of parts", "topk", "kthvalue",
+]
+
+
+def other_rows(x):
+    """The same with other numbers of rows."""
+    return [torch.cat([x.roll(1, -1)] * 3)[: max(2, n)] for n in (len(x) + 1, 2, len(x) * 2 + 3, len(x) - 1)]

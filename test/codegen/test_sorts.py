@@ -4,18 +4,20 @@ import re
 
 import pytest
 import torch
-from sort_cases import CASES, PASSES, choose, numbers, sort, values
+from sort_cases import CASES, OF_ANY_NUMBER, PASSES, choose, numbers, other_rows, sort, values
+from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
 import inferno
 from inferno.codegen.sort_keys import network
 from inferno.errors import CompileError
-from inferno.mlir import ir, idle_context
+from inferno.mlir import idle_context, ir
 from inferno.schedule import short_sorts
 from inferno.schedule.select import Select, pick
 from inferno.schedule.short_sorts import ShortSorts
 from inferno.schedule.sort_kernel import Kept, SortKernel
 from inferno.schedule.sorts import Sorts
+from inferno.symbolic import Symbol, size_of
 from inferno.target import find_target
 
 
@@ -34,6 +36,25 @@ def test_right(name):
     simulated = SimulatedModel(model, (x,), choose=choose(schedule), passes=PASSES)
     assert len(simulated.program.plan.steps) == launches
     assert same(simulated(x), model(x))
+
+
+@pytest.mark.covering(most=4)
+@pytest.mark.parametrize("name", OF_ANY_NUMBER)
+def test_any_number_of_rows(name):
+    torch.manual_seed(0)
+    model, make, schedule, launches = CASES[name]
+    x = make()
+    simulated = SimulatedModel(model, (x,), ({0: Dim("n", min=2, max=1 << 20)},), choose=choose(schedule), passes=PASSES)
+    assert len(simulated.program.plan.steps) == launches
+    for other in (x, *other_rows(x)):
+        assert same(simulated(other), model(other)), other.shape
+
+
+def test_rows_of_any_number_that_are_merged_are_refused():
+    c = SortKernel(0, (size_of(Symbol("n", 2, hint=4)), 9000), 1, None, True, 0, 9000, ())
+    assert c.rows == size_of(Symbol("n", 2, hint=4)) and c.example.rows == 4
+    with pytest.raises(CompileError, match="merges tiles of rows, whose number varies"):
+        SimulatedModel(sort(), (numbers(4, 9000),), ({0: Dim("n", min=2, max=64)},), choose=choose(Sorts(128, 8)), passes=PASSES)
 
 
 @pytest.mark.covering(most=2)

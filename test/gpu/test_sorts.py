@@ -3,8 +3,9 @@
 import pytest
 import torch
 from checks import poison_memory
-from sort_cases import CASES, PASSES, choose, first, numbers, sort, values, whole
+from sort_cases import CASES, OF_ANY_NUMBER, PASSES, choose, first, numbers, other_rows, sort, values, whole
 from test_sorts import same
+from torch.export import Dim
 from universal_program import compile_universal
 
 from inferno.schedule.select import Select
@@ -29,6 +30,20 @@ def test_cases(name):
     torch.manual_seed(0)
     model, make, schedule, launches = CASES[name]
     assert right(model, make(), schedule) == launches
+
+
+@pytest.mark.parametrize("name", OF_ANY_NUMBER)
+def test_any_number_of_rows(name):
+    torch.manual_seed(0)
+    model, make, schedule, launches = CASES[name]
+    x = make()
+    dims = ({0: Dim("n", min=2, max=1 << 20)},)
+    compiled = compile_universal(model, (x.cuda(),), torch.device("cuda", 0), "sm_90a", choose(schedule), dims, passes=PASSES)
+    assert compiled.explain().launches == launches
+    for other in (x, *other_rows(x)):
+        wanted = model(other)
+        poison_memory()
+        assert same(compiled(other.cuda()), wanted.cuda() if isinstance(wanted, torch.Tensor) else [t.cuda() for t in wanted]), other.shape
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int16])

@@ -74,6 +74,12 @@ def test_sorts_on_a_gpu(rows, columns, dtype, part, faster):
     assert len(reasons(lambda x: torch.sort(x, dim=-1, stable=True)[1][:, :part], x)) == faster
 
 
+@pytest.mark.parametrize("columns, part, faster", [(1000, None, 0), (4096, None, 1), (32000, 50, 0), (32000, 20000, 1)])
+def test_any_number_of_rows_on_a_gpu(columns, part, faster):
+    x, rows = empty(512, columns), ({0: Dim("n", min=2)},)
+    assert len(reasons((lambda x: x.sort(-1)) if part is None else (lambda x: x.topk(part, -1)), x, dynamic_shapes=rows)) == faster
+
+
 def test_medians_on_a_gpu_are_selected():
     assert not reasons(lambda x: (*x.median(-1), x.kthvalue(9, -1)[0], torch.sort(x)[0][:, -2]), empty(64, 16384)) and reasons(
         lambda x: x.median(), empty(64, 1 << 20))

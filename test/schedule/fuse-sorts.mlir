@@ -96,3 +96,49 @@ func.func private @sort(%x: tensor<4x4xf32>, %p: tensor<4x4xi64>, %v: tensor<4x4
   } -> tensor<4x4xf32>, tensor<4x4xi64>
   return %2#0, %2#1 : tensor<4x4xf32>, tensor<4x4xi64>
 }
+
+// -----
+
+// Of any number of rows.
+
+#same = affine_map<(d0, d1) -> (d0, d1)>
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-1: call @
+// CHECK-NOT: call @
+// CHECK: func.func private @sort_1(%{{.*}}: index {{.*}}, %{{.*}}: tensor<?x9xf32>{{.*}}, %{{.*}}: tensor<?x2xf32>
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<?x9xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 9)>}, %n: index {inferno.symbol = "s0", inferno.range = [2, 4096], inferno.divisor = 1 : i64, inferno.hint = 7 : i64}) -> tensor<?x2xf32> {
+  %e0 = tensor.empty(%n) : tensor<?x9xi64>
+  %p = call @places(%n, %e0) {inferno.source = ["p"]} : (index, tensor<?x9xi64>) -> tensor<?x9xi64>
+  %e1 = tensor.empty(%n) : tensor<?x9xf32>
+  %e2 = tensor.empty(%n) : tensor<?x9xi64>
+  %s:2 = call @sort(%n, %x, %p, %e1, %e2) {inferno.source = ["s"]}
+      : (index, tensor<?x9xf32>, tensor<?x9xi64>, tensor<?x9xf32>, tensor<?x9xi64>) -> (tensor<?x9xf32>, tensor<?x9xi64>)
+  %e3 = tensor.empty(%n) : tensor<?x2xf32>
+  %r = call @part(%n, %s#0, %e3) {inferno.source = ["r"]} : (index, tensor<?x9xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+  return %r : tensor<?x2xf32>
+}
+func.func private @places(%n: index {inferno.symbol = "n0", inferno.range = [2, 4096], inferno.divisor = 1 : i64, inferno.hint = 7 : i64}, %out: tensor<?x9xi64> {inferno.sizes = affine_map<()[s0] -> (s0, 9)>}) -> tensor<?x9xi64> {
+  %0 = linalg.generic {indexing_maps = [#same], iterator_types = ["parallel", "parallel"]} outs(%out : tensor<?x9xi64>) {
+  ^bb0(%o: i64):
+    %1 = linalg.index 1 : index
+    %2 = arith.index_cast %1 : index to i64
+    linalg.yield %2 : i64
+  } -> tensor<?x9xi64>
+  return %0 : tensor<?x9xi64>
+}
+func.func private @sort(%n: index {inferno.symbol = "n0", inferno.range = [2, 4096], inferno.divisor = 1 : i64, inferno.hint = 7 : i64}, %x: tensor<?x9xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 9)>}, %p: tensor<?x9xi64> {inferno.sizes = affine_map<()[s0] -> (s0, 9)>}, %v: tensor<?x9xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 9)>}, %i: tensor<?x9xi64> {inferno.sizes = affine_map<()[s0] -> (s0, 9)>}) -> (tensor<?x9xf32>, tensor<?x9xi64>) {
+  %0 = linalg.copy ins(%x : tensor<?x9xf32>) outs(%v : tensor<?x9xf32>) -> tensor<?x9xf32>
+  %1 = linalg.copy ins(%p : tensor<?x9xi64>) outs(%i : tensor<?x9xi64>) -> tensor<?x9xi64>
+  %2:2 = tm_tensor.sort dimension(1) outs(%0, %1 : tensor<?x9xf32>, tensor<?x9xi64>) {
+  ^bb0(%a: f32, %b: f32, %c: i64, %d: i64):
+    %3 = arith.cmpf ole, %a, %b : f32
+    tm_tensor.yield %3 : i1
+  } -> tensor<?x9xf32>, tensor<?x9xi64>
+  return %2#0, %2#1 : tensor<?x9xf32>, tensor<?x9xi64>
+}
+func.func private @part(%n: index {inferno.symbol = "n0", inferno.range = [2, 4096], inferno.divisor = 1 : i64, inferno.hint = 7 : i64}, %s: tensor<?x9xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 9)>}, %out: tensor<?x2xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 2)>}) -> tensor<?x2xf32> {
+  %0 = tensor.extract_slice %s[0, 0] [%n, 2] [1, 1] : tensor<?x9xf32> to tensor<?x2xf32>
+  %1 = linalg.copy ins(%0 : tensor<?x2xf32>) outs(%out : tensor<?x2xf32>) -> tensor<?x2xf32>
+  return %1 : tensor<?x2xf32>
+}
