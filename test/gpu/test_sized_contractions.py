@@ -153,13 +153,7 @@ def test_captured_in_a_graph_at_every_size(dtype):
         assert torch.equal(result, expected)
 
 
-# Tensor cores cut a sum's last bits off, so that products of bf16x6 are 4.4e-8 too small.  A sum over the rows of such a product averages the
-# other errors away, and keeps this one, of all products in a row: 1.6e-7 in a bias' gradient, where float32's rounding unit is 1.2e-7 and
-# eager's error 0.7e-7.  (What would halve it costs time, and wide tiles have no registers for it: see the generator.)
-CUT = "bf16x6's products are a little too small, and long sums over them with them"
-
-
-@pytest.mark.parametrize("sizes", [(300, 33, 64, 1000), pytest.param((2500,), marks=pytest.mark.xfail(strict=True, reason=CUT))])
+@pytest.mark.parametrize("sizes", [(300, 33, 64, 1000), (2500,)])
 def test_gradients_of_batches_of_any_size(sizes):
     """A weight's gradient is a sum over the batch: of any length."""
     torch._dynamo.reset()

@@ -8,7 +8,8 @@ from torch.export import Dim
 import inferno
 
 ROWS, BOTH = {0: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}
-SIZES = [(500, 3000), (7, 40000), (20000, 900), (2, 3)]  # rows, and rows that go to them
+# Rows, and rows that go to them: memory adds these in whatever order they come, so that of few long sums the largest error, eager's too, is chance.
+SIZES = [(500, 3000), (90, 40000), (20000, 900), (2, 3)]
 
 
 def edges(x, i, y):
@@ -35,6 +36,7 @@ MODELS = {  # the model, the generator of its sums, what varies
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_right(name, dtype, columns):
+    torch.manual_seed(0)
     model, generator, varying = MODELS[name]
     compiled = None
     for rows, count in SIZES:
