@@ -24,7 +24,7 @@ from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.accesses import Access, row_major
+from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
 from inferno.symbolic import ceildiv, floordiv, hint, is_multiple, reach
@@ -248,7 +248,7 @@ class _Emitter(Extrema):
         lanes = s.vector if s.vector > 1 else 0
         if c.extremum is not None and (element := element_of(c)) is not None:
             return [as_vector(values[element], s.vector) if lanes else values[element]], []
-        results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract})
+        results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract}, outside=c.outside(self.buffers))
         if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
         results = [as_vector(r, s.vector) if lanes else r for r in results]
@@ -272,11 +272,11 @@ class _Emitter(Extrema):
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         """``tensor.extract`` from an argument of the kernel, for each lane by itself."""
-        ints, table = self.ints, ir.RankedTensorType(op.operands[0].type)
-        buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
+        ints, number = self.ints, ir.BlockArgument(op.operands[0]).arg_number
+        table, buffer = next(t for t in self.c.tables if t.argument == number), self.buffers[number]
         lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
         each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
-        found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], strides), table.element_type) for at in each]
+        found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], table.strides), table.element) for at in each]
         return join(found) if lanes else found[0]
 
     def indices(self, where: dict[tuple[int, ...], Integer]) -> Values:

@@ -34,7 +34,7 @@ class ReductionKernel:
     ``sources`` are where the arguments of the body are read, None for those that it does not use; the body yields terms.  ``results`` are where
     results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place,
     with ``exponentials`` the largest term and a sum relative to it.
-    The body may extract elements of arguments of the kernel, its tables.
+    The body may extract elements of arguments of the kernel, its ``tables``, and read sizes that it is given.
     ``after``: a map of each point's sums, a mean's quotient for instance, whose results they are then.
     ``taken``: how many maps in front it computes, whose results are ``stored`` where they are given back: the body yields them behind the terms.
     """
@@ -54,10 +54,16 @@ class ReductionKernel:
     exponentials: ExponentialSum | None = None
     taken: int = 0
     stored: tuple[Access, ...] = ()
+    tables: tuple[Access, ...] = ()
 
     @property
     def block(self) -> ir.Block:
         return self.generic.regions[0].blocks[0]
+
+    def outside(self, values: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
+        """What stands for the kernel's sizes, which bodies may read, where ``values`` stand for its arguments."""
+        arguments = self.module.body.operations[0].regions[0].blocks[0].arguments
+        return {a: v for a, v in zip(arguments, values) if isinstance(a.type, ir.IndexType)}
 
     def size(self, run: tuple[int, ...]) -> int:
         return prod(self.sizes[d] for d in run)
@@ -97,22 +103,20 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
         return _parse_known(kernel)
     if walk(kernel.operation, "tensor.extract"):
         return None
-    c = read_varying(kernel, _parse_known)
+    c = read_varying(kernel, _parse_known, bodies=True)
     return c if c is not None and c.along and isinstance(c.length, int) and not c.taken else None
 
 
 def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
     """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
-    if not symbol_arguments(kernel.operation) or walk(kernel.operation, "tensor.extract"):
-        return None
-    c = read_varying(kernel, _parse_known, most=4)
+    c = read_varying(kernel, _parse_known, most=4, bodies=True)
     plain = c is not None and c.extremum is None and c.exponentials is None and c.after is None and not (c.taken or c.stored)
     return c if plain and c.terms else None
 
 
 def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
-    types = [a.type for a in kernel.entry_block.arguments if not (isinstance(a.type, ir.IndexType) and not any(True for _ in a.uses))]
-    if not knows_arguments(kernel) or any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape for t in types):
+    types = [a.type for a in kernel.entry_block.arguments if not isinstance(a.type, ir.IndexType)]
+    if not knows_arguments(kernel) or any(not t.has_static_shape for t in types):
         return None
     operations = [o.operation for o in kernel.entry_block.operations]
     if any(o.name not in _OTHERS for o in operations):
@@ -138,11 +142,13 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "scf.if") for g in generics):
         return None
     generics = [read_by_maps(generics[0], every=True)] if len(generics) == 1 else generics
-    if not all(sink_constants(g, tables=bool(walk(g, "tensor.extract"))) for g in generics):
+    if not all(sink_constants(g, tables=True) for g in generics):
         return None
-    tables = [argument_index(kernel, op.operands[0]) for g in generics for op in walk(g, "tensor.extract")]
-    if tables and (len(generics) > 1 or any(t is None or t >= len(kernel.type.inputs) - len(kernel.type.results) for t in tables)):
+    extracted = dict.fromkeys(op.operands[0] for g in generics for op in walk(g, "tensor.extract"))
+    numbers = [argument_index(kernel, v) for v in extracted]
+    if extracted and (len(generics) > 1 or any(n is None or n >= len(kernel.type.inputs) - len(kernel.type.results) for n in numbers)):
         return None
+    tables = tuple(access(v, ir.AffineMap.get_identity(v.type.rank), n) for v, n in zip(extracted, numbers))
     generic = generics[0] if len(generics) == 1 else merge_generics(generics)
     if generic is None or (front and tables):
         return None
@@ -197,7 +203,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(each, sizes, places))) for each in (points, terms)]
     return ReductionKernel(
-        generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored,
+        generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored, tables,
     )
 
 
@@ -236,7 +242,7 @@ def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
     alone = all(v in list(generic.results) for v in list(after.operands)[:count])
     plain = all(m == ir.AffineMap.get_identity(m.n_dims) for m in every) and not walk(after, "tensor.extract", "scf.if", "linalg.index")
     unread = not any(len(list(a.uses)) for a in list(block.arguments)[count:])
-    return alone and plain and unread and count > 0 and supported_body(after) and sink_constants(after)
+    return alone and plain and unread and count > 0 and supported_body(after) and sink_constants(after, tables=True)
 
 
 def _results(

@@ -12,6 +12,7 @@ from typing import Any
 from inferno.dialect.sizes import SIZES
 from inferno.mlir import func, ir, tensor
 from inferno.passes.shapes import UnknownSize, shape, symbol_arguments
+from inferno.schedule.accesses import sink_constants
 from inferno.symbolic import Int, Symbol, evaluate, size_of
 
 # For as many symbols, and no more: the elements of a tensor are to fit 64 bits.
@@ -25,15 +26,15 @@ class _Unlike(Exception):
     """What was found is not the same with either number."""
 
 
-def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any], most: int = 1) -> Any | None:
+def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any], most: int = 1, bodies: bool = False) -> Any | None:
     """What ``read`` finds of ``kernel``, with the symbols in its sizes, at most so many (up to 4); None where there are more or none, or it is not
-    understood.  ``read`` gets kernels of known sizes, whose ``index`` arguments nothing reads, and must keep its own copy."""
+    understood.  ``read`` gets kernels of known sizes, whose ``index`` arguments nothing reads, or only ``bodies``, and must keep its own copy."""
     symbols = list(symbol_arguments(kernel.operation))
     if not 1 <= len(symbols) <= most:
         return None
     found, numbers = [], _PRIMES if len(symbols) <= len(_PRIMES[0]) else _FOUR
     for primes in numbers:
-        copy = with_numbers(kernel, dict(zip(symbols, primes)))
+        copy = with_numbers(kernel, dict(zip(symbols, primes)), bodies)
         one = read(copy.body.operations[0]) if copy is not None else None
         if one is None:
             return None
@@ -44,13 +45,16 @@ def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any], most: 
         return None
 
 
-def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int]) -> ir.Module | None:
-    """A copy with known sizes, whose arguments are the same; None where an operation is none that can be changed like this."""
+def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int], bodies: bool = False) -> ir.Module | None:
+    """A copy with known sizes, whose arguments are the same; None where an operation is none that can be changed like this.  With ``bodies`` those of
+    structured operations compute what they take of sizes, from the arguments themselves."""
     with kernel.context, ir.Location.unknown():
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
         function = module.body.operations[0]
         operations = [o.operation for o in function.entry_block.operations]
+        if bodies and not all(sink_constants(o, tables=True) for o in operations if o.name == "linalg.generic"):
+            return None
         try:
             known = {v: tuple(evaluate(s, numbers.__getitem__) for s in shape(v)) for v in _tensors(function, operations)}
         except UnknownSize:

@@ -39,6 +39,8 @@ CASES = {  # the model, the example's sizes, the dimensions that vary, others
     "channels last": (lambda x: x.sum((0, 1, 2)), (2, 6, 10, 8), (0, 1, 2), [(3, 5, 2, 8), (1 + 1, 11, 9, 8)]),
     "middle": (lambda x: x.sum(1), (3, 20, 16), (1,), [(3, 2, 16), (3, 101, 16)]),
     "computed": (lambda x: (x.abs() * 2).exp().sum(-1), (6, 40), (1,), [(6, 3), (6, 130)]),
+    "distances from a mean": (lambda x: x.var(), (6, 40), (0, 1), [(3, 7), (50, 33)]),
+    "of a size": (lambda x: (x / x.shape[0]).sum(-1), (6, 40), (0,), [(3, 40), (70, 40)]),
     "numbers": (lambda x: (x > 0).sum(), (6, 40), (0, 1), [(3, 7), (20, 33)]),
 }
 FORCED = [None, Reductions(1, 32, 1, 2, chunks=7), Reductions(8, 8, 1, 3, chunks=3), Reductions(32, 2, 1, 1)]
@@ -60,3 +62,31 @@ def test_numbers(name, force, dtype):
             assert torch.equal(run(x), model(x))
         else:
             assert_close_to_float64(run(x), model, (x,))
+
+
+PICKS = {  # by whole numbers
+    "all": lambda x, i: x.gather(1, i).square().sum(),
+    "rows": lambda x, i: x.gather(1, i).sum(1),
+    "columns": lambda x, i: x.gather(1, i).amax(0),
+}
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("name", PICKS)
+def test_picks(name, force, dtype):
+    """What is summed is picked out of a matrix, all of whose sizes vary."""
+    model = PICKS[name]
+    choose, found = chosen(force)
+
+    def arguments(rows: int, columns: int, picks: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(rows, columns).to(dtype), torch.randint(columns, (rows, picks))
+
+    torch.manual_seed(0)
+    every = {0: Dim.AUTO, 1: Dim.AUTO}
+    run = SimulatedModel(model, arguments(6, 40, 20), (every, every), choose)
+    assert found
+    for sizes in ((6, 40, 20), (2, 3, 7), (50, 9, 33)):
+        given = arguments(*sizes)
+        assert_close_to_float64(run(*given), model, given)
