@@ -1,12 +1,14 @@
-"""Tensor constants become arguments of ``@main``, and one-valued ones scalars or fills: no kernel holds data.
+"""Tensor constants become arguments of ``@main``, and one-valued ones scalars or fills: no kernel holds data.  So do tensors full of a size.
 
 What is lifted here was made by the import (tables of indices, for instance); the model's own constants are arguments
 from the start.  A lifted argument carries its value as ``inferno.constant``; ``lifted_values`` reads it.
 """
 
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, linalg, tensor, users, walk
+from inferno.mlir import arith, func, ir, linalg, owner, tensor, users, walk
 from inferno.passes.constant_values import constant_values
+from inferno.passes.shapes import number
+from inferno.symbolic import Size
 
 ATTRIBUTE = "inferno.constant"
 
@@ -16,6 +18,7 @@ def lift_constants(module: ir.Module) -> None:
 
     One value for all elements: a scalar in the bodies of the generics that read it, and a fill for every other use.
     Anything else: a trailing argument of ``@main``; equal constants share one.
+    A fill with what is computed of sizes that vary: the same in the bodies that read it.
     """
     main = _main(module)
     block = main.regions[0].blocks[0]
@@ -36,6 +39,9 @@ def lift_constants(module: ir.Module) -> None:
         op.erase()
     if lifted:
         _declare(main, list(lifted))
+    for fill in walk(main, "linalg.fill"):
+        if owner(fill.operands[0]) is not None and isinstance(number(fill.operands[0]), Size):
+            _inline_everywhere(fill.results[0], fill.operands[0])
 
 
 def lifted_values(module: ir.Module) -> list[tuple[str, tuple[int, ...], bytes]]:
@@ -70,13 +76,18 @@ def _inline_splat(constant: ir.Operation, element: ir.Attribute) -> None:
     type_ = ir.RankedTensorType(value.type)
     with ir.InsertionPoint(constant), constant.location:
         scalar = arith.ConstantOp(type_.element_type, element).result
-    for generic in {u: None for u in users(value) if u.name == "linalg.generic"}:
-        _read_scalar(generic, value, scalar)
+    _inline_everywhere(value, scalar)
     if any(True for _ in value.uses):
         with ir.InsertionPoint(constant), constant.location:
             filled = linalg.fill(scalar, outs=[tensor.EmptyOp(list(type_.shape), type_.element_type).result])
         value.replace_all_uses_with(filled)
     constant.erase()
+
+
+def _inline_everywhere(value: ir.Value, scalar: ir.Value) -> None:
+    """Let the bodies of all generics that read ``value`` read ``scalar``."""
+    for generic in {u: None for u in users(value) if u.name == "linalg.generic"}:
+        _read_scalar(generic, value, scalar)
 
 
 def _read_scalar(generic: ir.Operation, value: ir.Value, scalar: ir.Value) -> None:

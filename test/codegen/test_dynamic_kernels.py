@@ -84,6 +84,18 @@ def test_the_generators_of_choice_are_right_for_every_size(name):
         assert found.right, f"{each}: {found}"
 
 
+@pytest.mark.parametrize("vector", [1, 4])
+def test_several_vectors_a_thread_of_any_number_of_points(vector):
+    """Blocks are full or not, which the call decides."""
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes, sizes = CASES["elementwise"]()
+    choose = lambda kernel: replace(elementwise.choose(kernel, TARGET), threads=64, vector=vector, unroll=2)  # noqa: E731
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, choose)
+    for each in sizes:
+        found = check(simulated, model, inputs(*each))
+        assert found.right, f"{each}: {found}"
+
+
 ASSEMBLED = [*((n, None) for n in ("row sums", "cumulative sums", "attention")), *((n, of_choice) for n in (*ELEMENTWISE[:6], "matmul", "attention", *SUMS))]
 
 

@@ -64,6 +64,25 @@ def test_reductions_of_any_size(name, dtype):
         assert found.right, f"{shape}: {found}"
 
 
+PARTS = {  # what reads parts of what it is given, of its first size and its last
+    "sampled": lambda x: torch.nn.functional.grid_sample(x[:, :2, None], x[:, 2:, :, None].movedim(1, -1).tanh().expand(-1, -1, 9, -1), align_corners=False),
+    "broadcast": lambda x: x[:, None].expand(-1, 64, -1, -1).contiguous(),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_any_size(name, dtype):
+    torch.manual_seed(0)
+    model = PARTS[name]
+    make = lambda n, m: torch.randn(n, 4, m, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(16, 100),), dynamic_shapes=({0: Dim.DYNAMIC, 2: Dim.DYNAMIC},))
+    assert "universal" not in generators(made)
+    for sizes in [(16, 100), (2, 3), (3, 1111), (70, 30)]:
+        found = check(made, model, (make(*sizes),))
+        assert found.right, f"{sizes}: {found}"
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_transformer_layer(dtype):
     torch.manual_seed(0)

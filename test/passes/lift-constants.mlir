@@ -71,3 +71,30 @@ func.func @main(%x: tensor<4xf32>) -> f32 {
   %0 = tensor.extract %x[%c1] : tensor<4xf32>
   return %0 : f32
 }
+
+// -----
+
+// So does a tensor that is full of a size, as of a side of an image that places are scaled by.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %arg1: index {
+// CHECK: %[[SIZE:.*]] = arith.index_cast %arg1 : index to i64
+// CHECK: linalg.generic {{.*}} ins(%arg0 : tensor<?xf32>)
+// CHECK-NEXT: ^bb0(%[[A:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT: %[[S:.*]] = arith.sitofp %[[SIZE]] : i64 to f32
+// CHECK-NEXT: arith.mulf %[[A]], %[[S]]
+#id = affine_map<(d0) -> (d0)>
+#none = affine_map<(d0) -> ()>
+func.func @main(%x: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>},
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 64 : i64, inferno.range = [2, 4096], inferno.symbol = "s0"}) -> tensor<?xf32> {
+  %size = arith.index_cast %n : index to i64
+  %e = tensor.empty() : tensor<i64>
+  %full = linalg.fill ins(%size : i64) outs(%e : tensor<i64>) -> tensor<i64>
+  %o = tensor.empty(%n) : tensor<?xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #none, #id], iterator_types = ["parallel"]} ins(%x, %full : tensor<?xf32>, tensor<i64>) outs(%o : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: i64, %c: f32):
+    %s = arith.sitofp %b : i64 to f32
+    %p = arith.mulf %a, %s : f32
+    linalg.yield %p : f32
+  } -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
