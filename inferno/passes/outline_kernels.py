@@ -127,10 +127,10 @@ def _is_cheap(op: ir.Operation | None) -> bool:
 
 
 def _is_read_in_place(op: ir.Operation | None) -> bool:
-    """Whether an operation takes a part of a tensor, at places that are numbers, for operations that can read it where it is."""
+    """Whether an operation takes a part of a tensor, at places that are numbers or sizes, for operations that can read it where it is."""
     if pads_convolutions(op):
         return True
-    if op is None or op.name != "tensor.extract_slice" or len(op.operands) != 1 or not op.operands[0].type.has_static_shape:
+    if op is None or op.name != "tensor.extract_slice" or any(number(v) is None for v in list(op.operands)[1:]):
         return False
     if _OWN_KERNEL in op.attributes:
         return False

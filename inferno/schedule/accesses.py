@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import root_of
-from inferno.passes.shapes import UnknownSize, layout, shape
+from inferno.passes.shapes import UnknownSize, layout, shape, slice_parts
 from inferno.symbolic import Int, product
 
 
@@ -133,11 +133,15 @@ def placed(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap) -> Access |
     if op is None or op.name != "tensor.extract_slice":
         argument = argument_index(kernel, root_of(value))
         return None if argument is None else access(value, map_, argument)
-    offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_offsets", "static_sizes", "static_strides"))
-    whole = placed(kernel, op.operands[0], ir.AffineMap.get_identity(len(sizes))) if len(op.operands) == 1 else None
+    try:
+        offsets, sizes, steps = slice_parts(op)
+        wanted = list(shape(value))
+    except UnknownSize:
+        return None
+    whole = placed(kernel, op.operands[0], ir.AffineMap.get_identity(len(sizes)))
     if whole is None:
         return None
-    kept, wanted = [], list(value.type.shape)
+    kept: list[int] = []
     for d, size in enumerate(sizes):  # a dimension that is gone has one element
         if len(kept) < len(wanted) and size == wanted[len(kept)]:
             kept.append(d)

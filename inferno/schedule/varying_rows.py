@@ -11,15 +11,16 @@ from typing import Any
 
 from inferno.dialect.sizes import SIZES
 from inferno.mlir import func, ir, tensor
-from inferno.passes.shapes import UnknownSize, shape, symbol_arguments
+from inferno.passes.shapes import UnknownSize, shape, slice_parts, symbol_arguments
 from inferno.schedule.accesses import sink_constants
 from inferno.symbolic import Int, Symbol, evaluate, size_of
 
 # For as many symbols, and no more: the elements of a tensor are to fit 64 bits.
 _PRIMES = (1_000_003, 1_000_033), (1_500_007, 1_500_019)
 _FOUR = (4001, 4007, 4013, 4021), (5003, 5009, 5011, 5021)
-# What a kernel on rows consists of beside what computes sizes, and parts of tensors of known sizes.
+# What a kernel on rows consists of beside what computes sizes, and what has sizes as operands.
 _KEPT = ("linalg.generic", "linalg.fill", "tm_tensor.scan", "tensor.collapse_shape", "tensor.pad", "arith.constant", "func.return")
+_SIZED = ("tensor.empty", "tensor.expand_shape", "tensor.extract_slice")
 
 
 class _Unlike(Exception):
@@ -56,27 +57,39 @@ def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int], bodies: boo
         if bodies and not all(sink_constants(o, tables=True) for o in operations if o.name == "linalg.generic"):
             return None
         try:
-            known = {v: tuple(evaluate(s, numbers.__getitem__) for s in shape(v)) for v in _tensors(function, operations)}
+            known = {v: _evaluated(shape(v), numbers) for v in _tensors(function, operations)}
+            parts = {o.results[0]: [_evaluated(each, numbers) for each in slice_parts(o)] for o in operations if o.name == "tensor.extract_slice"}
         except UnknownSize:
             return None
         for value, size in known.items():
             value.set_type(ir.RankedTensorType.get(size, value.type.element_type))
         for op in operations:
-            if op.name in ("tensor.empty", "tensor.expand_shape"):
+            if op.name in _SIZED:
                 with ir.InsertionPoint(op):
-                    size = list(op.results[0].type.shape)
-                    made = tensor.EmptyOp(size, op.results[0].type.element_type) if op.name == "tensor.empty" else (
-                        tensor.ExpandShapeOp(op.results[0].type, op.operands[0], op.attributes["reassociation"], [], size))
+                    made = _of_known(op, parts)
                 op.results[0].replace_all_uses_with(made.result)
                 op.erase()
         for op in reversed([o.operation for o in function.entry_block.operations]):
-            of_known = op.name == "tensor.extract_slice" and not any(v in known for v in (*op.operands, *op.results))
-            if op.name not in (*_KEPT, "tensor.empty", "tensor.expand_shape") and not of_known:
+            if op.name not in (*_KEPT, *_SIZED):
                 if any(any(True for _ in r.uses) for r in op.results) or op.name.startswith(("linalg.", "tensor.", "func.")):
                     return None
                 op.erase()
         _retype(function)
         return module
+
+
+def _evaluated(sizes: Sequence[Int], numbers: Mapping[Symbol, int]) -> list[int]:
+    return [evaluate(s, numbers.__getitem__) for s in sizes]
+
+
+def _of_known(op: ir.Operation, parts: Mapping[ir.Value, list[list[int]]]) -> ir.OpView:
+    """The same operation without sizes as operands; of slices ``parts`` are what they take."""
+    type_ = op.results[0].type
+    if op.name == "tensor.empty":
+        return tensor.EmptyOp(list(type_.shape), type_.element_type)
+    if op.name == "tensor.expand_shape":
+        return tensor.ExpandShapeOp(type_, op.operands[0], op.attributes["reassociation"], [], list(type_.shape))
+    return tensor.ExtractSliceOp(type_, op.operands[0], [], [], [], *parts[op.results[0]])
 
 
 def _tensors(function: func.FuncOp, operations: list[ir.Operation]) -> list[ir.Value]:

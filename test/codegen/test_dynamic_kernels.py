@@ -46,7 +46,8 @@ def of_choice(kernel):
     return min(found, key=lambda item: item[0])[1] if found else elementwise.choose(kernel, TARGET)
 
 
-ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", "slices", "no rows", "attention", "multiples"]
+PARTS = ["slices", "halves", "at most"]
+ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", *PARTS, "no rows", "attention", "multiples"]
 
 
 SCHEDULES = {
@@ -94,6 +95,13 @@ def test_several_vectors_a_thread_of_any_number_of_points(vector):
     for each in sizes:
         found = check(simulated, model, inputs(*each))
         assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_are_read_where_they_lie(name):
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, of_choice)
+    assert simulated.program.gpu.count('"inferno.launch"') == 1
 
 
 ASSEMBLED = [*((n, None) for n in ("row sums", "cumulative sums", "attention")), *((n, of_choice) for n in (*ELEMENTWISE[:6], "matmul", "attention", *SUMS))]

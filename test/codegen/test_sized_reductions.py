@@ -41,6 +41,8 @@ CASES = {  # the model, the example's sizes, the dimensions that vary, others
     "computed": (lambda x: (x.abs() * 2).exp().sum(-1), (6, 40), (1,), [(6, 3), (6, 130)]),
     "distances from a mean": (lambda x: x.var(), (6, 40), (0, 1), [(3, 7), (50, 33)]),
     "of a size": (lambda x: (x / x.shape[0]).sum(-1), (6, 40), (0,), [(3, 40), (70, 40)]),
+    "parts": (lambda x: (x[:, 1:] - x[:, :-1]).abs().sum(1), (6, 40), (0, 1), [(3, 7), (50, 33)]),
+    "halves": (lambda x: x[x.shape[0] // 2 :].amax(0), (6, 40), (0, 1), [(4, 7), (50, 33)]),
     "numbers": (lambda x: (x > 0).sum(), (6, 40), (0, 1), [(3, 7), (20, 33)]),
 }
 FORCED = [None, Reductions(1, 32, 1, 2, chunks=7), Reductions(8, 8, 1, 3, chunks=3), Reductions(32, 2, 1, 1)]
@@ -68,6 +70,7 @@ PICKS = {  # by whole numbers
     "all": lambda x, i: x.gather(1, i).square().sum(),
     "rows": lambda x, i: x.gather(1, i).sum(1),
     "columns": lambda x, i: x.gather(1, i).amax(0),
+    "of a part": lambda x, i: x.gather(1, i[:, :1]).abs().sum(),
 }
 
 

@@ -67,6 +67,11 @@ def test_reductions_of_any_size(name, dtype):
 PARTS = {  # what reads parts of what it is given, of its first size and its last
     "sampled": lambda x: torch.nn.functional.grid_sample(x[:, :2, None], x[:, 2:, :, None].movedim(1, -1).tanh().expand(-1, -1, 9, -1), align_corners=False),
     "broadcast": lambda x: x[:, None].expand(-1, 64, -1, -1).contiguous(),
+    "gated": lambda x: torch.sigmoid(x[:, :2]) * x[:, 2:],
+    "neighbours": lambda x: (x[..., 1:] - x[..., :-1]).abs().sum(0),
+    "half": lambda x: x[x.shape[0] // 2 :] * 2 + 1,
+    "every other": lambda x: x[:, :, ::2] * 2 + 1,
+    "rows": lambda x: torch.softmax(x.transpose(1, 2)[..., 1:], -1),
 }
 
 

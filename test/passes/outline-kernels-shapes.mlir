@@ -96,3 +96,30 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4xf32> {
   } -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// Parts of what has sizes that vary are read where they are, too, at places that are numbers or sizes.
+// CHECK-LABEL: func.func @main
+// CHECK: call @addf(%arg1, %{{.*}}, %arg0, %{{.*}})
+// CHECK-NOT: call
+// CHECK-LABEL: func.func private @addf
+// CHECK-SAME: (%arg0: index {{{.*}}inferno.symbol = "n0"}, %arg1: index {{{.*}}inferno.symbol = "n1"}
+// CHECK-DAG: tensor.extract_slice %{{.*}}[0, 4] [%{{.*}}, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
+// CHECK-DAG: tensor.extract_slice %{{.*}}[%{{.*}}, 0] [%{{.*}}, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
+// CHECK: linalg.generic
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @main(%x: tensor<?x8xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 8)>},
+                %n: index {inferno.divisor = 2 : i64, inferno.hint = 64 : i64, inferno.range = [2, 4096], inferno.symbol = "s0"}) -> tensor<?x4xf32> {
+  %two = arith.constant 2 : index
+  %half = arith.floordivsi %n, %two : index
+  %a = tensor.extract_slice %x[0, 4] [%half, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
+  %b = tensor.extract_slice %x[%half, 0] [%half, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
+  %e = tensor.empty(%half) : tensor<?x4xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%a, %b : tensor<?x4xf32>, tensor<?x4xf32>) outs(%e : tensor<?x4xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %s = arith.addf %p, %q : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}
