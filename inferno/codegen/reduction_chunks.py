@@ -1,5 +1,7 @@
 """The second kernel of a reduction whose sums are cut into chunks: it puts together what they have."""
 
+from collections.abc import Mapping
+
 from inferno.codegen.elements import from_memory, load, splat, store, to_memory
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -13,24 +15,25 @@ from inferno.symbolic import is_multiple
 _AT_ONCE = 8  # chunks that a thread reads at once: 260 of 49 sums took 7.3 us one by one
 
 
-def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Integer, buffers: dict[int, ir.Value]) -> None:
-    """Store what sums come to, or what is made of it."""
+def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Integer, arguments: Mapping[int, ir.Value]) -> None:
+    """Store what sums come to, or what is made of it; ``arguments`` are the kernel's results and sizes, by their numbers."""
     if c.after is not None:
         block = c.after.regions[0].blocks[0]
         count = len(c.after.operands) - len(c.after.results)
         unread = [splat(ir.IntegerType.get_signless(1), 0)] * len(c.after.results)
         sums = list(c.generic.results)
-        values = inline_body(block, [values[sums.index(v)] for v in list(c.after.operands)[:count]] + unread, [])
+        values = inline_body(block, [values[sums.index(v)] for v in list(c.after.operands)[:count]] + unread, outside=c.outside(arguments))
     at = ints.split(point, [c.size(run) for run in c.points])
     for value, result in zip(values, c.results):
         if result is not None:
-            store(ints, value, buffers[result.argument], ints.dot(at, [result.strides[run[-1]] for run in c.points], result.offset))
+            store(ints, value, arguments[result.argument], ints.dot(at, [result.strides[run[-1]] for run in c.points], result.offset))
 
 
 def add_chunks(
-    c: ReductionKernel, s: Reductions, ints: Integers, joining: Joining, across: int, along: int, buffers: list[ir.Value], shared: list[ir.Value],
+    c: ReductionKernel, s: Reductions, ints: Integers, joining: Joining, across: int, along: int, parts: list[ir.Value], arguments: Mapping[int, ir.Value],
+    shared: list[ir.Value],
 ) -> None:
-    """The kernel that puts chunks together: ``along`` threads a sum, ``across`` neighbouring sums a block."""
+    """The kernel that puts chunks together, which have ``parts`` of each sum: ``along`` threads a sum, ``across`` neighbouring sums a block."""
     index, threads = ir.IndexType.get(), across * along
     thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
@@ -39,7 +42,6 @@ def add_chunks(
     ragged = not is_multiple(c.count, across)
     point = ints.min(own, c.count - 1) if ragged else own
     types = [k.total for k in joining.combiners]
-    parts, made = buffers[:len(types)], sorted(a.argument for a in c.results if a is not None)
 
     def get(chunk: Integer) -> Values:
         return [load(ints, b, ints.add(ints.mul(chunk, c.count), point), t) for b, t in zip(parts, types)]
@@ -82,4 +84,4 @@ def add_chunks(
     with where(*([ints.equal(lane, 0)] if along > 1 else []), *([ints.less(own, c.count)] if ragged else [])):
         if along > 1:
             totals = [from_memory(memref.load(a, [ints.index(thread)]), t) for a, t in zip(shared, types)]
-        write_results(c, ints, joining.results(totals), point, dict(zip(made, buffers[len(types):])))
+        write_results(c, ints, joining.results(totals), point, arguments)

@@ -76,9 +76,9 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         results = [b for i, b in enumerate(buffers) if i in made]
         own = _shared(along, across, 1, types, False)
         with gpu_function(kernel, [*read_only, *results, *[None] * len(sizes)], across * along, own, suffix="_sums") as function:
-            known = dict(zip(sizes, function.buffers[len(partial) + len(results):]))
-            ints = Integers(width, {x: Integers(width).narrow(known[v.arg_number]) for x, v in symbol_arguments(kernel.operation).items()})
-            add_chunks(c, s, ints, join_, across, along, function.buffers[:len(partial) + len(results)], function.shared)
+            given = dict(zip((*sorted(made), *sizes), function.buffers[len(partial):]))
+            ints = Integers(width, {x: Integers(width).narrow(given[v.arg_number]) for x, v in symbol_arguments(kernel.operation).items()})
+            add_chunks(c, s, ints, join_, across, along, function.buffers[:len(partial)], given, function.shared)
     with launcher(kernel) as arguments:
         parts = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
         given = [pointer(t) for t in parts]
@@ -248,7 +248,8 @@ class _Emitter(Extrema):
         lanes = s.vector if s.vector > 1 else 0
         if c.extremum is not None and (element := element_of(c)) is not None:
             return [as_vector(values[element], s.vector) if lanes else values[element]], []
-        results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract}, outside=c.outside(self.buffers))
+        outside = c.outside(dict(enumerate(self.buffers)))
+        results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract}, outside=outside)
         if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
         results = [as_vector(r, s.vector) if lanes else r for r in results]
@@ -397,4 +398,4 @@ class _Emitter(Extrema):
             for value, buffer in zip(totals, self.buffers[-len(totals):]):
                 store(ints, value, buffer, where)
             return
-        write_results(c, ints, self.joining.results(totals), point, {a.argument: self.buffers[a.argument] for a in c.results if a is not None})
+        write_results(c, ints, self.joining.results(totals), point, dict(enumerate(self.buffers)))

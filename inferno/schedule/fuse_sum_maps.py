@@ -1,20 +1,22 @@
 """On a GPU, let small maps of what sums come to (a mean's quotient, the reciprocal root of a variance, the logarithm of a sum of exponentials) be part of the
 kernel that has the sums, or brings together what they are in chunks: a launch less each.
 
-``fuse-reductions`` does so for a map of one sum.  What ``merge-variances`` and ``merge-softmaxes`` make has several results, and ``hoist-vectors`` makes
-such maps later.
+``fuse-reductions`` does so for a map of one sum whose length is known.  What ``merge-variances`` and ``merge-softmaxes`` make has several results, and
+``hoist-vectors`` makes such maps later.
 """
 
 from dataclasses import dataclass
 
-from inferno.errors import PassError
+from inferno.errors import PassError, UnsupportedOperation
 from inferno.mlir import clone_onto, func, ir, tensor, users, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose
+from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.merge_calls import (
-    empty_like, in_order, inputs_of, joint_name, may_change, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources,
+    by_symbols, edges_of, empty_like, in_order, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, replace_calls,
+    rewrite_calls, tell_sources,
 )
 from inferno.schedule.recompute_maps import generics_of
 from inferno.target import Target, find_target
@@ -39,7 +41,9 @@ def fuse_sum_maps(module: ir.Module, target: str) -> None:
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         def rewrite(call: ir.Operation) -> bool:
             found = _sums(call, kernels, machine)
-            return found is not None and _fuse(module, kernels, found, machine)
+            if found is None:
+                return False
+            return (_fuse if may_change(found.kernel) else _fuse_sized)(module, kernels, found, machine)
 
         return rewrite_calls(main, rewrite)
 
@@ -48,7 +52,7 @@ def fuse_sum_maps(module: ir.Module, target: str) -> None:
 
 def _sums(call: ir.Operation, kernels: dict[str, func.FuncOp], target: Target) -> _Sums | None:
     kernel = kernels.get(callee(call))
-    generics = generics_of(kernel) if may_change(kernel) else []
+    generics = generics_of(kernel) if _is_open(kernel) else []
     if not 1 <= len(generics) <= 2 or set(kinds(generics[0])) == {PARALLEL}:
         return None
     after = generics[1] if len(generics) == 2 else None
@@ -60,17 +64,22 @@ def _sums(call: ir.Operation, kernels: dict[str, func.FuncOp], target: Target) -
     return _Sums(call, kernel, generics[0], after) if _is_for_reductions(kernel, target) else None
 
 
+def _is_open(kernel: func.FuncOp | None) -> bool:
+    """Whether there is a kernel that has no schedule yet, of any sizes."""
+    return kernel is not None and ATTRIBUTE not in kernel.attributes
+
+
 def _is_plain(generic: ir.Operation) -> bool:
     """Whether an operation goes over its operands, which are alike, element by element."""
     identity = ir.AffineMap.get_identity(len(kinds(generic)))
-    return is_elementwise(generic) and all(m == identity for m in maps(generic)) and sink_constants(generic)
+    return is_elementwise(generic) and all(m == identity for m in maps(generic)) and sink_constants(generic, tables=True)
 
 
 def _reads_only(reader: ir.Operation, call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
-    """Whether a call is a map of another one's results alone, of each point by itself."""
+    """Whether a call is a map of another one's results and of sizes alone, of each point by itself."""
     kernel = kernels.get(callee(reader)) if reader.name == "func.call" else None
-    generics = generics_of(kernel) if may_change(kernel) else []
-    if len(generics) != 1 or not _is_plain(generics[0]) or any(v not in list(call.results) for v in inputs_of(reader)):
+    generics = generics_of(kernel) if _is_open(kernel) and (may_change(kernel) or not may_change(kernels[callee(call)])) else []
+    if len(generics) != 1 or not _is_plain(generics[0]) or any(v not in list(call.results) for v in inputs_of(reader) if not isinstance(v.type, ir.IndexType)):
         return False
     return all(isinstance(v, ir.BlockArgument) for v in inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if", "linalg.index")
 
@@ -80,6 +89,24 @@ def _is_for_reductions(kernel: func.FuncOp, target: Target) -> bool:
         return choose(kernel, target).generator == "reductions"
     except PassError:
         return False
+
+
+def _fuse_sized(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, target: Target) -> bool:
+    """The same where sizes vary, of the only reader of sums that have no map yet."""
+    readers = list(dict.fromkeys(u for r in found.call.results for u in users(r)))
+    if len(readers) != 1 or found.after is not None:
+        return False
+    try:
+        edges = by_symbols(edges_of([found.call, readers[0]], views=False))
+    except UnsupportedOperation:
+        return False
+    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    if not _is_for_reductions(kernel, target):
+        kernel.operation.erase()
+        return False
+    kernels[kernel.name.value] = kernel
+    replace_calls(edges, kernel)
+    return True
 
 
 def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], found: _Sums, target: Target) -> bool:

@@ -1,6 +1,6 @@
 """What a kernel computes that reduces over some dimensions: one structured operation, whose terms may be regrouped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
@@ -60,10 +60,10 @@ class ReductionKernel:
     def block(self) -> ir.Block:
         return self.generic.regions[0].blocks[0]
 
-    def outside(self, values: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
-        """What stands for the kernel's sizes, which bodies may read, where ``values`` stand for its arguments."""
+    def outside(self, values: Mapping[int, ir.Value]) -> dict[ir.Value, ir.Value]:
+        """What stands for the kernel's sizes, which bodies may read, where ``values`` stand for its arguments, by their numbers."""
         arguments = self.module.body.operations[0].regions[0].blocks[0].arguments
-        return {a: v for a, v in zip(arguments, values) if isinstance(a.type, ir.IndexType)}
+        return {a: values[i] for i, a in enumerate(arguments) if isinstance(a.type, ir.IndexType)}
 
     def size(self, run: tuple[int, ...]) -> int:
         return prod(self.sizes[d] for d in run)
@@ -110,7 +110,7 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
 def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
     """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
     c = read_varying(kernel, _parse_known, most=4, bodies=True)
-    plain = c is not None and c.extremum is None and c.exponentials is None and c.after is None and not (c.taken or c.stored)
+    plain = c is not None and c.extremum is None and c.exponentials is None and not (c.taken or c.stored)
     return c if plain and c.terms else None
 
 

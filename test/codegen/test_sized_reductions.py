@@ -93,3 +93,26 @@ def test_picks(name, force, dtype):
     for sizes in ((6, 40, 20), (2, 3, 7), (50, 9, 33)):
         given = arguments(*sizes)
         assert_close_to_float64(run(*given), model, given)
+
+
+MEANS = {  # quotients by a number of elements, as in CASES
+    "all": (lambda x: x.square().mean(), (0, 1, 2)), "rows": (lambda x: x.mean(-1), (0, 2)), "columns": (lambda x: x.mean(0), (0, 2)),
+    "logarithms": (lambda x: x.exp().sum(1).log() / x.shape[0], (0, 1)),
+}
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("name", MEANS)
+def test_what_is_made_of_sums(name, force, dtype):
+    """It is part of their kernel, or of the one that brings together what they are in chunks."""
+    model, varying = MEANS[name]
+    torch.manual_seed(0)
+    choose, found = chosen(force)
+    shape = (4, 6, 40)
+    run = SimulatedModel(model, (torch.randn(shape).to(dtype),), ({d: Dim.AUTO for d in varying},), choose, passes="fuse-sum-maps{target=sm_90a}")
+    assert len(found) == 1 and run.program.gpu.count('"inferno.launch"') == 1 + (found[0].chunks > 1)
+    for other in (shape, (2, 3, 5), (9, 7, 41)):
+        x = torch.randn([o if d in varying else n for d, (o, n) in enumerate(zip(other, shape))]).to(dtype)
+        assert_close_to_float64(run(x), model, (x,))

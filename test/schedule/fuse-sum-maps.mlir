@@ -91,3 +91,49 @@ func.func private @scaled(%s: tensor<64xf32>, %w: tensor<64xf32>, %o: tensor<64x
   } -> tensor<64xf32>
   return %r : tensor<64xf32>
 }
+
+// -----
+
+// A mean of as many elements as the call says is divided where they are summed.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[M:.*]] = call @[[MEAN:sum_mean]](%arg1, %arg0, %{{.*}})
+// CHECK-NOT: call
+// CHECK: return %[[M]]
+// CHECK: func.func private @[[MEAN]]
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction"]
+// CHECK: linalg.generic {{.*}} iterator_types = []
+// CHECK: arith.divf
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+#id = affine_map<(d0) -> (d0)>
+#none = affine_map<(d0) -> ()>
+#scalar = affine_map<() -> ()>
+func.func @main(%x: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>},
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 5000 : i64, inferno.range = [2, 100000], inferno.symbol = "s0"}) -> tensor<f32> {
+  %e = tensor.empty() : tensor<f32>
+  %s = call @sum(%n, %x, %e) : (index, tensor<?xf32>, tensor<f32>) -> tensor<f32>
+  %m = call @mean(%n, %s, %e) : (index, tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %m : tensor<f32>
+}
+func.func private @sum(%n: index {inferno.divisor = 1 : i64, inferno.hint = 5000 : i64, inferno.range = [2, 100000], inferno.symbol = "n0"},
+                       %x: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>}, %o: tensor<f32>) -> tensor<f32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<f32>) -> tensor<f32>
+  %r = linalg.generic {indexing_maps = [#id, #none], iterator_types = ["reduction"]} ins(%x : tensor<?xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<f32>
+  return %r : tensor<f32>
+}
+func.func private @mean(%n: index {inferno.divisor = 1 : i64, inferno.hint = 5000 : i64, inferno.range = [2, 100000], inferno.symbol = "n0"},
+                        %s: tensor<f32>, %o: tensor<f32>) -> tensor<f32> {
+  %i = arith.index_cast %n : index to i64
+  %r = linalg.generic {indexing_maps = [#scalar, #scalar], iterator_types = []} ins(%s : tensor<f32>) outs(%o : tensor<f32>) {
+  ^bb0(%a: f32, %old: f32):
+    %c = arith.sitofp %i : i64 to f32
+    %y = arith.divf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<f32>
+  return %r : tensor<f32>
+}
