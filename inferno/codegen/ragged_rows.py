@@ -6,6 +6,7 @@ from inferno.codegen.unaligned import load_pieces, load_unaligned, piece
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.rows import leading
+from inferno.symbolic import is_multiple, product
 
 
 class RaggedRows:
@@ -33,17 +34,19 @@ class RaggedRows:
     def matches(self, at: Access) -> bool:
         """Whether a tensor's rows begin where the leading one's do, as far as vectors go."""
         lead, vector = self.lead, self.s.vector
-        return (at.offset - lead.offset) % vector == 0 and all((at.strides[d] - lead.strides[d]) % vector == 0 for d in self.c.rows)
+        return is_multiple(at.offset - lead.offset, vector) and all(is_multiple(at.strides[d] - lead.strides[d], vector) for d in self.c.rows)
 
     def read_ragged(self, at: Access, point: Integer, inside: list[ir.Value] | None) -> ir.Value:
         ints, buffer, vector = self.ints, self.buffers[at.argument], self.s.vector
         if self.matches(at):
             offset = self.offset(at, point)
-            return load_vector(ints, buffer, offset, at.element, vector, vector) if inside is None else load_pieces(ints, buffer, offset, at.element, vector)
+            if inside is None:
+                return load_vector(ints, buffer, offset, at.element, vector, vector)
+            return load_pieces(ints, buffer, offset, at.element, vector, product(at.shape))
         width = piece(at.element, vector)
         if width > 1:
             past = ints.rem(ints.sub(self.row_offset(at), self.shift), width)
-            return load_unaligned(ints, buffer, self.offset(at, point), at.element, vector, past)
+            return load_unaligned(ints, buffer, self.offset(at, point), at.element, vector, past, product(at.shape))
         points = [ints.add(point, i) for i in range(vector)]
         if inside is not None:
             points = [ints.min(p, self.c.width - 1) for p in points]

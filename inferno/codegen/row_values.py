@@ -38,7 +38,7 @@ class RowValues:
     def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
         arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
         lanes = self.s.vector if self.s.vector > 1 else 0
-        return inline_body(step.block, arguments, self.indices(step, chunk), lanes, custom={"tensor.extract": self.extract})
+        return inline_body(step.block, arguments, self.indices(step, chunk), lanes, custom={"tensor.extract": self.extract}, outside=self.sizes)
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         return pick(self.ints, self.buffers, self.numbers, op, operands)

@@ -31,8 +31,10 @@ from inferno.codegen.row_scans import RowScans
 from inferno.codegen.row_totals import RowTotals
 from inferno.codegen.row_turns import RowTurns
 from inferno.codegen.row_values import RowValues, unused, zero
+from inferno.codegen.sized_rows import SizedRows
 from inferno.errors import CompileError
 from inferno.mlir import func, gpu, ir
+from inferno.schedule import sized_rows
 from inferno.schedule.accesses import Access
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
@@ -46,7 +48,7 @@ from inferno.target import Target
 
 def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that goes over rows, and make ``kernel`` its launcher."""
-    c, s, name = read(kernel, target), schedule, kernel.name.value
+    c, s, name = read(kernel, target) or sized_rows.read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} does not go over rows")
     _check(name, s, c)
@@ -73,7 +75,11 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     kept = s.kept_bytes(c) if not s.held else 0
     with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
-        Emitter(c, s, integers_for(kernel, width, function.buffers), function.buffers, function.shared, places, vectors, online, copies).emit()
+        make = Emitter if isinstance(c.width, int) else _SizedEmitter
+        make(
+            c, s, integers_for(kernel, width, function.buffers), function.buffers, function.shared, places, vectors, online, copies,
+            sizes=_sizes(c, function.buffers),
+        ).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
@@ -85,12 +91,20 @@ def _check(name: str, s: Rows, c: RowKernel) -> None:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     if c.scans and not (s.held and s.sends == (s.cluster > 1)):
         raise CompileError(f"@{name}: {s} scans no rows")
-    if c.varies and (s.persistent or s.ragged):
+    if c.varies and (s.persistent or s.ragged) and isinstance(c.width, int):
         raise CompileError(f"@{name}: {s} is for a known number of rows")
+    if not isinstance(c.width, int) and not sized_rows.fits(s, c):
+        raise CompileError(f"@{name}: {s} is for rows of a known length")
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     if s.gathers and not can_gather(s, c):
         raise CompileError(f"@{name}: {s} has no place for what {c.count} rows of {c.width} are to be put together in")
+
+
+def _sizes(c: RowKernel, parameters: list[ir.Value]) -> dict[ir.Value, ir.Value]:
+    """The parameters that sizes are which bodies compute with."""
+    arguments = c.kernel.body.operations[0].entry_block.arguments
+    return {a: parameters[a.arg_number] for a in arguments if isinstance(a.type, ir.IndexType)}
 
 
 def _exchanged(c: RowKernel, s: Rows) -> tuple[dict[int, int], list[tuple[int, ir.Type]]]:
@@ -127,6 +141,7 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
     _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
     _fronts: dict[tuple[int, object], ir.Value | None] = field(default_factory=dict)
     numbers: Patterns = field(default_factory=lambda: Patterns({}))
+    sizes: dict[ir.Value, ir.Value] = field(default_factory=dict)  # what stands for sizes that bodies compute with
     gathered: dict[Access, ir.Value] = field(default_factory=dict)  # arrays in shared memory, of what is written by way of them
 
     def emit(self) -> None:
@@ -211,8 +226,12 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
         indices = [zero() if d is None else self.ints.index(self.row[d]) for d in step.indices]
-        results = inline_body(step.block, arguments, indices, custom={"tensor.extract": self.extract})
+        results = inline_body(step.block, arguments, indices, custom={"tensor.extract": self.extract}, outside=self.sizes)
         self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
+
+
+class _SizedEmitter(SizedRows, Emitter):
+    """Of rows whose length varies."""
 
 
 def _exchanges(c: RowKernel, s: Rows) -> list[int]:

@@ -8,6 +8,7 @@ from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import integer_type
 from inferno.mlir import arith, ir, llvm, vector
+from inferno.symbolic import Int, floordiv
 
 _WORD = 4  # bytes of a register
 
@@ -18,21 +19,22 @@ def piece(element: ir.Type, lanes: int) -> int:
     return width if width * element_bytes(element) >= _WORD else 1
 
 
-def load_pieces(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int) -> ir.Value:
-    """``lanes`` neighbours from ``offset`` on, which are aligned together; of those that are not in the buffer whole pieces are not read."""
+def load_pieces(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int, count: Int) -> ir.Value:
+    """``lanes`` neighbours from ``offset`` on, which are aligned together; of those that are not in the buffer, of ``count`` elements, whole pieces are not
+    read."""
     width = piece(element, lanes)
     if width == lanes:
         return load_vector(ints, buffer, offset, element, lanes, lanes)
-    last = (ir.MemRefType(buffer.type).shape[0] - 1) // width * width
+    last = floordiv(count - 1, width) * width
     parts = [load_vector(ints, buffer, ints.min(ints.add(offset, i), last), element, width, width) for i in range(0, lanes, width)]
     return join([x for p in parts for x in lanes_of(p)])
 
 
-def load_unaligned(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int, past: Integer) -> ir.Value:
-    """``lanes`` neighbours from ``offset`` on, which lies ``past`` elements behind the beginning of a piece.  What is not in the buffer is anything."""
+def load_unaligned(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int, past: Integer, count: Int) -> ir.Value:
+    """``lanes`` neighbours from ``offset`` on, which lies ``past`` elements behind the beginning of a piece.  What is not in the buffer, of ``count`` elements,
+    is anything."""
     width, bytes_ = piece(element, lanes), element_bytes(element)
-    count = ir.MemRefType(buffer.type).shape[0]
-    stored, last = stored_type(element), (count - 1) // width * width
+    stored, last = stored_type(element), floordiv(count - 1, width) * width
     begin, parts = ints.sub(offset, past), []
     for i in range(lanes // width + 1):
         at = ints.min(ints.add(begin, i * width), last)

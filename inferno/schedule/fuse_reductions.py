@@ -14,7 +14,7 @@ from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
-from inferno.schedule import columns, grid_rows, reductions, rows, scans
+from inferno.schedule import columns, grid_rows, reductions, rows, scans, sized_rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
@@ -116,7 +116,7 @@ class _Program:
         key = pattern(edges)
         if key not in self.estimates:
             kernel = self.merge(edges)
-            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows))
+            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows, sized_rows))
             with unchanged(kernel):
                 form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
             if form is grid_rows and grid_rows.is_few(c):
@@ -206,7 +206,7 @@ def _kind(kernel: func.FuncOp, whole: bool = False) -> str | None:
         return None
     sizes, kinds = loop_sizes(generics[0]), iterators(generics[0])
     others = [a for a in kernel.entry_block.arguments if not isinstance(a.type, (ir.RankedTensorType, ir.IndexType))]
-    if sizes is None or others or any(not isinstance(s, int) for k, s in zip(kinds, sizes) if k == "reduction"):
+    if sizes is None or others:
         return None
     return "reduction" if any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) else "map"
 

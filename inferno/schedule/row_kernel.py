@@ -19,7 +19,7 @@ from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_lo
 from inferno.schedule.scan_kernel import inclusive_combiner
 from inferno.schedule.unchanged import asked_once
 from inferno.schedule.varying_rows import read_varying
-from inferno.symbolic import Int, hint, product
+from inferno.symbolic import Int, bounds, hint, product
 
 _SCAN = "tm_tensor.scan"
 
@@ -27,7 +27,7 @@ _SCAN = "tm_tensor.scan"
 @dataclass(frozen=True)
 class RowKernel:
     """A nest of loops of ``sizes``, in the order of memory, of which ``rows`` are those of rows.  A destination's ``source`` is the number of a
-    value.  The sizes of rows may vary, and how far apart rows are.
+    value.  The sizes of rows may vary, and how far apart rows are; of what ``parse_sized_rows`` reads their length, too.
 
     Every loop has more than one iteration, as far as that is known.  ``runs`` are the loops of columns, merged where every tensor walks them with one stride.
     So many neighbouring rows as ``together`` says share their reductions.
@@ -49,8 +49,8 @@ class RowKernel:
 
     @property
     def varies(self) -> bool:
-        """Whether the number of rows does."""
-        return not isinstance(self.count, int)
+        """Whether the number of rows does, or their length."""
+        return not isinstance(self.count * self.width, int)
 
     def in_example(self) -> "RowKernel":
         """The same of the example's sizes: for costs, never for what has to be right."""
@@ -65,9 +65,9 @@ class RowKernel:
         return replace(self, sizes=tuple(max(1, hint(s)) for s in self.sizes), steps=steps, destinations=destinations)
 
     @property
-    def width(self) -> int:
+    def width(self) -> Int:
         """Points of a row."""
-        return prod(self.sizes[d] for d in self.columns)
+        return product(self.sizes[d] for d in self.columns)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -75,8 +75,8 @@ class RowKernel:
         return tuple(d for d in range(len(self.sizes)) if d not in self.rows)
 
     @property
-    def run_sizes(self) -> tuple[int, ...]:
-        return tuple(prod(self.sizes[d] for d in run) for run in self.runs)
+    def run_sizes(self) -> tuple[Int, ...]:
+        return tuple(product(self.sizes[d] for d in run) for run in self.runs)
 
     @property
     def phases(self) -> int:
@@ -173,6 +173,17 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
         return None  # its table's strides would be those of numbers in the symbols' places
     c = read_varying(kernel, _Parser.read, most=2)
     return c if c is not None and _has_known_points(c) else None
+
+
+@asked_once
+def parse_sized_rows(kernel: func.FuncOp) -> RowKernel | None:
+    """The same of rows whose length varies, of up to four symbols: those that are neighbours in all tensors, and are not scanned."""
+    operations = [o.operation for o in kernel.entry_block.operations]
+    reduces = any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations)
+    if not reduces or not symbol_arguments(kernel.operation) or any(o.name == _SCAN for o in operations) or walk(kernel.operation, "tensor.extract"):
+        return None
+    c = read_varying(kernel, _WithSizes.read, most=4, bodies=True)
+    return c if c is not None and not isinstance(c.width, int) and bounds(c.width)[0] > 0 and len(c.runs) == 1 else None
 
 
 @asked_once
@@ -331,6 +342,10 @@ def _loops(op: ir.Operation) -> tuple[tuple[Int, ...] | None, list[str]]:
         return loop_sizes(op), iterators(op)
     shape, along = op.operands[0].type.shape, ir.IntegerAttr(op.attributes["dimension"]).value
     return tuple(shape), ["reduction" if d == along else "parallel" for d in range(len(shape))]
+
+
+class _WithSizes(_Parser):
+    with_sizes = True
 
 
 class _WithExtrema(_Parser):

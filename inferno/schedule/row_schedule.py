@@ -43,6 +43,7 @@ class Rows:
     ``codegen/row_exponentials.py``.
 
     ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
+    ``longest``: points that a row's threads have registers for, of rows whose length varies, which a call knows not to be longer (``sized_rows.py``).
     ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.  ``backwards``: the first blocks have the last rows
     (``turn_back.py``).  ``gathers``: what lies apart is written by way of shared memory; see ``codegen/gathered_results.py``.
     """
@@ -67,9 +68,12 @@ class Rows:
     resident: int = 0
     backwards: bool = False
     gathers: bool = False
+    longest: int = 0
 
     def vectors(self, c: RowKernel) -> int:
         """Vectors of a row, of which the first and the last may be another row's in part."""
+        if self.longest:
+            return self.longest // self.vector
         return ceil((c.width + self.vector - 1) / self.vector) if self.ragged else ceil(c.width / self.vector)
 
     def chunks(self, c: RowKernel) -> int:

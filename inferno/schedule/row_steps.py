@@ -78,6 +78,7 @@ class StepParser:
 
     with_tables: ClassVar[bool] = False  # whether bodies may extract elements of tensors
     by_loops: ClassVar[bool] = False  # whether reductions walk points in the order of their loops, and not of what they read
+    with_sizes: ClassVar[bool] = False  # whether bodies may compute with sizes that the kernel is given, as means divide by them
     with_extrema: ClassVar[bool] = False  # whether reductions may be of values and their places
     turning: ClassVar[bool] = False  # whether maps of what is given back alone walk points as what they read lies, and not as what they write
     sizes: Sequence[int]
@@ -92,7 +93,8 @@ class StepParser:
         """What ``parse`` says of a copy of a kernel, which the result may keep; None where sizes vary."""
         arguments = kernel.entry_block.arguments
         varying = [a for a in arguments if isinstance(a.type, ir.ShapedType) and not a.type.has_static_shape]
-        if not knows_arguments(kernel) or varying or any(isinstance(a.type, ir.IndexType) and any(True for _ in a.uses) for a in arguments):
+        sizes = [a for a in arguments if isinstance(a.type, ir.IndexType) and any(True for _ in a.uses)]
+        if not knows_arguments(kernel) or varying or (sizes and not cls.with_sizes):
             return None
         with kernel.context, kernel.location:
             module = ir.Module.create()

@@ -172,7 +172,7 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
 def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:
     """The same for rows that lie in any way."""
     c = parse(kernel) if target.kind == "nvptx" else None
-    if c is None or c.width < 2:
+    if c is None or (isinstance(c.width, int) and c.width < 2):
         return None
     maps = [s for s in c.steps if s.scans is None]
     if any(not supported_body(s.generic) or any(walk(i, "tensor.extract") for i in walk(s.generic, "scf.if")) for s in maps):
@@ -427,7 +427,7 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
 def leading(c: RowKernel) -> Access:
     """What differs most between rows, by which vectors of rows that begin anywhere lie."""
     places = [a for step in c.steps for a in step.extras if c.wide(a)] + [d.access for d in c.destinations if c.wide(d.access)]
-    return max(places, key=lambda a: sum(a.strides[d] for d in c.rows))
+    return max(places, key=lambda a: hint(sum(a.strides[d] for d in c.rows)))
 
 
 def _stored_alike(c: RowKernel) -> bool:

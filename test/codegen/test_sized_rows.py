@@ -1,0 +1,100 @@
+"""Rows whose length varies on the simulator: held or by turns, of other lengths than the example's, that begin in vectors anywhere."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from kernels import TARGET
+from torch.export import Dim
+from universal_program import SimulatedModel
+
+from inferno.schedule import sized_rows
+from inferno.schedule.by_size import BySize
+
+F = torch.nn.functional
+PASSES = "fuse-reductions{target=sm_90a always=1}"
+
+
+def chosen(change: dict):
+    """Chooses ``sized_rows`` for what they take, with every schedule changed."""
+    found = []
+
+    def changed(s):
+        return replace(s, small=changed(s.small), large=changed(s.large)) if isinstance(s, BySize) else replace(s, **change) if s.held else s
+
+    def choose(kernel):
+        s = sized_rows.choose(kernel, TARGET)
+        if s is None:
+            return None
+        while change is TURNS and isinstance(s, BySize):
+            s = s.large
+        found.append(changed(s))
+        return found[-1]
+
+    return choose, found
+
+
+def masked(x, m):
+    return torch.softmax(x.masked_fill(~m, float("-inf")), -1)
+
+
+def causal(x):
+    return torch.softmax(x.masked_fill(torch.ones(x.shape[-2:], dtype=torch.bool).triu(1), float("-inf")), -1)
+
+
+CASES = {  # the model, the example's sizes, the dimensions that vary, others
+    "softmax": (lambda x: torch.softmax(x * 0.125, -1), (3, 7, 40), (1, 2), [(3, 5, 2), (3, 2, 131), (3, 3, 160), (3, 2, 257), (3, 2, 2100)]),
+    "square": (lambda x: torch.softmax(x * 0.125, -1), (2, 40, 40), (1, 2), [(2, 9, 9), (2, 133, 133)]),
+    "log_softmax": (lambda x: torch.log_softmax(x, -1), (5, 40), (1,), [(5, 3), (5, 65), (5, 256), (5, 999)]),
+    "layer norm": (lambda x: F.layer_norm(x, x.shape[-1:]), (5, 40), (0, 1), [(3, 9), (2, 130), (7, 255), (2, 1030)]),
+    "instance norm": (lambda x: F.relu(F.instance_norm(x)), (2, 3, 6, 8), (2, 3), [(2, 3, 3, 3), (2, 3, 11, 13), (2, 3, 31, 33)]),
+    "RMS norm": (lambda x: x * (x.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt().to(x.dtype), (4, 40), (1,), [(4, 5), (4, 129), (4, 600)]),
+    "normalize": (lambda x: F.normalize(x, dim=-1), (4, 48), (1,), [(4, 5), (4, 131), (4, 900)]),
+    "deviation": (lambda x: x.float().std(-1), (4, 3, 48), (0, 2), [(2, 3, 5), (3, 3, 131), (2, 3, 900)]),
+    "causal": (causal, (3, 24, 24), (1, 2), [(3, 7, 7), (3, 131, 131)]),
+    "whole words": (lambda x: torch.softmax(x, -1), (4, 64), (1,), [(4, 128), (4, 256), (4, 1024)]),
+}
+OWN, TURNS = {"held": True}, {"held": False}
+SCHEDULES = {"own": OWN, "turns": TURNS, "not packed": {"packed": False}, "several rows": {"threads": 256, "across": 32}}
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", CASES)
+def test_numbers(name, schedule, dtype):
+    model, shape, varying, others = CASES[name]
+    torch.manual_seed(0)
+    choose, found = chosen(SCHEDULES[schedule])
+    run = SimulatedModel(model, (torch.randn(shape).to(dtype),), ({d: Dim.AUTO for d in varying},), choose, passes=PASSES)
+    assert found
+    for other in (shape, *others):
+        x = torch.randn(other).to(dtype)
+        assert_close_to_float64(run(x), model, (x,))
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("beside", ["mask", "bias", "weights"])
+def test_tensors_that_lie_otherwise(beside, schedule, dtype):
+    """What heads have in common begins elsewhere in vectors than what they have of their own."""
+    torch.manual_seed(0)
+
+    def inputs(heads, rows, length):
+        x = torch.randn(heads, rows, length).to(dtype)
+        if beside == "mask":
+            m = torch.rand(rows, length) > 0.3
+            m[:, 0] = True
+            return x, m
+        return x, (torch.randn(rows, length) if beside == "bias" else torch.randn(length)).to(dtype)
+
+    model = {"mask": masked, "bias": lambda x, b: torch.softmax(x + b, -1), "weights": lambda x, w: F.layer_norm(x, x.shape[-1:], w)}[beside]
+    choose, found = chosen(SCHEDULES[schedule])
+    sizes = [{1: Dim.AUTO, 2: Dim.AUTO}, {0: Dim.AUTO} if beside == "weights" else {0: Dim.AUTO, 1: Dim.AUTO}]
+    run = SimulatedModel(model, inputs(2, 6, 40), sizes, choose, passes=PASSES)
+    assert found
+    for other in ((2, 6, 40), (2, 3, 5), (2, 5, 131), (2, 2, 515)):
+        x = inputs(*other)
+        assert_close_to_float64(run(*x), model, x)
