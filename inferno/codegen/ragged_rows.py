@@ -38,6 +38,8 @@ class RaggedRows:
 
     def read_ragged(self, at: Access, point: Integer, inside: list[ir.Value] | None) -> ir.Value:
         ints, buffer, vector = self.ints, self.buffers[at.argument], self.s.vector
+        if not self.flat(at):
+            return self.read_shared(at, point)
         if self.matches(at):
             offset = self.offset(at, point)
             if inside is None:
@@ -51,6 +53,20 @@ class RaggedRows:
         if inside is not None:
             points = [ints.min(p, self.c.width - 1) for p in points]
         return join([load(ints, buffer, self.offset(at, p), at.element) for p in points])
+
+    def read_shared(self, at: Access, point: Integer) -> ir.Value:
+        """What neighbours have in common up to the end of a run of them, as the weights of channels: one element for lanes of one run."""
+        ints, buffer, lanes, width, run = self.ints, self.buffers[at.argument], self.s.vector, self.c.width, self.c.run_sizes[-1]
+        ends = ints.add(point, lanes - 1)
+        inside = arith.andi(ints.less(point, width), ints.less(ends, width))  # (a point before the row is a large number)
+        alike = arith.andi(inside, ints.less(ints.add(ints.rem(point, run), lanes - 1), run))
+        choice = scf.IfOp(alike, [ir.VectorType.get([lanes], at.element)], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.yield_([as_vector(load(ints, buffer, self.offset(at, point), at.element), lanes)])
+        with ir.InsertionPoint(choice.else_block):
+            places = [ints.min(ints.add(point, i), width - 1) for i in range(lanes)]
+            scf.yield_([join([load(ints, buffer, self.offset(at, p), at.element) for p in places])])
+        return choice.results[0]
 
     def write_ragged(self, stored: list, chunk: object) -> None:
         point, inside = self._chunk[chunk]

@@ -17,13 +17,7 @@ class RowAccesses:
 
     def flat(self, at: Access) -> bool:
         """Whether a row's points are neighbours."""
-        steps, sizes = [at.strides[run[-1]] for run in self.c.runs], self.c.run_sizes
-        wanted = 1
-        for step, size in zip(reversed(steps), reversed(sizes)):
-            if step != wanted:
-                return False
-            wanted *= size
-        return True
+        return self.c.flat(at)
 
     def together(self) -> bool:
         """Whether the lanes of a vector differ in the innermost coordinate only."""
@@ -31,7 +25,7 @@ class RowAccesses:
 
     def offset(self, at: Access, point: Integer) -> Integer:
         base = self.row_offset(at)
-        if self.s.ragged or self.flat(at):
+        if self.flat(at):
             return self.ints.add(base, point)
         return self.ints.add(base, self.ints.dot(self.ints.split(point, self.c.run_sizes), [at.strides[run[-1]] for run in self.c.runs]))
 

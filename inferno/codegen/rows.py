@@ -86,15 +86,14 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
 
 def _check(name: str, s: Rows, c: RowKernel) -> None:
     """CompileError where the schedule is not one for these rows."""
-    whole = can_be_ragged(c, s.vector) if s.ragged else c.width % s.vector == 0
+    sized = not isinstance(c.width, int)
+    whole = sized_rows.fits(s, c) if sized else can_be_ragged(c, s.vector) if s.ragged else c.width % s.vector == 0
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or not whole or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     if c.scans and not (s.held and s.sends == (s.cluster > 1)):
         raise CompileError(f"@{name}: {s} scans no rows")
-    if c.varies and (s.persistent or s.ragged) and isinstance(c.width, int):
+    if c.varies and (s.persistent or s.ragged) and not sized:
         raise CompileError(f"@{name}: {s} is for a known number of rows")
-    if not isinstance(c.width, int) and not sized_rows.fits(s, c):
-        raise CompileError(f"@{name}: {s} is for rows of a known length")
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     if s.gathers and not can_gather(s, c):

@@ -99,6 +99,15 @@ class RowKernel:
         """Whether an access differs between the points of a row."""
         return any(access.strides[d] for d in self.columns)
 
+    def flat(self, access: Access) -> bool:
+        """Whether a row's points are neighbours."""
+        wanted: Int = 1
+        for run, size in zip(reversed(self.runs), reversed(self.run_sizes)):
+            if access.strides[run[-1]] != wanted:
+                return False
+            wanted = wanted * size
+        return True
+
     def needed(self, phase: int) -> tuple[set[Access], set[int]]:
         """What a phase takes of each point if every phase computes anew what it needs: what it reads, and the values."""
         values = {d.source for d in self.destinations if not self.values[d.source].per_row and self.computed(d.source) == phase}
@@ -177,13 +186,13 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
 
 @asked_once
 def parse_sized_rows(kernel: func.FuncOp) -> RowKernel | None:
-    """The same of rows whose length varies, of up to four symbols: those that are neighbours in all tensors, and are not scanned."""
+    """The same of rows whose length varies, of up to four symbols, which are not scanned."""
     operations = [o.operation for o in kernel.entry_block.operations]
     reduces = any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations)
     if not reduces or not symbol_arguments(kernel.operation) or any(o.name == _SCAN for o in operations) or walk(kernel.operation, "tensor.extract"):
         return None
     c = read_varying(kernel, _WithSizes.read, most=4, bodies=True)
-    return c if c is not None and not isinstance(c.width, int) and bounds(c.width)[0] > 0 and len(c.runs) == 1 else None
+    return c if c is not None and not isinstance(c.width, int) and bounds(c.width)[0] > 0 else None
 
 
 @asked_once

@@ -11,7 +11,7 @@ from inferno.schedule.by_size import BySize
 from inferno.schedule.row_kernel import RowKernel, parse_sized_rows
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, Rows
-from inferno.schedule.rows import can_be_ragged, estimate, leading, most_lanes, read_rows
+from inferno.schedule.rows import estimate, leading, most_lanes, read_rows
 from inferno.symbolic import Int, as_python, bounds, hint, is_multiple, minimum, quotient
 from inferno.target import Target
 
@@ -43,9 +43,16 @@ def choose(kernel: func.FuncOp, target: Target) -> BySize | Rows | None:
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
-    """What ``kernel`` computes if its rows are of a length that varies, and neighbours in all tensors."""
+    """What ``kernel`` computes if its rows are of a length that varies, and neighbours in all tensors, or of one element for each run of neighbours."""
     c = read_rows(kernel, target, parse_sized_rows)
-    return c if c is not None and can_be_ragged(c, most_lanes(c)) else None
+    return c if c is not None and _lies_together(c) else None
+
+
+def _lies_together(c: RowKernel) -> bool:
+    read, written = [a for s in c.steps for a in s.extras if c.wide(a)], [d.access for d in c.destinations if c.wide(d.access)]
+    shared = [a for a in read if not c.flat(a)]
+    whole = most_lanes(c) > 1 and max(c.rows, default=-1) < min(c.columns) and not c.joined and bool(read or written) and c.flat(leading(c))
+    return whole and all(map(c.flat, written)) and all(a.strides[c.runs[-1][-1]] == 0 for a in shared)
 
 
 def pick(c: RowKernel, target: Target) -> Rows:
@@ -56,7 +63,7 @@ def pick(c: RowKernel, target: Target) -> Rows:
 
 def fits(s: Rows, c: RowKernel) -> bool:
     """Whether the generator takes it for rows whose length varies."""
-    return s.ragged and s.cluster == 1 and not (s.kept or s.persistent or s.gathers or c.scans) and s.held == (s.longest > 0)
+    return s.ragged and 1 < s.vector == most_lanes(c) and s.cluster == 1 and not (s.kept or s.persistent or s.gathers or c.scans) and s.held == (s.longest > 0)
 
 
 def _points(c: RowKernel) -> Int:

@@ -98,3 +98,19 @@ def test_tensors_that_lie_otherwise(beside, schedule, dtype):
     for other in ((2, 6, 40), (2, 3, 5), (2, 5, 131), (2, 2, 515)):
         x = inputs(*other)
         assert_close_to_float64(run(*x), model, x)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_weights_of_channels(schedule, dtype):
+    """A group's channels have weights, which change within a vector where an image is no multiple of one, or smaller."""
+    torch.manual_seed(0)
+    model, weights = lambda x, w, b: F.silu(F.group_norm(x, 2, w, b)), torch.randn(2, 6).to(dtype)
+    choose, found = chosen(SCHEDULES[schedule])
+    x = torch.randn(2, 6, 4, 5).to(dtype)
+    run = SimulatedModel(model, (x, *weights), ({2: Dim.AUTO, 3: Dim.AUTO}, {}, {}), choose, passes=PASSES)
+    assert len(found) == 1 and len(run.program.plan.steps) == (1 if schedule == "turns" else 3)
+    for size in ((4, 5), (2, 2), (3, 3), (7, 11), (16, 8), (23, 25)):
+        x = torch.randn(2, 6, *size).to(dtype)
+        assert_close_to_float64(run(x, *weights), model, (x, *weights))

@@ -88,6 +88,64 @@ def test_parts_of_any_size(name, dtype):
         assert found.right, f"{sizes}: {found}"
 
 
+ROWS = {  # what goes over rows, the example's sizes, the dimensions that vary, others
+    "softmax": (lambda x: torch.softmax(x * 0.125, -1), (12, 256, 256), (1, 2), [(12, 300, 300), (12, 7, 5), (12, 1000, 1000), (12, 65, 2047), (12, 3, 40001)]),
+    "log_softmax": (lambda x: torch.log_softmax(x, -1), (4000, 1000), (0, 1), [(3, 2), (999, 1001), (70, 4096), (20, 50257), (5, 300000)]),
+    "layer norm": (lambda x: F.layer_norm(x, x.shape[-1:]), (512, 768), (1,), [(512, 5), (512, 191), (512, 3072), (512, 3073), (512, 20001)]),
+    "instance norm": (lambda x: F.relu(F.instance_norm(x)), (4, 32, 64, 64), (2, 3), [(4, 32, 2, 3), (4, 32, 45, 31), (4, 32, 128, 128), (4, 32, 255, 301)]),
+    "RMS norm": (lambda x: x * (x.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt().to(x.dtype), (999, 512), (0, 1), [(3, 100), (9, 513), (70, 9999)]),
+    "deviation": (lambda x: x.float().std(-1), (32, 64, 300), (0, 2), [(3, 64, 2), (9, 64, 999), (2, 64, 5000)]),
+    "causal": (lambda x: torch.softmax(x.masked_fill(torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).triu(1), float("-inf")), -1),
+               (12, 128, 128), (1, 2), [(12, 7, 7), (12, 333, 333), (3 * 4, 1025, 1025)]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_any_length(name, dtype):
+    torch.manual_seed(0)
+    model, example, varying, others = ROWS[name]
+    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(*example),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
+    assert "rows" in generators(made)
+    for shape in (example, *others):
+        found = check(made, model, (make(*shape),))
+        assert found.right, f"{shape}: {found}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_group_norms_of_images_of_any_size(dtype):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.GroupNorm(8, 32), torch.nn.SiLU()).cuda().to(dtype)
+    for p in model.parameters():
+        torch.nn.init.normal_(p)
+    model.requires_grad_(False)
+    make = lambda *sizes: torch.randn(4, 32, *sizes, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(32, 32),), dynamic_shapes=({2: Dim.DYNAMIC, 3: Dim.DYNAMIC},), fallback=False)
+    assert "rows" in generators(made)
+    for sizes in ((32, 32), (2, 2), (3, 3), (45, 31), (64, 64), (99, 101)):
+        found = check(made, model, (make(*sizes),))
+        assert found.right, f"{sizes}: {found}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rows_of_any_length_beside_a_mask(dtype):
+    torch.manual_seed(0)
+    model = lambda x, m, b: torch.softmax((x + b).masked_fill(~m, float("-inf")), -1)  # noqa: E731
+
+    def inputs(rows, length):
+        mask = torch.rand(rows, length, device="cuda") > 0.3
+        mask[:, 0] = True
+        return torch.randn(12, rows, length, device="cuda", dtype=dtype), mask, torch.randn(rows, length, device="cuda", dtype=dtype)
+
+    both = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    made = inferno.compile(model, inputs(100, 512), dynamic_shapes=({1: Dim.DYNAMIC, 2: Dim.DYNAMIC}, both, both), fallback=False)
+    assert "rows" in generators(made)
+    for sizes in ((100, 512), (7, 5), (33, 515), (64, 1000), (5, 2001), (3, 30001)):
+        found = check(made, model, inputs(*sizes))
+        assert found.right, f"{sizes}: {found}"
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_transformer_layer(dtype):
     torch.manual_seed(0)
