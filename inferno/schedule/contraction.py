@@ -289,7 +289,7 @@ class _Parser:
         loops = {s for size in self.sizes for s in symbols_of(size)}
         known = {value: symbol for symbol, value in symbol_arguments(self.kernel.operation).items()}
         read = {g: [v for v in outside_values(g) if isinstance(v.type, ir.IndexType)] for g in self.generics}
-        return all(g == epilogue and all(known.get(v) in loops for v in values) for g, values in read.items() if values)
+        return all(epilogue is not None and g == epilogue and all(known.get(v) in loops for v in values) for g, values in read.items() if values)
 
     def operand(self, number: int, extend: str | None) -> Operand | None:
         value, map_ = self.op.operands[number], maps(self.op)[number]

@@ -15,6 +15,8 @@ for folder in ("codegen", "runtime"):
 from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, SUMS  # noqa: E402
 from test_dynamic_models import bert, inputs, llama  # noqa: E402
 
+F = torch.nn.functional
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_right_for_every_size(name):
@@ -65,7 +67,7 @@ def test_reductions_of_any_size(name, dtype):
 
 
 PARTS = {  # what reads parts of what it is given, of its first size and its last
-    "sampled": lambda x: torch.nn.functional.grid_sample(x[:, :2, None], x[:, 2:, :, None].movedim(1, -1).tanh().expand(-1, -1, 9, -1), align_corners=False),
+    "sampled": lambda x: F.grid_sample(x[:, :2, None], x[:, 2:, :, None].movedim(1, -1).tanh().expand(-1, -1, 9, -1), align_corners=False),
     "broadcast": lambda x: x[:, None].expand(-1, 64, -1, -1).contiguous(),
     "gated": lambda x: torch.sigmoid(x[:, :2]) * x[:, 2:],
     "neighbours": lambda x: (x[..., 1:] - x[..., :-1]).abs().sum(0),
