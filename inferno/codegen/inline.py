@@ -7,6 +7,7 @@ from inferno.mlir import arith, ir, outside_values, vector
 from inferno.passes.shapes import function_of, symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Map
+from inferno.schedule.row_steps import RowStep
 
 Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 """Builds what stands for an operation of the body, from the operation and its new operands, some of which may be vectors."""
@@ -35,8 +36,8 @@ def epilogue_arguments(
     return arguments
 
 
-def size_values(map_: Map, ints: Integers) -> dict[ir.Value, ir.Value]:
-    """What stands for the sizes that a map's body reads."""
+def size_values(map_: Map | RowStep, ints: Integers) -> dict[ir.Value, ir.Value]:
+    """What stands for the sizes that the body of a map, or of a step, reads."""
     if not ints.symbols:
         return {}
     used = set(outside_values(map_.generic))

@@ -1,7 +1,7 @@
 """What a thread of a row computes of its points: the operations' bodies for a chunk of neighbouring points, each once, and the terms of reductions."""
 
 from inferno.codegen.elements import as_vector, join, lanes_of, splat
-from inferno.codegen.inline import inline_body
+from inferno.codegen.inline import inline_body, size_values
 from inferno.codegen.lane_patterns import Pattern
 from inferno.codegen.picked_values import pick
 from inferno.mlir import arith, ir
@@ -38,7 +38,8 @@ class RowValues:
     def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
         arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
         lanes = self.s.vector if self.s.vector > 1 else 0
-        return inline_body(step.block, arguments, self.indices(step, chunk), lanes, custom={"tensor.extract": self.extract}, outside=self.sizes)
+        indices, sizes = self.indices(step, chunk), size_values(step, self.ints)
+        return inline_body(step.block, arguments, indices, lanes, custom={"tensor.extract": self.extract}, outside=sizes)
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         return pick(self.ints, self.buffers, self.numbers, op, operands)

@@ -15,7 +15,7 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gathered_results import GatheredResults
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of, stored_type
-from inferno.codegen.inline import inline_body
+from inferno.codegen.inline import inline_body, size_values
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.lane_patterns import Patterns
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -76,10 +76,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
         make = Emitter if isinstance(c.width, int) else _SizedEmitter
-        make(
-            c, s, integers_for(kernel, width, function.buffers), function.buffers, function.shared, places, vectors, online, copies,
-            sizes=_sizes(c, function.buffers),
-        ).emit()
+        make(c, s, integers_for(kernel, width, function.buffers), function.buffers, function.shared, places, vectors, online, copies).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
@@ -98,12 +95,6 @@ def _check(name: str, s: Rows, c: RowKernel) -> None:
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     if s.gathers and not can_gather(s, c):
         raise CompileError(f"@{name}: {s} has no place for what {c.count} rows of {c.width} are to be put together in")
-
-
-def _sizes(c: RowKernel, parameters: list[ir.Value]) -> dict[ir.Value, ir.Value]:
-    """The parameters that sizes are which bodies compute with."""
-    arguments = c.kernel.body.operations[0].entry_block.arguments
-    return {a: parameters[a.arg_number] for a in arguments if isinstance(a.type, ir.IndexType)}
 
 
 def _exchanged(c: RowKernel, s: Rows) -> tuple[dict[int, int], list[tuple[int, ir.Type]]]:
@@ -140,7 +131,6 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
     _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
     _fronts: dict[tuple[int, object], ir.Value | None] = field(default_factory=dict)
     numbers: Patterns = field(default_factory=lambda: Patterns({}))
-    sizes: dict[ir.Value, ir.Value] = field(default_factory=dict)  # what stands for sizes that bodies compute with
     gathered: dict[Access, ir.Value] = field(default_factory=dict)  # arrays in shared memory, of what is written by way of them
 
     def emit(self) -> None:
@@ -225,7 +215,7 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
         indices = [zero() if d is None else self.ints.index(self.row[d]) for d in step.indices]
-        results = inline_body(step.block, arguments, indices, custom={"tensor.extract": self.extract}, outside=self.sizes)
+        results = inline_body(step.block, arguments, indices, custom={"tensor.extract": self.extract}, outside=size_values(step, self.ints))
         self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
 
 

@@ -6,13 +6,13 @@ them again in each phase.  Vectors lie as memory does, for rows begin anywhere w
 
 from dataclasses import replace
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, ir, outside_values
 from inferno.schedule.by_size import BySize
 from inferno.schedule.row_kernel import RowKernel, parse_sized_rows
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, Rows
 from inferno.schedule.rows import estimate, leading, most_lanes, read_rows
-from inferno.symbolic import Int, as_python, bounds, hint, is_multiple, minimum, quotient
+from inferno.symbolic import Int, as_python, bounds, divisor, hint, is_multiple, minimum, quotient
 from inferno.target import Target
 
 __all__ = ["choose", "estimate", "fits", "pick", "read"]
@@ -81,10 +81,19 @@ def _points(c: RowKernel) -> Int:
 def _held(c: RowKernel, target: Target) -> list[Rows]:
     """Schedules that have rows in registers, by the lengths that they are for."""
     low, most = bounds(_points(c))
-    lengths = dict.fromkeys(max(_SHORTEST, _power(int(hint(c.width) * x))) for x in _LENGTHS)
-    found = [_holding(c, target, n) for n in lengths if n > low]
-    beyond = next((i for i, s in enumerate(found) if s is not None and s.longest >= most), len(found))
-    return [s for s in found[:beyond + 1] if s is not None]
+    step = divisor(_points(c))
+
+    def several(after: int, last: int) -> bool:
+        """Whether rows may be of several lengths in this range: a kernel for one would not know that it varies."""
+        return last // step - after // step > 1
+
+    found, after = [], low - 1
+    for longest in dict.fromkeys(max(_SHORTEST, _power(int(hint(c.width) * x))) for x in _LENGTHS):
+        ranges = after < most and several(after, longest) and (longest >= most or several(longest, most))
+        if ranges and (s := _holding(c, target, longest)) is not None:
+            found.append(s)
+            after = longest
+    return found
 
 
 def _holding(c: RowKernel, target: Target, longest: int) -> Rows | None:
@@ -116,7 +125,7 @@ def _by_turns(c: RowKernel, target: Target) -> Rows:
 
 def _computes(c: RowKernel) -> bool:
     """Whether bodies compute with sizes."""
-    return any(isinstance(v, ir.BlockArgument) and isinstance(v.type, ir.IndexType) for s in c.steps for op in walk(s.generic) for v in op.operands)
+    return any(isinstance(v.type, ir.IndexType) for s in c.steps for v in outside_values(s.generic))
 
 
 def _power(x: int) -> int:

@@ -114,3 +114,15 @@ def test_weights_of_channels(schedule, dtype):
     for size in ((4, 5), (2, 2), (3, 3), (7, 11), (16, 8), (23, 25)):
         x = torch.randn(2, 6, *size).to(dtype)
         assert_close_to_float64(run(x, *weights), model, (x, *weights))
+
+
+@pytest.mark.parametrize("most, example", [(None, 2), (11, 3), (3, 2)])
+def test_rows_of_few_lengths(most, example):
+    """Kernels are generated for ranges of lengths: of a single one they would not know that it varies."""
+    model = lambda x: torch.softmax(x.flatten(1), -1)  # noqa: E731
+    choose, found = chosen(OWN)
+    run = SimulatedModel(model, (torch.randn(3, example, 768),), ({1: Dim("n", min=2, max=most)},), choose, passes=PASSES)
+    assert found
+    for count in (2, 3, *([5, 10, 11] if most != 3 else [])):
+        x = torch.randn(3, count, 768)
+        assert_close_to_float64(run(x), model, (x,))
