@@ -150,13 +150,14 @@ def slice_parts(op: ir.Operation) -> tuple[list[Int], list[Int], list[Int]]:
 
 def _slice_shape(op: ir.Operation) -> list[Int]:
     sizes = slice_parts(op)[1]
-    kept = op.results[0].type
-    if len(sizes) == kept.rank:
-        return sizes
-    left = list(sizes)  # a rank-reduced result drops sizes of 1
-    found: list[Int] = []
-    for d in range(kept.rank):
-        while left and left[0] == 1 and len(left) > kept.rank - d:
+    return [sizes[d] for d in _kept_dimensions(op, sizes)]
+
+
+def _kept_dimensions(op: ir.Operation, sizes: Sequence[Int]) -> list[int]:
+    """The dimensions of a slice that its result has: a rank-reduced one drops sizes of 1, no matter which of them."""
+    rank, left, found = op.results[0].type.rank, list(range(len(sizes))), []
+    for d in range(rank):
+        while left and sizes[left[0]] == 1 and len(left) > rank - d:
             left.pop(0)
         found.append(left.pop(0))
     return found
@@ -175,11 +176,11 @@ def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
         raise UnknownSize(f"the strides of {value.type} are not known")
     if op.name == "memref.cast":
         return layout(op.operands[0])
-    if op.name == "memref.subview" and op.results[0].type.rank == op.operands[0].type.rank:
+    if op.name == "memref.subview":
         before, begin = layout(op.operands[0])
-        offsets = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])), _segment(op, 1))
-        steps = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_strides"])), _segment(op, 3))
-        return tuple(s * t for s, t in zip(before, steps)), sum((o * s for o, s in zip(offsets, before)), start=begin)
+        offsets, counts, steps = slice_parts(op)
+        own = tuple(before[d] * steps[d] for d in _kept_dimensions(op, counts))
+        return own, sum((o * s for o, s in zip(offsets, before)), start=begin)
     raise UnknownSize(f"the strides of {str(op)[:200]} are not known")
 
 

@@ -65,6 +65,18 @@ def test_what_was_assumed_when_capturing_is_checked():
         made(x[:30], y)
 
 
+@pytest.mark.parametrize("part", [lambda x: x[..., 0], lambda x: x[:, 1:, 1], lambda x: x[1, ::2]], ids=["one of two", "without the first", "every other"])
+def test_sums_of_parts_are_exact(part):
+    """Read where they lie, they are added as all are."""
+    torch.manual_seed(0)
+    model = lambda x: part(x).sum(-1)  # noqa: E731
+    made = inferno.compile(model, (torch.rand(4, 4000, 2),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},), target="cpu", fallback=False)
+    for n in (100, 100000):
+        x = torch.rand(4, n, 2)
+        found = check(made, model, (x,))
+        assert found.right, f"{n}: {found}"
+
+
 def test_inputs_of_any_strides():
     made, model, *_ = compiled("layer norm")
     x = torch.randn(9, 4, 48).transpose(0, 1)
