@@ -7,6 +7,7 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.joining import Joining, Values, where
 from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import Reductions
 from inferno.symbolic import is_multiple
@@ -16,17 +17,22 @@ _AT_ONCE = 8  # chunks that a thread reads at once: 260 of 49 sums took 7.3 us o
 
 
 def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Integer, arguments: Mapping[int, ir.Value]) -> None:
-    """Store what sums come to, or what is made of it; ``arguments`` are the kernel's results and sizes, by their numbers."""
-    if c.after is not None:
-        block = c.after.regions[0].blocks[0]
-        count = len(c.after.operands) - len(c.after.results)
-        unread = [splat(ir.IntegerType.get_signless(1), 0)] * len(c.after.results)
-        sums = list(c.generic.results)
-        values = inline_body(block, [values[sums.index(v)] for v in list(c.after.operands)[:count]] + unread, outside=c.outside(arguments))
+    """Store what sums come to, or what is made of it; ``arguments`` are the kernel's results, what it reads beside sums, and sizes, by their numbers."""
     at = ints.split(point, [c.size(run) for run in c.points])
+
+    def place(access: Access) -> Integer:
+        return ints.dot(at, [access.strides[run[-1]] for run in c.points], access.offset)
+
+    if c.after is not None:
+        sums = list(c.generic.results)
+        read = [
+            values[sums.index(v)] if a is None else load(ints, arguments[a.argument], place(a), a.element) for v, a in zip(c.after.operands, c.beside)
+        ]
+        unread = [splat(ir.IntegerType.get_signless(1), 0)] * len(c.after.results)
+        values = inline_body(c.after.regions[0].blocks[0], read + unread, outside=c.outside(arguments))
     for value, result in zip(values, c.results):
         if result is not None:
-            store(ints, value, arguments[result.argument], ints.dot(at, [result.strides[run[-1]] for run in c.points], result.offset))
+            store(ints, value, arguments[result.argument], place(result))
 
 
 def add_chunks(

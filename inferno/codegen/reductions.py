@@ -73,10 +73,10 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         along = max(along, 32 // across)
         blocks_of_sums = ceildiv(c.count, across)
         read_only = [replace(b, readonly=True) for b in partial]
-        results = [b for i, b in enumerate(buffers) if i in made]
+        last = sorted(made | {a.argument for a in c.beside if a is not None})
         own = _shared(along, across, 1, types, False)
-        with gpu_function(kernel, [*read_only, *results, *[None] * len(sizes)], across * along, own, suffix="_sums") as function:
-            given = dict(zip((*sorted(made), *sizes), function.buffers[len(partial):]))
+        with gpu_function(kernel, [*read_only, *(buffers[i] for i in last), *[None] * len(sizes)], across * along, own, suffix="_sums") as function:
+            given = dict(zip((*last, *sizes), function.buffers[len(partial):]))
             ints = Integers(width, {x: Integers(width).narrow(given[v.arg_number]) for x, v in symbol_arguments(kernel.operation).items()})
             add_chunks(c, s, ints, join_, across, along, function.buffers[:len(partial)], given, function.shared)
     with launcher(kernel) as arguments:
@@ -84,7 +84,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         given = [pointer(t) for t in parts]
         launch(f"{name}_gpu", name, [*map(parameter, arguments), *given], (blocks, 1, 1), (s.threads, 1, 1))
         if parts:
-            to = [parameter(arguments[i]) for i in (*sorted(made), *sizes)]
+            to = [parameter(arguments[i]) for i in (*last, *sizes)]
             launch(f"{name}_gpu", f"{name}_sums", [*[pointer(t) for t in parts], *to], (blocks_of_sums, 1, 1), (across * along, 1, 1))
 
 

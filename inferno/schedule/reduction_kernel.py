@@ -35,7 +35,8 @@ class ReductionKernel:
     results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place,
     with ``exponentials`` the largest term and a sum relative to it.
     The body may extract elements of arguments of the kernel, its ``tables``, and read sizes that it is given.
-    ``after``: a map of each point's sums, a mean's quotient for instance, whose results they are then.
+    ``after``: a map of each point's sums, a mean's quotient for instance, whose results they are then; ``beside`` are where its operands are read, None for
+    sums.
     ``taken``: how many maps in front it computes, whose results are ``stored`` where they are given back: the body yields them behind the terms.
     """
 
@@ -55,6 +56,7 @@ class ReductionKernel:
     taken: int = 0
     stored: tuple[Access, ...] = ()
     tables: tuple[Access, ...] = ()
+    beside: tuple[Access | None, ...] = ()
 
     @property
     def block(self) -> ir.Block:
@@ -109,8 +111,14 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
 
 def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
     """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
-    c = read_varying(kernel, _parse_known, most=4, bodies=True)
-    plain = c is not None and c.extremum is None and c.exponentials is None and not (c.taken or c.stored)
+    if not symbol_arguments(kernel.operation):
+        return None
+    with kernel.context, kernel.location:
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        split_products(module, vectors=True)  # which term is the last one a size says
+        c = read_varying(module.body.operations[0], _parse_known, most=4, bodies=True)
+    plain = c is not None and c.extremum is None and c.exponentials is None and not c.stored
     return c if plain and c.terms else None
 
 
@@ -192,7 +200,10 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None  # a body that reads what was there before
     if extremum is None and not stored:
         sources = _forwards(generic, sources, sizes, loops)
-    places = [a for a in (*sources, *results, *stored) if a is not None]
+    beside_sums = _beside(kernel, after, generic, own[0]) if after is not None else ()
+    if beside_sums is None:
+        return None
+    places = [a for a in (*sources, *results, *stored, *beside_sums) if a is not None]
     if not all(supported_element(a.element) for a in places):
         return None
     if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, sources, stored)) is None:
@@ -204,6 +215,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     runs = [tuple(map(tuple, merge(each, sizes, places))) for each in (points, terms)]
     return ReductionKernel(
         generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored, tables,
+        beside_sums,
     )
 
 
@@ -238,11 +250,26 @@ def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
     if any(u != after for r in generic.results for u in users(r)) or "reduction" in iterators(after):
         return False
     count = len(after.operands) - len(after.results)
-    block, every = after.regions[0].blocks[0], maps(after)
-    alone = all(v in list(generic.results) for v in list(after.operands)[:count])
-    plain = all(m == ir.AffineMap.get_identity(m.n_dims) for m in every) and not walk(after, "tensor.extract", "scf.if", "linalg.index")
+    block, sums = after.regions[0].blocks[0], [v in list(generic.results) for v in list(after.operands)[:count]] + [True] * len(after.results)
+    whole = all(m == ir.AffineMap.get_identity(m.n_dims) if own else m.is_projected_permutation for m, own in zip(maps(after), sums))
+    plain = whole and not walk(after, "tensor.extract", "scf.if", "linalg.index")
     unread = not any(len(list(a.uses)) for a in list(block.arguments)[count:])
-    return alone and plain and unread and count > 0 and supported_body(after) and sink_constants(after, tables=True)
+    return plain and unread and any(sums[:count]) and supported_body(after) and sink_constants(after, tables=True)
+
+
+def _beside(kernel: func.FuncOp, after: ir.Operation, generic: ir.Operation, own: ir.AffineMap) -> tuple[Access | None, ...] | None:
+    """Where the operands of a map of sums are read, by the loops of these, whose results lie by the map ``own``; None for a sum."""
+    loops, given, found = dims(own), len(kernel.type.inputs) - len(kernel.type.results), []
+    for value, map_ in zip(list(after.operands)[:len(after.operands) - len(after.results)], maps(after)):
+        if value in list(generic.results):
+            found.append(None)
+            continue
+        at = placed(kernel, value, map_)
+        if at is None or at.argument >= given or loops is None or len(loops) != len(own.results) or any(x < 0 for x in at.strides):
+            return None
+        strides = dict(zip(loops, at.strides))
+        found.append(replace(at, strides=tuple(strides.get(d, 0) for d in range(own.n_dims))))
+    return tuple(found)
 
 
 def _results(

@@ -9,6 +9,7 @@ from inferno.passes.contraction import parse_fused
 from inferno.passes.fuse_elementwise import fuse
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps
 from inferno.passes.split_contractions import split_contraction
+from inferno.symbolic import hint
 
 
 # Results and terms of products of two tall matrices, which are few sums that tiles of results leave to a block or two: on an H200 the squares of 1M rows of 8
@@ -41,7 +42,7 @@ def _reads_once(op: ir.Operation, vectors: bool) -> bool:
     every = {d for d, size in enumerate(loop_sizes(op) or ()) if size != 1}
     terms = {d for d in every if kinds(op)[d] == REDUCTION}
     walked = [set().union(*map(loops_of, m.results)) & every for m in maps(op)[:len(inputs(op))]]
-    if vectors and every and is_tall(prod(loop_sizes(op)[d] for d in every - terms), prod(loop_sizes(op)[d] for d in terms)):
+    if vectors and every and is_tall(*(prod(hint(loop_sizes(op)[d]) for d in which) for which in (every - terms, terms))):
         return True
     return bool(every) and (all(w == every or not w & terms for w in walked) or walked.count(every) > (0 if vectors else 1))
 

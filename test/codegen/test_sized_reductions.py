@@ -116,3 +116,38 @@ def test_what_is_made_of_sums(name, force, dtype):
     for other in (shape, (2, 3, 5), (9, 7, 41)):
         x = torch.randn([o if d in varying else n for d, (o, n) in enumerate(zip(other, shape))]).to(dtype)
         assert_close_to_float64(run(x), model, (x,))
+
+
+WEIGHTED = {  # sums of products, of which a map is made that reads other tensors
+    "means": lambda x, w, s, c: (x * w[..., None]).sum(1) / s[:, None],
+    "of columns": lambda x, w, s, c: torch.relu((x * w[..., None]).sum(1) * c + s[:, None]),
+}
+
+
+@pytest.mark.covering(most=6)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("varying", [(), (0,), (0, 1)], ids=["none", "batch", "batch and terms"])
+@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_other_tensors_beside_sums(name, force, varying, dtype):
+    torch.manual_seed(0)
+    found = []
+
+    def choose(kernel):
+        c = reductions.read_sized(kernel, TARGET) or reductions.parse_reduction(kernel)
+        if c is None:
+            return None
+        s = force if force is not None and force.fits(c) else reductions.pick_sized(c, TARGET) if varying else reductions.pick(c, TARGET)
+        found.append(c)
+        return s
+
+    def arguments(batch: int, terms: int) -> tuple[torch.Tensor, ...]:
+        shapes = (batch, terms, 24), (batch, terms), (batch,), (24,)
+        return tuple((torch.rand(s) + 0.5 if len(s) == 1 else torch.randn(s)).to(dtype) for s in shapes)
+
+    shapes = tuple({d: Dim.AUTO for d in varying if d < rank} for rank in (3, 2, 1, 0))
+    run = SimulatedModel(WEIGHTED[name], arguments(4, 30), shapes if varying else None, choose)
+    assert len(found) == 1 and found[0].beside.count(None) == 1 < len(found[0].beside)
+    for sizes in ((4, 30), (9, 30), (9, 77)) if len(varying) == 2 else ((4, 30), (9, 30))[:1 + len(varying)]:
+        given = arguments(*sizes)
+        assert_close_to_float64(run(*given), WEIGHTED[name], given)

@@ -48,6 +48,7 @@ REDUCED = {  # what is reduced, and the dimensions that vary
     "batch norm": (lambda x: (x.mean((0, 2, 3)), x.var((0, 2, 3))), (0, 2, 3)), "rows": (lambda x: x.amax(-1), (3,)), "columns": (lambda x: x.sum(0), (0, 2)),
     "channels last": (lambda x: x.permute(0, 2, 3, 1).contiguous().sum((0, 1, 2)), (0, 2, 3)), "numbers": (lambda x: (x > 0).sum((2, 3)), (2, 3)),
     "means": (lambda x: (x.square().mean(), x.abs().mean((0, 2, 3))), (0, 2, 3)), "distances from a mean": (lambda x: x.float().var(), (0, 2, 3)),
+    "weighted": (lambda x: (x[:, :, 0] * x[:, :, 1, :1]).sum(1) / (x[:, 0, 0, 0].abs()[:, None] + 1), (0, 2, 3)),
     "picks": (lambda x: torch.nn.functional.nll_loss(x.flatten(1), torch.arange(x.shape[0], device=x.device) % 12, reduction="sum"), (0, 2, 3)),
 }
 
