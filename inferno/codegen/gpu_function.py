@@ -1,6 +1,6 @@
 """The shell of a GPU kernel: a ``gpu.module`` with one ``gpu.func`` on flat buffers in global memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -53,8 +53,8 @@ def parameters_of(kernel: func.FuncOp, written: set[int]) -> list[Buffer | None]
     ]
 
 
-def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value]) -> Integers:
-    """Arithmetic in the kernel whose parameters are ``values``, which knows its sizes."""
+def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value] | Mapping[int, ir.Value]) -> Integers:
+    """Arithmetic that knows the kernel's sizes, in a GPU kernel where ``values`` stand for its arguments, or for some of them by their numbers."""
     symbols = {s: Integers(width).narrow(values[v.arg_number]) for s, v in symbol_arguments(kernel.operation).items()}
     return Integers(width, symbols)
 

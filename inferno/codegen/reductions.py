@@ -23,7 +23,6 @@ from inferno.codegen.reduction_chunks import add_chunks, write_results
 from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
-from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
@@ -77,8 +76,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         own = _shared(along, across, 1, types, False)
         with gpu_function(kernel, [*read_only, *(buffers[i] for i in last), *[None] * len(sizes)], across * along, own, suffix="_sums") as function:
             given = dict(zip((*last, *sizes), function.buffers[len(partial):]))
-            ints = Integers(width, {x: Integers(width).narrow(given[v.arg_number]) for x, v in symbol_arguments(kernel.operation).items()})
-            add_chunks(c, s, ints, join_, across, along, function.buffers[:len(partial)], given, function.shared)
+            add_chunks(c, s, integers_for(kernel, width, given), join_, across, along, function.buffers[:len(partial)], given, function.shared)
     with launcher(kernel) as arguments:
         parts = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
         given = [pointer(t) for t in parts]

@@ -55,10 +55,9 @@ def generate(kernel: func.FuncOp, schedule: RowSums, target: Target) -> None:
         _Adder(c.updates, Elementwise(schedule.threads, schedule.vector, schedule.unroll), ints, function.buffers, rows=c, target=target_).emit()
     if apart:
         _flat(kernel, [*begins, made, Buffer(c.element, reach(total), False)], "_2", floordiv(total, lanes), _end(c, lanes))
-    symbols = [v.arg_number for v in symbol_arguments(kernel.operation).values()]
     with launcher(kernel) as arguments:
         given = [parameter(a) for a in arguments]
-        sizes = [given[n] for n in symbols]
+        sizes = [given[n] for n in _size_arguments(kernel)]
         sum_, start = pointer(temporary([total], sums)) if apart else given[c.target], [given[c.start]] if started else []
         first = [sum_] if apart else [*start, sum_]
         launch(f"{name}_gpu", name, [*first, *sizes], grid, (_THREADS, 1, 1), copies=len(first) > 1)
@@ -74,15 +73,20 @@ def _points(kernel: func.FuncOp, c: AddedRows) -> int:
     return reach(points) if held else bounds(points)[1]
 
 
+def _size_arguments(kernel: func.FuncOp) -> list[int]:
+    """The numbers of the arguments that are sizes."""
+    return [v.arg_number for v in symbol_arguments(kernel.operation).values()]
+
+
 Body = Callable[[Integers, list[ir.Value], Integer], None]
 
 
 def _flat(kernel: func.FuncOp, buffers: list[Buffer], suffix: str, count: Int, body: Body) -> None:
     """A kernel of ``count`` threads, each of which does ``body`` with its number and the kernel's buffers; its sizes are behind them."""
     width, index = 32 if max(b.count for b in buffers) < 2**31 else 64, ir.IndexType.get()
-    symbols = list(symbol_arguments(kernel.operation))
-    with gpu_function(kernel, [*buffers, *[None] * len(symbols)], _THREADS, suffix=suffix) as function:
-        ints = Integers(width, dict(zip(symbols, map(Integers(width).narrow, function.buffers[len(buffers):]))))
+    sizes = _size_arguments(kernel)
+    with gpu_function(kernel, [*buffers, *[None] * len(sizes)], _THREADS, suffix=suffix) as function:
+        ints = integers_for(kernel, width, dict(zip(sizes, function.buffers[len(buffers):])))
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         number = ints.add(ints.mul(block, _THREADS), thread)

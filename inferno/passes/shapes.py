@@ -150,10 +150,10 @@ def slice_parts(op: ir.Operation) -> tuple[list[Int], list[Int], list[Int]]:
 
 def _slice_shape(op: ir.Operation) -> list[Int]:
     sizes = slice_parts(op)[1]
-    return [sizes[d] for d in _kept_dimensions(op, sizes)]
+    return [sizes[d] for d in kept_dimensions(op, sizes)]
 
 
-def _kept_dimensions(op: ir.Operation, sizes: Sequence[Int]) -> list[int]:
+def kept_dimensions(op: ir.Operation, sizes: Sequence[Int]) -> list[int]:
     """The dimensions of a slice that its result has: a rank-reduced one drops sizes of 1, no matter which of them."""
     rank, left, found = op.results[0].type.rank, list(range(len(sizes))), []
     for d in range(rank):
@@ -179,7 +179,7 @@ def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
     if op.name == "memref.subview":
         before, begin = layout(op.operands[0])
         offsets, counts, steps = slice_parts(op)
-        own = tuple(before[d] * steps[d] for d in _kept_dimensions(op, counts))
+        own = tuple(before[d] * steps[d] for d in kept_dimensions(op, counts))
         return own, sum((o * s for o, s in zip(offsets, before)), start=begin)
     raise UnknownSize(f"the strides of {str(op)[:200]} are not known")
 

@@ -3,12 +3,12 @@
 Every buffer is a contiguous row-major tensor, so an affine indexing map is an offset and a stride per loop dimension.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import root_of
-from inferno.passes.shapes import UnknownSize, layout, shape, slice_parts
+from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, shape, slice_parts
 from inferno.symbolic import Int, product
 
 
@@ -135,22 +135,13 @@ def placed(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap) -> Access |
         return None if argument is None else access(value, map_, argument)
     try:
         offsets, sizes, steps = slice_parts(op)
-        wanted = list(shape(value))
     except UnknownSize:
         return None
     whole = placed(kernel, op.operands[0], ir.AffineMap.get_identity(len(sizes)))
     if whole is None:
         return None
-    kept: list[int] = []
-    for d, size in enumerate(sizes):  # a dimension that is gone has one element
-        if len(kept) < len(wanted) and size == wanted[len(kept)]:
-            kept.append(d)
-        elif size != 1:
-            return None
-    if len(kept) != len(wanted):
-        return None
     begin = whole.offset + sum(o * w for o, w in zip(offsets, whole.strides))
-    part = Access(whole.argument, whole.element, tuple(whole.strides[d] * steps[d] for d in kept), begin, whole.shape)
+    part = Access(whole.argument, whole.element, tuple(whole.strides[d] * steps[d] for d in kept_dimensions(op, sizes)), begin, whole.shape)
     loops = [linear(e, map_.n_dims) for e in map_.results]
     if None in loops:
         return None
@@ -226,6 +217,11 @@ def sink_constants(generic: ir.Operation, tables: bool = False, sizes: bool = Fa
                     return False
             op.operands[i] = _copy(value, copies, block)
     return True
+
+
+def given_sizes(kernel: ir.Operation, values: Sequence[ir.Value] | Mapping[int, ir.Value]) -> dict[ir.Value, ir.Value]:
+    """What stands for the sizes that a kernel is given, which bodies may read, where ``values`` stand for its arguments, by their numbers."""
+    return {a: values[i] for i, a in enumerate(kernel.regions[0].blocks[0].arguments) if isinstance(a.type, ir.IndexType)}
 
 
 def is_of_sizes(value: ir.Value) -> bool:

@@ -12,9 +12,8 @@ from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_schedule import FEW_ROWS, completed
 from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.attention_warps import few_queries
-from inferno.schedule.by_size import BySize, Point, Table, along, cover, spans_of
-from inferno.schedule.cost import At
-from inferno.symbolic import Int, as_python, evaluate, symbols_of
+from inferno.schedule.by_size import BySize, Point, Table, along, at_point, cover, spans_of
+from inferno.symbolic import Int, as_python, symbols_of
 from inferno.target import Target
 
 # Where sizes may be cut into ranges: one warpgroup has 64 queries, a warp of float32 up to 16, a GPU 132 multiprocessors for heads; few keys are not worth
@@ -41,16 +40,11 @@ def _for_side(side: Int, others: Point, a: AttentionKernel, tiling: AttentionTil
     """Schedules by one size, where the ``others`` are these."""
     edges = _EDGES if tiling.whole is None else (FEW_ROWS, *_EDGES)
     spans = spans_of(side, lambda size: {**others, **along(side, size)}, _HEADS if side == tiling.heads else edges)
-    points = [_at(p) for span in spans for p in span.points]
+    points = [at_point(p) for span in spans for p in span.points]
     found = dict.fromkeys(completed(s, a) for at in points for s in candidates(a, tiling, target, at))
 
     def table(point: Point, most: int) -> Table:
-        at = _at(point)
+        at = at_point(point)
         return {s: estimate(s, a, tiling, target, at) for s in found if not s.warp_rows or few_queries(tiling, at)}
 
     return cover(side, spans, table, _KERNELS, _GAIN)
-
-
-def _at(point: Point) -> At:
-    """Sizes where some symbols are those of a point, and others those of the example."""
-    return lambda size: evaluate(size, lambda symbol: point.get(symbol, max(symbol.hint, 1)))

@@ -63,10 +63,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Any | None:
     """Schedules for ranges of sizes, or one for all, if ``kernel`` is a contraction of loops that vary, or two that meet."""
     images = im2col.parse_unfolded(kernel, target)
     if images is not None and images.lhs.has_windows and images.varies and _within_words(images):
-        return _by_rows(images.M, lambda point, most: _least(im2col.at_size(kernel, images, target, _at(point), most)))
+        return _by_rows(images.M, lambda point, most: _least(im2col.at_size(kernel, images, target, at_point(point), most)))
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
     if c is None and target.hopper and (pair := dual.parse_pair(kernel)) is not None and not isinstance(pair.contraction.M, int):
-        return _by_rows(pair.contraction.M, lambda point, most: _least(dual.candidates(kernel, pair, target, _at(point), most)))
+        return _by_rows(pair.contraction.M, lambda point, most: _least(dual.candidates(kernel, pair, target, at_point(point), most)))
     if c is None:
         parts = siblings.parse_parts(kernel, target)
         return None if parts is None or not parts.joined.varies else _together(parts, target)
@@ -95,7 +95,7 @@ def _together(parts: siblings.Parts, target: Target) -> Any | None:
     times: dict[tuple[tuple, Any], siblings.Siblings] = {}
 
     def table(point: Point, most: int) -> Table:
-        where = siblings.At(_at(point), _at(along(side, min(most, 2 * _EDGES[-1]))), most)
+        where = siblings.At(at_point(point), at_point(along(side, min(most, 2 * _EDGES[-1]))), most)
         found: Table = {}
         for time, s in siblings.at_size(parts, target, where):
             alike = replace(s, together=0, apart=0)
@@ -197,17 +197,17 @@ def _choose(kernel: func.FuncOp, c: Contraction, target: Target) -> Any | None:
     starts = {tuple(p.items()): 0 if before is None else _between(size, before, p) + 1 for before, p in zip([None, *points], points)}
 
     @functools.cache
-    def beyond(least: int) -> ir.Module:
+    def beyond(least: int) -> tuple[ir.Module, Contraction]:
         """The kernel where it is known that there are so many: of long sums several blocks may each have a part."""
-        return _changed(kernel, lambda function: bound(function, size, least))
+        module = _changed(kernel, lambda function: bound(function, size, least))
+        return module, parse_contraction(module.body.operations[0])
 
     def table(point: Point, most: int) -> Table:
         least = starts[tuple(point.items())]
         if varying != ["K"] or not least:
             return _table(kernel, c, target, point)
-        copy = beyond(least).body.operations[0]
-        bounded, sizes = parse_contraction(copy), {s.name: size for s, size in point.items()}
-        return _table(copy, bounded, target, {s: sizes[s.name] for s in symbols_of(bounded.K)})
+        (module, bounded), sizes = beyond(least), {s.name: size for s, size in point.items()}
+        return _table(module.body.operations[0], bounded, target, {s: sizes[s.name] for s in symbols_of(bounded.K)})
 
     # Products with vectors: bf16x6 has no schedules there.
     few = [side for side in (c.M, c.N) if bounds(side)[0] <= simt.VECTOR]
@@ -297,7 +297,7 @@ def _within(symbol: Symbol, value: int) -> int:
 def _table(kernel: func.FuncOp, c: Contraction, target: Target, point: Point, most: int | None = None) -> Table:
     """The schedules of the generators of choice at a size; for float32 those of both, which are as exact as each other.  ``most``: where
     one side's size alone varies, the largest that it has to be right and fast for."""
-    at = _at(point)
+    at = at_point(point)
     rows = most if isinstance(c.N, int) else None
     found: list = wgmma.candidates(kernel, c, target, at, rows)
     if not found and mma.takes(target):
@@ -315,16 +315,16 @@ def _least(found: Sequence[tuple[float, Any]]) -> Table:
     return table
 
 
-def _at(point: Point) -> Callable[[Int], int]:
+def at_point(point: Point) -> Callable[[Int], int]:
     """How large a size is at a point; symbols that it does not name, as of an image of which some places are read, are the example's."""
-    return lambda size: evaluate(size, lambda symbol: point.get(symbol, symbol.hint))
+    return lambda size: evaluate(size, lambda symbol: point.get(symbol, max(symbol.hint, 1)))
 
 
 def _for_vectors(c: Contraction, target: Target, least: Int) -> Any:
     """The best schedule on CUDA cores for few rows or columns, ``least``."""
     symbols = dict.fromkeys(s for size in c.sizes for s in symbols_of(size))
     point = {s: _within(s, min(s.hint, simt.VECTOR) if s in symbols_of(least) else s.hint) for s in symbols}
-    found = [*simt.candidates(c, target, _at(point)), *vectors.candidates(c, target, _at(point), swapped=least == c.N)]
+    found = [*simt.candidates(c, target, at_point(point)), *vectors.candidates(c, target, at_point(point), swapped=least == c.N)]
     return min(found, key=lambda item: item[0])[1]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from inferno.mlir import arith, func, ir, owner, run_upstream, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.accesses import (
-    Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
     placed, sink_constants,
 )
 from inferno.schedule.strewn_extracts import linear, read_by_maps, strides_at
@@ -47,8 +47,7 @@ class Pointwise:
 
     def outside(self, values: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
         """What stands for the kernel's sizes, which the body may read, where ``values`` stand for its arguments."""
-        arguments = self.module.body.operations[0].regions[0].blocks[0].arguments
-        return {a: values[i] for i, a in enumerate(arguments) if isinstance(a.type, ir.IndexType)}
+        return given_sizes(self.module.body.operations[0].operation, values)
 
     @property
     def points(self) -> Int:

@@ -10,7 +10,8 @@ from inferno.passes.generics import dims
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
-    Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
+    sink_constants,
 )
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.cost import bit_width
@@ -64,8 +65,7 @@ class ReductionKernel:
 
     def outside(self, values: Mapping[int, ir.Value]) -> dict[ir.Value, ir.Value]:
         """What stands for the kernel's sizes, which bodies may read, where ``values`` stand for its arguments, by their numbers."""
-        arguments = self.module.body.operations[0].regions[0].blocks[0].arguments
-        return {a: values[i] for i, a in enumerate(arguments) if isinstance(a.type, ir.IndexType)}
+        return given_sizes(self.module.body.operations[0].operation, values)
 
     def size(self, run: tuple[int, ...]) -> int:
         return prod(self.sizes[d] for d in run)
@@ -113,11 +113,8 @@ def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
     """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
     if not symbol_arguments(kernel.operation):
         return None
-    with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
-        split_products(module, vectors=True)  # which term is the last one a size says
-        c = read_varying(module.body.operations[0], _parse_known, most=4, bodies=True)
+    module = _split(kernel)  # which term is the last one a size says
+    c = read_varying(module.body.operations[0], _parse_known, most=4, bodies=True)
     plain = c is not None and c.extremum is None and c.exponentials is None and not c.stored
     return c if plain and c.terms else None
 
@@ -131,11 +128,18 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
         return None
     if not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
         return None
+    module = _split(kernel)
+    with kernel.context, kernel.location:
+        return _parse(module)
+
+
+def _split(kernel: func.FuncOp) -> ir.Module:
+    """A module with a copy of a kernel, whose products are apart from their sums, and these from what is made of them."""
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
         split_products(module, vectors=True)
-        return _parse(module)
+        return module
 
 
 def _parse(module: ir.Module) -> ReductionKernel | None:
