@@ -205,7 +205,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     if extremum is None and not stored:
         sources = _forwards(generic, sources, sizes, loops)
     beside_sums = _beside(kernel, after, generic, own[0]) if after is not None else ()
-    if beside_sums is None:
+    if beside_sums is None or (any(beside_sums) and not _walks_all(sizes, sources)):
         return None
     places = [a for a in (*sources, *results, *stored, *beside_sums) if a is not None]
     if not all(supported_element(a.element) for a in places):
@@ -221,6 +221,11 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored, tables,
         beside_sums,
     )
+
+
+def _walks_all(sizes: tuple[int, ...], sources: Sequence[Access | None]) -> bool:
+    """Whether some tensor has a term for each step of all loops, as no factor of a product of matrices has."""
+    return any(all(a.strides[d] or n == 1 for d, n in enumerate(sizes)) for a in sources if a is not None)
 
 
 def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Sequence[Access]) -> Access | None:
