@@ -7,6 +7,7 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
+from inferno.symbolic import ceildiv, is_multiple
 
 _WARP = 32
 
@@ -30,10 +31,10 @@ class Across(Tiles):
         ints, s, c = self.ints, self.s, self.c
         self.lane, self.depth = ints.rem(self.thread, s.lanes), ints.div(self.thread, s.lanes)
         self.inside, self.part = ints.rem(self.depth, self.within), ints.div(self.depth, self.within)
-        blocks = -(-c.inner // self.columns)
+        blocks = ceildiv(c.inner, self.columns)
         column = ints.add(ints.mul(ints.rem(block, blocks), self.columns), ints.mul(self.lane, s.vector))
         self.mine = None
-        if c.inner % self.columns:  # threads of no column help with the last one, for all must reach the barriers, and write nothing
+        if not is_multiple(c.inner, self.columns):  # threads of no column help with the last one, for all must reach the barriers, and write nothing
             self.mine = ints.less(column, c.inner)
             column = ints.min(column, c.inner - s.vector)
         self.outer, self.column = ints.div(block, blocks), column
@@ -44,7 +45,7 @@ class Across(Tiles):
 
     @property
     def ragged(self) -> bool:
-        return self.c.length % self.s.tile(self.c) != 0
+        return not is_multiple(self.c.length, self.s.tile(self.c))
 
     def locate(self, tile: Integer, item: int) -> None:
         row = self.row(tile, item)

@@ -9,6 +9,7 @@ from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
 from inferno.codegen.shuffles import from_lane
 from inferno.mlir import arith, gpu, ir, memref
+from inferno.symbolic import floordiv, is_multiple
 
 _WARP = 32
 
@@ -34,7 +35,7 @@ class Along(Tiles):
         self.lane, self.warp = ints.rem(self.thread, self.lanes), ints.div(ints.rem(self.thread, s.lanes), self.lanes)
         self.group = ints.div(self.thread, s.lanes) if self.rows > 1 else 0
         row, self.mine = ints.add(ints.mul(block, self.rows), self.group), None
-        if self.c.outer % self.rows:  # threads of no row help with the last one, for all must reach the barriers, and write nothing
+        if not is_multiple(self.c.outer, self.rows):  # threads of no row help with the last one, for all must reach the barriers, and write nothing
             self.mine = ints.less(row, self.c.outer)
             row = ints.min(row, self.c.outer - 1)
         self.row = row
@@ -47,12 +48,12 @@ class Along(Tiles):
 
     @property
     def ragged(self) -> bool:
-        return self.c.length % self.s.tile(self.c) != 0
+        return not is_multiple(self.c.length, self.s.tile(self.c))
 
     def locate(self, tile: Integer, item: int) -> None:
         number = self.vector(tile, item)
         if self.ragged:  # what is behind a row's end is in front of nothing
-            number = self.ints.min(number, self.c.length // self.s.vector - 1)
+            number = self.ints.min(number, floordiv(self.c.length, self.s.vector) - 1)
         self.values.place(item, self.row, self.ints.mul(number, self.s.vector), 0)
 
     def identities(self) -> list[ir.Value]:
@@ -107,5 +108,5 @@ class Along(Tiles):
 
     def conditions(self, tile: Integer, item: int) -> list[ir.Value]:
         """Under which an item is one of the row's."""
-        found = [self.ints.less(self.vector(tile, item), self.c.length // self.s.vector)] if self.ragged else []
+        found = [self.ints.less(self.vector(tile, item), floordiv(self.c.length, self.s.vector))] if self.ragged else []
         return found + ([self.mine] if self.mine is not None else [])

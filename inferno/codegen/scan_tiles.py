@@ -14,6 +14,7 @@ from inferno.mlir import arith, gpu, ir, scf
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.scan_kernel import ScanKernel
 from inferno.schedule.scans import Scans
+from inferno.symbolic import Int
 
 _WARP = 32
 
@@ -45,7 +46,7 @@ class Tiles:
             self.tile(self.fetch(tile, 0) if self.s.stages else self.load(tile), tile, self.look(chain, tile))
             return
         self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
-        if tiles == 1:
+        if not self.s.walks(self.c):
             self.tile(self.load(0), 0, None)
             return
         if self.s.stages:
@@ -59,11 +60,11 @@ class Tiles:
             carry = self.tile(carried[len(carry):], number, carried[:len(carry)])
             scf.yield_([*carry, *following])
 
-    def walk(self, tiles: int) -> None:
+    def walk(self, tiles: Int) -> None:
         """All of a block's tiles, of which the next ones wait in shared memory."""
         ints, s = self.ints, self.s
         for stage in range(s.stages):
-            self.start(min(stage, tiles - 1), stage)
+            self.start(ints.min(stage, tiles - 1), stage)
         loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), self.identities())
         with ir.InsertionPoint(loop.body):
             number = loop.induction_variable

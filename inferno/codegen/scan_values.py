@@ -11,6 +11,7 @@ from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.scan_kernel import ScanKernel
+from inferno.symbolic import is_multiple
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Values:
     def _alignment(self, at: Access) -> int:
         """Neighbouring elements that are aligned together."""
         aligned = 1
-        while aligned < self.vector and all(x % (2 * aligned) == 0 for x in (at.offset, *at.strides[:-1])):
+        while aligned < self.vector and all(is_multiple(x, 2 * aligned) for x in (at.offset, *at.strides[:-1])):
             aligned *= 2
         return aligned
 

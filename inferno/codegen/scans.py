@@ -6,22 +6,22 @@ from other tiles of the row because a block walks all of them, or by a look back
 
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flagged_words import add_clearing, launch_cleared, word_type
-from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
-from inferno.codegen.integers import Integers
+from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.look_back import LookBack, words_of
 from inferno.codegen.scan_across import Across
 from inferno.codegen.scan_along import Along
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, walk
-from inferno.schedule.scans import Scans, read
+from inferno.schedule.scans import Scans, read, read_sized
+from inferno.symbolic import reach
 from inferno.target import Target
 
 
 
 def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     """Add the ``gpu.module`` of a scan, and make ``kernel`` its launcher."""
-    c, s, name = read(kernel, target), schedule, kernel.name.value
+    c, s, name = read(kernel, target) or read_sized(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no scan of a tensor")
     if not s.fits(c):
@@ -31,8 +31,8 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner) if s.group else None
-    reach = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
-    width = 32 if max(reach, *(b.count for b in buffers), words.count if words else 0) < 2**31 else 64
+    work = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
+    width = 32 if max(reach(work), *(b.count for b in buffers if b is not None), words.count if words else 0) < 2**31 else 64
     total = stored_type(c.combiner.total)
     shared = [(n, total) for n in s.arrays(c)]
     if words:
@@ -40,7 +40,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         shared += [(s.columns(c), total), (1, ir.IntegerType.get_signless(32))]
     waiting = s.waiting_bytes(c)
     with gpu_function(kernel, buffers, s.threads, shared, s.resident, dynamic=waiting > 0) as function:
-        ints = Integers(width)
+        ints = integers_for(kernel, width, function.buffers)
         back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[-2:]) if words else None
         emitter.emit(ints, function.buffers, function.shared, function.dynamic, back)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")

@@ -6,10 +6,11 @@ results, one behind if it needs nothing that waits for the group.  That always p
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.shapes import UnknownSize
 from inferno.schedule import scans
 from inferno.schedule.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
+from inferno.schedule.merge_calls import Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
 from inferno.target import Target, find_target
 
 _MOST = 8  # kernels that become one
@@ -22,7 +23,7 @@ def fuse_scans(module: ir.Module, target: str) -> None:
         return
 
     def is_scan(kernel: func.FuncOp | None) -> bool:
-        return kernel is not None and len(walk(kernel, "tm_tensor.scan")) == 1 and scans.read(kernel, machine) is not None
+        return kernel is not None and len(walk(kernel, "tm_tensor.scan")) == 1 and _is_taken(kernel, machine)
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         changed = False
@@ -40,10 +41,11 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     found: tuple[Edges, func.FuncOp] | None = None
     while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
         trial = sorted([*calls, candidate], key=places.__getitem__)
-        edges = edges_of(trial, views=True)
-        merged = merged_kernel(kernels, edges, joint_name(module, trial))
-        if scans.read(merged, target) is None:
-            merged.operation.erase()
+        edges = _edges(trial)
+        merged = merged_kernel(kernels, edges, joint_name(module, trial)) if edges is not None else None
+        if merged is None or not _is_taken(merged, target):
+            if merged is not None:
+                merged.operation.erase()
             refused.add(candidate)
             continue
         if found is not None:
@@ -54,6 +56,19 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     defer(found[0])
     replace_calls(*found)
     return True
+
+
+def _is_taken(kernel: func.FuncOp, target: Target) -> bool:
+    return scans.read(kernel, target) is not None or scans.read_sized(kernel, target) is not None
+
+
+def _edges(calls: list[ir.Operation]) -> Edges | None:
+    """What calls have to do with the rest; None where sizes are not known by the program's symbols."""
+    found = edges_of(calls, views=True)
+    try:
+        return by_symbols(found) if any(isinstance(v.type, ir.IndexType) for v in found.captured) else found
+    except UnknownSize:
+        return None
 
 
 def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: set[ir.Operation], places: dict[ir.Operation, int]) -> ir.Operation | None:

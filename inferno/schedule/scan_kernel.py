@@ -8,10 +8,13 @@ from math import prod
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.programs import VIEWS
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access, destination_index, filled, iterators, loop_sizes, maps, merge, outputs, placed, row_major
 from inferno.schedule.combiners import BodyCombiner, Combiner, scan_combiner, term_of
 from inferno.schedule.contraction import Destination
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, order_of
+from inferno.schedule.varying_rows import read_varying
+from inferno.symbolic import Int
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class ScanKernel:
     maps that make other values.
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     begin: int
     end: int
     combiner: Combiner
@@ -35,15 +38,15 @@ class ScanKernel:
     kernel: ir.Module = field(repr=False)  # a copy of all of it, which the steps' operations are in
 
     @property
-    def outer(self) -> int:
+    def outer(self) -> Int:
         return prod(self.sizes[:self.begin])
 
     @property
-    def length(self) -> int:
+    def length(self) -> Int:
         return prod(self.sizes[self.begin:self.end])
 
     @property
-    def inner(self) -> int:
+    def inner(self) -> Int:
         return prod(self.sizes[self.end:])
 
     @property
@@ -52,7 +55,7 @@ class ScanKernel:
         return self.inner == 1
 
     @property
-    def neighbours(self) -> int:
+    def neighbours(self) -> Int:
         """Places next to each other: of a row along memory, of as many rows across it."""
         return 1 if self.along and self.begin == self.end else self.sizes[-1]
 
@@ -94,6 +97,12 @@ def parse_scan_kernel(kernel: func.FuncOp) -> ScanKernel | None:
     if sum(o.operation.name == "tm_tensor.scan" for o in kernel.entry_block.operations) != 1:
         return None
     return _Parser.read(kernel)
+
+
+def parse_sized_scan(kernel: func.FuncOp) -> ScanKernel | None:
+    """The same of up to four symbols anywhere in the sizes; maps that pick ask for known ones."""
+    c = read_varying(kernel, parse_scan_kernel, most=4) if symbol_arguments(kernel.operation) else None
+    return c if c is not None and not c.picking else None
 
 
 class _Parser(StepParser):

@@ -9,8 +9,9 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.combiners import BodyCombiner
 from inferno.schedule.log_sums import in_pairs
-from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
+from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
 from inferno.schedule.scan_picks import picks_neighbours
+from inferno.symbolic import Int, bounds, ceildiv, divisor, hint, is_multiple, minimum
 from inferno.target import Target
 
 _WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
@@ -78,16 +79,21 @@ class Scans:
         """Places of a row that a block has at once."""
         return self.lanes * self.vector * self.items if c.along else self.threads // self.lanes * self.items
 
-    def tiles(self, c: ScanKernel) -> int:
+    def tiles(self, c: ScanKernel) -> Int:
         """Of a row."""
-        return ceil(c.length / self.tile(c))
+        return ceildiv(c.length, self.tile(c))
 
-    def chains(self, c: ScanKernel) -> int:
+    def walks(self, c: ScanKernel) -> bool:
+        """Whether rows may be several tiles."""
+        return bounds(self.tiles(c))[1] > 1
+
+    def chains(self, c: ScanKernel) -> Int:
         """Groups of rows that have tiles of their own."""
-        return ceil(c.outer / (self.threads // self.lanes)) if c.along else c.outer * ceil(c.inner / (self.lanes * self.vector))
+        return ceildiv(c.outer, self.threads // self.lanes) if c.along else c.outer * ceildiv(c.inner, self.lanes * self.vector)
 
-    def blocks(self, c: ScanKernel) -> int:
-        return self.chains(c) * (self.tiles(c) if self.group else 1)
+    def blocks(self, c: ScanKernel) -> Int:
+        """None for rows of nothing."""
+        return self.chains(c) * (self.tiles(c) if self.group else minimum(c.length, 1))
 
     def arrays(self, c: ScanKernel) -> list[int]:
         """Running values in shared memory.  Along memory what the warps come to, twice: while some still read one tile's, others write the next
@@ -103,7 +109,7 @@ class Scans:
         of each place."""
         def fits(at: Access) -> bool:
             neighbours = bool(at.strides) and (at.strides[-1] == 1 or self.vector == 1)
-            return neighbours and self.vector * _bytes(at.element) in (4, 8, 16) and all(x % self.vector == 0 for x in (at.offset, *at.strides[:-1]))
+            return neighbours and self.vector * _bytes(at.element) in (4, 8, 16) and all(is_multiple(x, self.vector) for x in (at.offset, *at.strides[:-1]))
 
         if not self.stages:
             return ()
@@ -120,15 +126,15 @@ class Scans:
         """Whether the generator takes the kernel with this schedule."""
         if self.threads % _WARP or not _WARP <= self.threads <= 1024 or self.lanes & (self.lanes - 1) or self.threads % self.lanes or self.items < 1:
             return False
-        if c.neighbours % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
+        if not is_multiple(c.neighbours, self.vector) or self.group & (self.group - 1) or self.stages not in range(4):
             return False
-        if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
+        if self.group and ((c.along and self.lanes != self.threads) or not isinstance(self.blocks(c), int)):
             return False
         if self.packed and not (c.along and c.bytes == 2 and isinstance(c.source, Access)):
             return False
         if self.resident * self.threads > _THREADS or (self.resident and not self.group):
             return False
-        if self.stages and (self.tiles(c) == 1 if not self.group else c.along or self.stages > 1):
+        if self.stages and (not self.walks(c) if not self.group else c.along or self.stages > 1):
             return False
         shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
         return shared <= _SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
@@ -140,7 +146,16 @@ def _bytes(element: ir.Type) -> int:
 
 def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
-    c = parse_scan_kernel(kernel) if target.kind == "nvptx" else None
+    return _supported(parse_scan_kernel(kernel)) if target.kind == "nvptx" else None
+
+
+def read_sized(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
+    """The same where sizes vary: the length of rows, their number, or that of neighbours that belong to different ones."""
+    return _supported(parse_sized_scan(kernel)) if target.kind == "nvptx" else None
+
+
+def _supported(c: ScanKernel | None) -> ScanKernel | None:
+    """The scan if the generator has what its maps compute, and reads neighbours together; its running values as the generator keeps them."""
     if c is None or any(not supported_body(s.generic) for s in c.steps):
         return None
     elements = [x.element for x in (*c.values, *c.accesses)] + [o.operands[0].type.element_type for s in c.picking for o in walk(s.generic, "tensor.extract")]
@@ -158,12 +173,36 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
-    return _spread(pick(c, target), c, target) if c is not None else None
+    if c is None:
+        varying = read_sized(kernel, target)
+        return None if varying is None else pick_sized(varying, target)
+    return _spread(pick(c, target), c, target)
 
 
 def pick(c: ScanKernel, target: Target) -> Scans:
     """The schedule that the rows' length and their number ask for."""
     return _along(c, target) if c.along else _across(c, target)
+
+
+def pick_sized(c: ScanKernel, target: Target) -> Scans:
+    """What sizes like the example's ask for, in a block that walks all tiles of its rows, however many these are."""
+    sizes = [max(1, hint(x)) for x in c.sizes]
+    if not isinstance(c.neighbours, int):  # only vectors that divide all sizes are to divide this one
+        step = divisor(c.neighbours) & -divisor(c.neighbours)
+        sizes[-1] = sizes[-1] // (2 * step) * 2 * step + step
+    known = replace(c, sizes=tuple(sizes))
+    s = _spread(pick(known, target), known, target)
+    return _walking(known) if s.group else s
+
+
+def _walking(c: ScanKernel) -> Scans:
+    """A block for each row or some neighbouring ones, of which it has as few as memory moves at least."""
+    vector = _vector(c) if c.along else min(_COLUMNS, _vector(c))
+    items = max(1, min(8, _HELD // (vector * c.bytes)))
+    if c.along:
+        return Scans(_WALKS, _WALKS, vector, items)
+    narrow = min(_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
+    return Scans(_WALKS, max(1, min(_power(ceil(c.inner / vector)), _SECTOR // (vector * narrow))), vector, items)
 
 
 def _spread(s: Scans, c: ScanKernel, target: Target) -> Scans:
