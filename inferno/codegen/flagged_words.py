@@ -10,7 +10,7 @@ from inferno.codegen.filled_words import add_filling, launch_filled
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import assembly, only_if
 from inferno.mlir import arith, ir, llvm, memref
-
+from inferno.symbolic import Int
 
 
 def word_type() -> ir.Type:
@@ -22,12 +22,12 @@ def halves(type_: ir.Type) -> int:
     return 2 if type_.width == 64 else 1
 
 
-def add_clearing(module: ir.Operation, name: str, count: int) -> None:
-    """A kernel ``@name`` in a ``gpu.module`` that clears ``count`` words."""
-    add_filling(module, name, count, 64, 0)
+def add_clearing(module: ir.Operation, name: str, count: Int, most: int = 0) -> None:
+    """A kernel ``@name`` in a ``gpu.module`` that clears ``count`` words, at most so many where their number varies."""
+    add_filling(module, name, count, 64, 0, most)
 
 
-def launch_cleared(module: str, name: str, count: int) -> ir.Value:
+def launch_cleared(module: str, name: str, count: Int) -> ir.Value:
     """In a launcher: the words as a parameter, once that kernel has cleared them."""
     return launch_filled(module, name, count, 64)
 

@@ -18,6 +18,7 @@ from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, gpu, ir, llvm, memref
 from inferno.schedule.combiners import Combiner
+from inferno.symbolic import Int, ceildiv
 
 _WARP = 32
 
@@ -27,32 +28,37 @@ class Words:
     """Where they are: the counter; the parts of ``columns`` running values of each of ``tiles`` tiles of each of ``chains``; and the sums in front
     of each group of ``group`` tiles."""
 
-    chains: int
-    tiles: int
+    chains: Int
+    tiles: Int
     columns: int
     group: int
     halves: int  # words of a value
+    left: int = 0  # values at most, where their number varies
 
     @property
-    def groups(self) -> int:
-        return -(-self.tiles // self.group)
+    def groups(self) -> Int:
+        return ceildiv(self.tiles, self.group)
 
     @property
-    def padded(self) -> int:
+    def padded(self) -> Int:
         """Tiles of whole groups."""
         return self.groups * self.group
 
     @property
-    def parts(self) -> int:
+    def parts(self) -> Int:
         return self.chains * self.padded * self.halves * self.columns
 
     @property
-    def count(self) -> int:
+    def count(self) -> Int:
         return 1 + self.parts + self.chains * self.groups * self.halves * self.columns
 
+    @property
+    def most(self) -> int:
+        return self.count if isinstance(self.count, int) else 1 + self.left * self.halves
 
-def words_of(chains: int, tiles: int, columns: int, group: int, combiner: Combiner) -> Words:
-    return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1)
+
+def words_of(chains: Int, tiles: Int, columns: int, group: int, combiner: Combiner, left: int = 0) -> Words:
+    return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1, left)
 
 
 @dataclass
@@ -69,7 +75,7 @@ class LookBack:
 
     def __post_init__(self) -> None:
         w = self.words
-        if w.columns > self.threads or w.group & (w.group - 1) or w.count >= 2**31:
+        if w.columns > self.threads or w.group & (w.group - 1) or w.most >= 2**31:
             raise CompileError(f"{self.threads} threads cannot look back for {w.columns} columns in groups of {w.group}")
         self._memory = FlaggedWords(self.ints, self.memory)
         segment = min(_WARP, w.group)
@@ -140,7 +146,7 @@ class LookBack:
     def front(self, chain: Integer, group: Integer, column: Integer) -> Integer:
         return self._word(self.ints.add(self.ints.mul(chain, self.words.groups), group), column, 1 + self.words.parts)
 
-    def _word(self, number: Integer, column: Integer, base: int) -> Integer:
+    def _word(self, number: Integer, column: Integer, base: Int) -> Integer:
         return self.ints.add(self.ints.add(self.ints.mul(number, self.words.halves * self.words.columns), column), base)
 
     def put(self, condition: ir.Value, at: Integer, value: ir.Value) -> None:

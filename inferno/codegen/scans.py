@@ -30,13 +30,14 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         expand_math(op)
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
-    words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner) if s.group else None
+    left = 0 if isinstance(s.blocks(c), int) or not s.group else s.most_left(c)
+    words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner, left) if s.group else None
     work = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
-    width = 32 if max(reach(work), *(b.count for b in buffers if b is not None), words.count if words else 0) < 2**31 else 64
+    width = 32 if max(reach(work), *(b.count for b in buffers if b is not None), words.most if words else 0) < 2**31 else 64
     total = stored_type(c.combiner.total)
     shared = [(n, total) for n in s.arrays(c)]
     if words:
-        buffers = [*buffers, Buffer(word_type(), words.count, False)]
+        buffers = [*buffers, Buffer(word_type(), words.most, False)]
         shared += [(s.columns(c), total), (1, ir.IntegerType.get_signless(32))]
     waiting = s.waiting_bytes(c)
     with gpu_function(kernel, buffers, s.threads, shared, s.resident, dynamic=waiting > 0) as function:
@@ -45,7 +46,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         emitter.emit(ints, function.buffers, function.shared, function.dynamic, back)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
     if words:
-        add_clearing(device, f"{name}_clear", words.count)
+        add_clearing(device, f"{name}_clear", words.count, words.most)
     with launcher(kernel) as arguments:
         parameters = [parameter(a) for a in arguments]
         if words:

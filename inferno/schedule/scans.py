@@ -11,7 +11,7 @@ from inferno.schedule.combiners import BodyCombiner
 from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
 from inferno.schedule.scan_picks import picks_neighbours
-from inferno.symbolic import Int, bounds, ceildiv, divisor, hint, is_multiple, minimum
+from inferno.symbolic import Int, bounds, ceildiv, is_multiple, minimum, product, reach
 from inferno.target import Target
 
 _WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
@@ -23,7 +23,7 @@ _WALKS = 512  # threads of a block that walks
 # Threads of a multiprocessor, below which more have a row that is one tile: on an H100 4x957 in float32 took 2.8 us and takes 2.4, 20x2000 in bf16
 # with an addition 3.6 and 2.4, 60x500 in float32 with a gelu 2.9 and 2.3.
 _ENOUGH = 64
-_FEW = 4  # tiles that a block walks before many blocks look back: 1024x1024 along the first dimension took 3.5 us, and 4.8 looking back
+FEW = 4  # tiles that a block walks before many blocks look back: 1024x1024 along the first dimension took 3.5 us, and 4.8 looking back
 # Threads, lanes and items of recurrences of many rows, whose running values are two numbers each: places that a thread walks by itself are cheaper than
 # what its block's threads tell each other.  On an H200 a state-space model's 1024 steps of 2048x16 states, in bf16 with what makes them, took 67 us by 512
 # threads with 4 items, 54 with 8, 50 by 128 with 16, and 47 so.
@@ -122,13 +122,23 @@ class Scans:
         """Of shared memory that the tiles take that wait there."""
         return self.stages * self.items * self.threads * self.vector * sum(_bytes(at.element) for at in self.staged(c))
 
+    def most_left(self, c: ScanKernel) -> int:
+        """Values that blocks leave each other, at most, where rows' length or number varies: those of whole groups of tiles, and what is in front of each."""
+        chains = bounds(self.chains(c))[1]
+        tiles = reach(product(c.sizes)) // c.inner * ceildiv(c.inner, 1 if c.along else self.columns(c)) // self.tile(c) + chains
+        return (tiles + chains * self.group + tiles // self.group + chains) * self.columns(c)
+
+    def _is_counted(self, c: ScanKernel) -> bool:
+        """Whether 31 bits count these, each of two words."""
+        return isinstance(self.blocks(c), int) or (isinstance(c.inner, int) and 2 * self.most_left(c) < 2**31 - 1)
+
     def fits(self, c: ScanKernel) -> bool:
         """Whether the generator takes the kernel with this schedule."""
         if self.threads % _WARP or not _WARP <= self.threads <= 1024 or self.lanes & (self.lanes - 1) or self.threads % self.lanes or self.items < 1:
             return False
         if not is_multiple(c.neighbours, self.vector) or self.group & (self.group - 1) or self.stages not in range(4):
             return False
-        if self.group and ((c.along and self.lanes != self.threads) or not isinstance(self.blocks(c), int)):
+        if self.group and ((c.along and self.lanes != self.threads) or not self._is_counted(c)):
             return False
         if self.packed and not (c.along and c.bytes == 2 and isinstance(c.source, Access)):
             return False
@@ -173,10 +183,7 @@ def _supported(c: ScanKernel | None) -> ScanKernel | None:
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
-    if c is None:
-        varying = read_sized(kernel, target)
-        return None if varying is None else pick_sized(varying, target)
-    return _spread(pick(c, target), c, target)
+    return spread(pick(c, target), c, target) if c is not None else None
 
 
 def pick(c: ScanKernel, target: Target) -> Scans:
@@ -184,19 +191,23 @@ def pick(c: ScanKernel, target: Target) -> Scans:
     return _along(c, target) if c.along else _across(c, target)
 
 
-def pick_sized(c: ScanKernel, target: Target) -> Scans:
-    """What sizes like the example's ask for, in a block that walks all tiles of its rows, however many these are."""
-    sizes = [max(1, hint(x)) for x in c.sizes]
-    if not isinstance(c.neighbours, int):  # only vectors that divide all sizes are to divide this one
-        step = divisor(c.neighbours) & -divisor(c.neighbours)
-        sizes[-1] = sizes[-1] // (2 * step) * 2 * step + step
-    known = replace(c, sizes=tuple(sizes))
-    s = _spread(pick(known, target), known, target)
-    return _walking(known) if s.group else s
+def spread(s: Scans, c: ScanKernel, target: Target) -> Scans:
+    """The same where few rows are one tile each: more threads have a row, with fewer of its vectors each, and fewer rows are a block's."""
+    if not c.along or s.tiles(c) > 1 or s.group:
+        return s
+    lanes = s.lanes
+    while s.items > 1 and lanes < _WALKS // 2 and c.outer * lanes < enough(target):
+        lanes *= 2
+        s = replace(s, lanes=lanes, items=ceil(max(1, c.length // s.vector) / lanes))
+    threads = s.threads
+    while threads > max(_WARP, lanes) and ceil(c.outer * lanes / threads) < target.multiprocessors:
+        threads //= 2
+    found = replace(s, threads=max(threads, lanes))
+    return found if found.fits(c) else replace(found, packed=False)
 
 
-def _walking(c: ScanKernel) -> Scans:
-    """A block for each row or some neighbouring ones, of which it has as few as memory moves at least."""
+def walking(c: ScanKernel) -> Scans:
+    """Blocks for each row or for some neighbouring ones, of which they have as few as memory moves at least."""
     vector = _vector(c) if c.along else min(_COLUMNS, _vector(c))
     items = max(1, min(8, _HELD // (vector * c.bytes)))
     if c.along:
@@ -205,19 +216,9 @@ def _walking(c: ScanKernel) -> Scans:
     return Scans(_WALKS, max(1, min(_power(ceil(c.inner / vector)), _SECTOR // (vector * narrow))), vector, items)
 
 
-def _spread(s: Scans, c: ScanKernel, target: Target) -> Scans:
-    """The same where few rows are one tile each: more threads have a row, with fewer of its vectors each, and fewer rows are a block's."""
-    if not c.along or s.tiles(c) > 1 or s.group:
-        return s
-    lanes = s.lanes
-    while s.items > 1 and lanes < _WALKS // 2 and c.outer * lanes < _ENOUGH * target.multiprocessors:
-        lanes *= 2
-        s = replace(s, lanes=lanes, items=ceil(max(1, c.length // s.vector) / lanes))
-    threads = s.threads
-    while threads > max(_WARP, lanes) and ceil(c.outer * lanes / threads) < target.multiprocessors:
-        threads //= 2
-    found = replace(s, threads=max(threads, lanes))
-    return found if found.fits(c) else replace(found, packed=False)
+def enough(target: Target) -> int:
+    """Threads, below which more have a row."""
+    return _ENOUGH * target.multiprocessors
 
 
 def _vector(c: ScanKernel) -> int:
@@ -243,7 +244,7 @@ def _along(c: ScanKernel, target: Target) -> Scans:
         s = Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes), packed=(vector, c.bytes) == (2, 2))
         return s if s.fits(c) else replace(s, packed=False)
     s = Scans(_WALKS, _WALKS, vector, items)
-    if c.outer >= _BLOCKS * target.multiprocessors or s.tiles(c) <= _FEW:
+    if c.outer >= _BLOCKS * target.multiprocessors or s.tiles(c) <= FEW:
         return s
     if c.outer < _WARP and c.bytes <= 4:
         # Of one row of 64M, in float32 three blocks of 256 threads took 172 us, one of 512 took 193, in bf16 100 and 121; groups of 128 tiles 187 and
@@ -270,7 +271,7 @@ def _across(c: ScanKernel, target: Target) -> Scans:
         return Scans(threads, threads, vector, c.length)  # a thread has all: 4 of a million in float32 took an H200 21.6 us by warps of 16 columns, a copy 7
     enough = (_BLOCKS - 0.5) * target.multiprocessors
     pairs = Scans(_PAIRS[0], _PAIRS[1], 2, _PAIRS[2])
-    many = c.length >= _FEW * pairs.tile(c) and pairs.blocks(c) >= 2 * _BLOCKS * target.multiprocessors
+    many = c.length >= FEW * pairs.tile(c) and pairs.blocks(c) >= 2 * _BLOCKS * target.multiprocessors
     if many and vector == 2 and c.bytes == 8 and isinstance(c.combiner, BodyCombiner):
         return pairs
 
@@ -292,7 +293,7 @@ def _across(c: ScanKernel, target: Target) -> Scans:
             # 8192x8192 in bf16 took 78 us with a tile ahead in shared memory and 100 without, in float32 154 and 146; 256x512x512 in bf16 99 and 71.
             ahead = replace(s, stages=1)
             return ahead if c.bytes == 2 and s.blocks(c) < 2 * _BLOCKS * target.multiprocessors and ahead.fits(c) else s
-    if s.tiles(c) <= _FEW:
+    if s.tiles(c) <= FEW:
         return s
     few = c.outer * c.inner * c.bytes < _WARP * _LINE
     if c.bytes == 2 and lanes_of(_LINE) * vector * c.bytes == _LINE:

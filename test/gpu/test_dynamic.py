@@ -117,6 +117,33 @@ def test_rows_of_any_length(name, dtype):
         assert found.right, f"{shape}: {found}"
 
 
+SCANS = {  # as in ROWS
+    "length": (lambda x: x.cumsum(-1), (64, 10000), (1,), [(64, 5), (64, 1000), (64, 50001), (64, 400000)]),
+    "rows and length": (lambda x: (x * 2).cumsum(-1), (64, 1000), (0, 1), [(3, 2), (5000, 77), (4, 300001), (257, 20000)]),
+    "long rows": (lambda x: x.cumsum(-1), (8, 200000), (0,), [(2, 200000), (300, 200000)]),
+    "one row": (lambda x: x.cumsum(0), (1000000,), (0,), [(7,), (16385,), (30000001,)]),
+    "the middle": (lambda x: x.cumsum(1), (16, 1000, 256), (1,), [(16, 2, 256), (16, 2222, 256), (16, 20000, 256)]),
+    "the middle, few rows": (lambda x: torch.sigmoid(x.cumsum(1)) * x, (2, 400, 64), (0, 1), [(2, 3, 64), (3, 100000, 64), (700, 50, 64)]),
+    "the first": (lambda x: x.cumsum(0), (400, 640), (0, 1), [(3, 7), (5000, 999), (100000, 3)]),
+    "maxima, and where they are": (lambda x: x.cummax(1), (64, 1000), (0, 1), [(3, 2), (70, 9999), (2, 200001)]),
+    "logarithms of sums": (lambda x: x.float().logcumsumexp(1), (64, 1000), (0, 1), [(3, 2), (70, 9999), (2, 200001)]),
+    "places": (lambda x: ((x > 0).cumsum(1) - 1).clamp(min=0), (16, 512), (0, 1), [(3, 2), (70, 9999), (2, 200001)]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", SCANS)
+def test_scans_of_any_size(name, dtype):
+    torch.manual_seed(0)
+    model, example, varying, others = SCANS[name]
+    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(*example),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
+    assert not generators(made) & {"universal"}
+    for shape in (example, *others, example):
+        found = check(made, model, (make(*shape),))
+        assert found.right, f"{shape}: {found}"
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_group_norms_of_images_of_any_size(dtype):
     torch.manual_seed(0)
