@@ -92,6 +92,17 @@ def test_none_and_many(model, shape, others):
         torch.testing.assert_close(run(x), model(x.double()).float())
 
 
+@pytest.mark.parametrize("most, looks_back", [(1 << 33, True), (1 << 45, False)])
+def test_offsets_of_64_bits(most, looks_back):
+    """Where ranges ask for them; blocks look back if 31 bits count what they leave each other."""
+    choose, found = chosen(None)
+    run = SimulatedModel(lambda x: x.cumsum(1), (torch.randn(4, 40),), ({1: Dim("n", min=0, max=most)},), choose)
+    assert isinstance(found[0], BySize) == looks_back
+    for length in (0, 3, 9001):
+        x = torch.randn(4, length)
+        torch.testing.assert_close(run(x), x.double().cumsum(1).float())
+
+
 @pytest.mark.parametrize("model, shape", [
     (lambda x: x.cumsum(1), (64, 10000)), (lambda x: x.logcumsumexp(1), (64, 10000)),
 ])
