@@ -126,7 +126,7 @@ SCANS = {  # as in ROWS
     "the middle, few rows": (lambda x: torch.sigmoid(x.cumsum(1)) * x, (2, 400, 64), (0, 1), [(2, 3, 64), (3, 100000, 64), (700, 50, 64)]),
     "the first": (lambda x: x.cumsum(0), (400, 640), (0, 1), [(3, 7), (5000, 999), (100000, 3)]),
     "maxima, and where they are": (lambda x: x.cummax(1), (64, 1000), (0, 1), [(3, 2), (70, 9999), (2, 200001)]),
-    "logarithms of sums": (lambda x: x.float().logcumsumexp(1), (64, 1000), (0, 1), [(3, 2), (70, 9999), (2, 200001)]),
+    "logarithms of sums": (lambda x: x.logcumsumexp(1), (64, 1000), (0, 1), [(3, 2), (70, 9999), (2, 200001)]),
     "places": (lambda x: ((x > 0).cumsum(1) - 1).clamp(min=0), (16, 512), (0, 1), [(3, 2), (70, 9999), (2, 200001)]),
 }
 
