@@ -10,23 +10,24 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from inferno.codegen.shuffles import exchange
-from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree
+from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, load, load_lanes, load_vector, splat, store, store_vector, to_memory, tree
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.joined_exponentials import take_exponentials
 from inferno.codegen.joining import Joining, Values, where
+from inferno.codegen.lane_patterns import Pattern, Patterns
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.reduction_chunks import add_chunks, write_results
 from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
-from inferno.symbolic import ceildiv, floordiv, hint, is_multiple, reach
+from inferno.symbolic import ceildiv, floordiv, hint, is_multiple, product, reach
 from inferno.target import Target
 
 _FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and chunks from which on it has four times as many
@@ -109,6 +110,7 @@ class _Emitter(Extrema):
     begin: Integer = 0
     base: Integer = 0
     held: Values = field(default_factory=list)
+    patterns: Patterns = field(default_factory=lambda: Patterns({}))
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
@@ -247,7 +249,7 @@ class _Emitter(Extrema):
         if c.extremum is not None and (element := element_of(c)) is not None:
             return [as_vector(values[element], s.vector) if lanes else values[element]], []
         outside = c.outside(dict(enumerate(self.buffers)))
-        results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract}, outside=outside)
+        results = inline_body(c.block, arguments, self.indices(where), lanes, {"tensor.extract": self.extract}, outside, self.choose)
         if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
         results = [as_vector(r, s.vector) if lanes else r for r in results]
@@ -269,27 +271,58 @@ class _Emitter(Extrema):
                 else:
                     store_vector(ints, value, buffer, offset, self.aligned(at, strides, inner))
 
+    def choose(self, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
+        """The values of the piece that all lanes lie in."""
+        lanes = self.s.vector if self.s.vector > 1 else 0
+        types = [ir.VectorType.get([lanes], r.type) if lanes else r.type for r in op.results]
+        choice = scf.IfOp(lanes_of(condition)[0], types, has_else=True)
+        for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
+            with ir.InsertionPoint(place):
+                scf.yield_([as_vector(v, lanes) if lanes else v for v in inline(region)])
+        return list(choice.results)
+
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """``tensor.extract`` from an argument of the kernel, for each lane by itself."""
+        """``tensor.extract`` from an argument of the kernel: neighbours by vectors, others for each lane by itself."""
         ints, number = self.ints, ir.BlockArgument(op.operands[0]).arg_number
         table, buffer = next(t for t in self.c.tables if t.argument == number), self.buffers[number]
         lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
+        if lanes and (pattern := self.pattern(operands[1:], table.strides, lanes)) is not None:
+            first = ints.dot([ints.narrow(lanes_of(v)[0] if isinstance(v.type, ir.VectorType) else v) for v in operands[1:]], table.strides)
+            return load_lanes(ints, buffer, first, pattern, table.element, product(table.shape))
         each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
         found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], table.strides), table.element) for at in each]
         return join(found) if lanes else found[0]
+
+    def pattern(self, places: Sequence[ir.Value], strides: Sequence[int], lanes: int) -> Pattern | None:
+        """How the lanes of a vector lie in a table."""
+        found = Pattern(0, (0,) * lanes)
+        for place, stride in zip(places, strides):
+            each = self.patterns.of(place, lanes)
+            if each is None:
+                return None
+            found = found.plus(each.times(stride))
+        return found
 
     def indices(self, where: dict[tuple[int, ...], Integer]) -> Values:
         """For ``linalg.index``: a loop's coordinate, a vector for the innermost one."""
         ints, c, s = self.ints, self.c, self.s
         found = [arith.constant(ir.IndexType.get(), 0)] * len(c.sizes)
-        if not any(o.operation.name == "linalg.index" for o in c.block.operations):
+        if not walk(c.generic, "linalg.index"):
             return found
+        self.patterns = Patterns({})
         inner = (c.terms if c.along else c.points)[-1]
         for run, place in where.items():
             sizes = [c.sizes[d] for d in run]
             if run != inner or s.vector == 1:
                 for d, x in zip(run, ints.split(place, sizes)):
                     found[d] = ints.index(x)
+                continue
+            if is_multiple(sizes[-1], s.vector):  # the lanes are neighbours in one row
+                *outer, first = ints.split(place, sizes)
+                for d, x in zip(run, outer):
+                    found[d] = ints.index(x)
+                found[run[-1]] = join([ints.index(ints.add(first, i)) for i in range(s.vector)])
+                self.patterns = Patterns({found[run[-1]]: Pattern(s.vector, tuple(range(s.vector)))})
                 continue
             each = [ints.split(ints.add(place, i), sizes) for i in range(s.vector)]
             for j, d in enumerate(run):

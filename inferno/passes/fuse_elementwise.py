@@ -12,7 +12,7 @@ from inferno.passes.contraction import (
 )
 from inferno.passes.generics import (
     REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_reduction,
-    is_widening, kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute,
+    is_widening, kinds, knows_sizes, loop_of, loop_sizes, maps, only_user, outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
@@ -68,7 +68,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             reads = knows_sizes(consumer) and (once or not (is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer)))
         if not reads:
             return True
-        if _chooses(producer) and REDUCTION in kinds(consumer) and not _reduces_little(consumer, value):
+        if _chooses(producer) and REDUCTION in kinds(consumer) and not (_reads_in_order(producer, consumer, number) or _reduces_little(consumer, value)):
             continue
         if writes and is_update(producer):
             continue
@@ -149,8 +149,28 @@ def _extends_factor(consumer: ir.Operation) -> bool:
 
 
 def _chooses(producer: ir.Operation) -> bool:
-    """Whether what it makes is of one piece or another: read by whole vectors where it stands alone, element by element in a reduction."""
+    """Whether what it makes is of one piece or another."""
     return any(op.operation.name == "scf.if" for op in body(producer).operations)
+
+
+def _reads_in_order(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
+    """Whether a reduction reads each element of a choice once, and neighbours of all pieces, whatever totals of rows they are scaled by, lie along one loop:
+    its kernel reads them by vectors.  Which element is the largest is asked of whole tensors."""
+    alone = not any(True for r in list(consumer.results)[1:] for _ in users(r)) and maps(consumer)[number].is_permutation
+    known = alone and all(isinstance(s, int) for s in loop_sizes(consumer))
+    reads = walk(producer, "tensor.extract")
+    most = max((len(op.operands) for op in reads), default=0)
+    along = {_along(op.operands[most - 1]) for op in reads if len(op.operands) == most}
+    return known and len(along - {None}) == 1
+
+
+def _along(place: ir.Value) -> int | None:
+    """The loop that a place in a tensor is some steps behind or before, if it is."""
+    made = owner(place)
+    while made is not None and made.name in ("arith.addi", "arith.subi"):
+        steps = [v for v in made.operands if owner(v) is None or owner(v).name != "arith.constant"]
+        made = owner(steps[0]) if len(steps) == 1 else None
+    return None if made is None else loop_of(made.results[0])
 
 
 def _reduces_little(consumer: ir.Operation, value: ir.Value) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from math import prod
+from math import gcd, prod
 
 from inferno.mlir import arith, func, ir, users, walk
 from inferno.passes.generics import dims
@@ -13,6 +13,7 @@ from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
     sink_constants,
 )
+from inferno.schedule.chosen_terms import chosen_together, piece_accesses
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.cost import bit_width
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -35,7 +36,8 @@ class ReductionKernel:
     ``sources`` are where the arguments of the body are read, None for those that it does not use; the body yields terms.  ``results`` are where
     results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place,
     with ``exponentials`` the largest term and a sum relative to it.
-    The body may extract elements of arguments of the kernel, its ``tables``, and read sizes that it is given.
+    The body may extract elements of arguments of the kernel, its ``tables``, and read sizes that it is given.  Where it chooses between pieces of which it
+    reads one, ``reads`` are where these lie, and vectors divide ``together`` (of 0 all do).
     ``after``: a map of each point's sums, a mean's quotient for instance, whose results they are then; ``beside`` are where its operands are read, None for
     sums.
     ``taken``: how many maps in front it computes, whose results are ``stored`` where they are given back: the body yields them behind the terms.
@@ -58,6 +60,8 @@ class ReductionKernel:
     stored: tuple[Access, ...] = ()
     tables: tuple[Access, ...] = ()
     beside: tuple[Access | None, ...] = ()
+    reads: tuple[Access, ...] = ()
+    together: int = 0
 
     @property
     def block(self) -> ir.Block:
@@ -87,6 +91,11 @@ class ReductionKernel:
         return self.size(run)
 
     @property
+    def neighbours(self) -> int:
+        """What the number of a vector's lanes divides."""
+        return gcd(self.inner, self.together) if self.together else self.inner
+
+    @property
     def strewn(self) -> float:
         """Microseconds that elements take of which each is in a sector of its own."""
         return strewn_time(self.sizes, (self.terms if self.along else self.points)[-1][-1], self.sources, self.stored)
@@ -95,7 +104,7 @@ class ReductionKernel:
     def bytes(self) -> int:
         """The narrowest element that differs from neighbour to neighbour."""
         inner = (self.terms if self.along else self.points)[-1][-1]
-        return min((bit_width(a.element) // 8 for a in self.sources if a is not None and a.strides[inner]), default=4)
+        return min((bit_width(a.element) // 8 for a in (*self.sources, *self.reads) if a is not None and a.strides[inner]), default=4)
 
 
 def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
@@ -103,7 +112,7 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
     terms of one sum then, and their number is known."""
     if not symbol_arguments(kernel.operation):
         return _parse_known(kernel)
-    if walk(kernel.operation, "tensor.extract"):
+    if walk(kernel.operation, "tensor.extract", "scf.if"):
         return None
     c = read_varying(kernel, _parse_known, bodies=True)
     return c if c is not None and c.along and isinstance(c.length, int) and not c.taken else None
@@ -111,7 +120,7 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
 
 def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
     """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
-    if not symbol_arguments(kernel.operation):
+    if not symbol_arguments(kernel.operation) or walk(kernel.operation, "scf.if"):
         return None
     module = _split(kernel)  # which term is the last one a size says
     c = read_varying(module.body.operations[0], _parse_known, most=4, bodies=True)
@@ -151,13 +160,13 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     after = generics.pop() if len(generics) == 2 and _is_after(generics[1], generics[0]) else None
     if not generics:  # of constants alone
         return None
-    if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "scf.if") for g in generics):
+    if any("reduction" not in iterators(g) or not supported_body(g) for g in generics):
         return None
     generics = [read_by_maps(generics[0], every=True)] if len(generics) == 1 else generics
     if not all(sink_constants(g, tables=True) for g in generics):
         return None
     extracted = dict.fromkeys(op.operands[0] for g in generics for op in walk(g, "tensor.extract"))
-    numbers = [argument_index(kernel, v) for v in extracted]
+    numbers, chooses = [argument_index(kernel, v) for v in extracted], any(walk(g, "scf.if") for g in generics)
     if extracted and (len(generics) > 1 or any(n is None or n >= len(kernel.type.inputs) - len(kernel.type.results) for n in numbers)):
         return None
     tables = tuple(access(v, ir.AffineMap.get_identity(v.type.rank), n) for v, n in zip(extracted, numbers))
@@ -180,14 +189,16 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None
     results = _results(kernel, [*made, *zip(list(generic.results)[count:], beside)], sizes, kinds)
     starts = tuple(filled(v) for v in outputs(generic)[:count])
+    reads = tuple(piece_accesses(kernel, generic)) if chooses else ()
     if not loops or results is None or any(x is None for x in starts) or (after is not None and len(set(map(str, own))) > 1):
         return None
     results, stored = results[:len(made)], results[len(made):]
     sources = _sources(kernel, generic, all_maps, inputs)
     if sources is None:
         return None
-    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and after is None and not front else None
-    exponentials = read_exponential_sum(block, inputs) if extremum is None and not front else None
+    alone = after is None and not front and not chooses
+    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and alone else None
+    exponentials = read_exponential_sum(block, inputs) if extremum is None and not front and not chooses else None
     pair = extremum or exponentials
     combiners = pair.combiners if pair is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
     if any(k is None for k in combiners) or (tables and pair is not None):
@@ -207,19 +218,21 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     beside_sums = _beside(kernel, after, generic, own[0]) if after is not None else ()
     if beside_sums is None or (any(beside_sums) and not _walks_all(sizes, sources)):
         return None
-    places = [a for a in (*sources, *results, *stored, *beside_sums) if a is not None]
+    places = [a for a in (*sources, *results, *stored, *beside_sums, *reads) if a is not None]
     if not all(supported_element(a.element) for a in places):
         return None
-    if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, sources, stored)) is None:
+    if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, (*sources, *reads), stored)) is None:
         return None
     # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
-    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == bool(tables), -abs(wide.strides[d])))
+    rows = bool(tables) and not chooses
+    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == rows, -abs(wide.strides[d])))
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(each, sizes, places))) for each in (points, terms)]
+    together = chosen_together(generic, order[-1], sizes[order[-1]]) if chooses else 0
     return ReductionKernel(
         generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored, tables,
-        beside_sums,
+        beside_sums, reads, together,
     )
 
 

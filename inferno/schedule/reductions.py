@@ -91,7 +91,7 @@ class Reductions:
     def fits(self, c: ReductionKernel) -> bool:
         """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
         powers = all(x > 0 and x & (x - 1) == 0 for x in (self.across, self.along))
-        fits = powers and 32 <= self.threads <= 1024 and is_multiple(c.inner, self.vector) and self.chunks > 0
+        fits = powers and 32 <= self.threads <= 1024 and is_multiple(c.neighbours, self.vector) and self.chunks > 0
         return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
 
     def shared_bytes(self, c: ReductionKernel) -> int:
@@ -123,7 +123,7 @@ def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
     """The schedule that memory asks for of sizes like the example's, with vectors that divide neighbours of all sizes."""
     own = _by_size(replace(c, sizes=tuple(max(1, hint(x)) for x in c.sizes)), target)
     vector = own.vector
-    while not is_multiple(c.inner, vector):
+    while not is_multiple(c.neighbours, vector):
         vector //= 2
     return replace(own, vector=vector, unroll=min(_UNROLLED, own.unroll * own.vector // vector), interleaved=False)
 
@@ -151,7 +151,7 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
     if not isinstance(c.count, int):
         return None
     if c.count > 1 and _by_size(c, target).chunks == 1:
-        return c if _is_of_two(c) else None
+        return c if _is_of_two(c) or (c.reads and rows.read(kernel, target) is None) else None
     other = rows.read(kernel, target)
     return c if other is None or estimate(s, c, target) < rows.estimate(rows.pick(other, target), other, target) else None
 
@@ -200,7 +200,7 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
     if not isinstance(c.count, int):
         return replace(_by_size(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target), chunks=1)
     vector = whole = max(1, min(8, 16 // c.bytes))
-    while c.inner % vector:
+    while c.neighbours % vector:
         vector //= 2
     most, cut = 4 if c.extremum is not None else 8, vector < whole
     if c.exponentials is not None:

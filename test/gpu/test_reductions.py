@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_right, check, poison_memory
+from chosen_cases import CASES as CHOSEN
 from gather_cases import CASES as GATHERS
 from reduction_cases import CASES, EXTREMA, MAPPED, SCHEDULES, choose, each_extremum, hard, variances
 from torch.export import Dim
@@ -121,3 +122,13 @@ def test_terms_from_tables(name, scale):
     model, make = GATHERS[name]
     compiled = assert_right(model, tuple(a.cuda() for a in make(scale)))
     assert "universal" not in {row.generator for row in compiled.explain().rows}
+
+
+@pytest.mark.parametrize("scale", [1, 37])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_pieces_are_read_where_they_lie(name, dtype, scale):
+    torch.manual_seed(0)
+    model, *shapes = CHOSEN[name]
+    args = tuple(torch.randn(s[0] * (scale if name not in ("all", "nested") else 1), *s[1:], device="cuda", dtype=dtype) for s in shapes)
+    assert "universal" not in {row.generator for row in assert_right(model, args).explain().rows}

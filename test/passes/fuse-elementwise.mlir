@@ -135,3 +135,38 @@ func.func @places(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> (tensor<8x8xf32>,
   } -> tensor<8x8xf32>
   return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
 }
+
+/// A sum reads the pieces of a concatenation where they lie.
+// CHECK-LABEL: func.func @sum_of_pieces
+// CHECK: linalg.generic {{.*}}iterator_types = ["reduction", "parallel"]
+// CHECK: scf.if
+// CHECK: tensor.extract %arg0
+// CHECK: tensor.extract %arg1
+// CHECK: arith.addf
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @sum_of_pieces(%x: tensor<64x24xf32>, %y: tensor<64x16xf32>, %start: tensor<40xf32>) -> tensor<40xf32> {
+  %c24 = arith.constant 24 : index
+  %e = tensor.empty() : tensor<64x40xf32>
+  %0 = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<64x40xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %first = arith.cmpi ult, %j, %c24 : index
+    %v = scf.if %first -> (f32) {
+      %a = tensor.extract %x[%i, %j] : tensor<64x24xf32>
+      scf.yield %a : f32
+    } else {
+      %k = arith.subi %j, %c24 : index
+      %b = tensor.extract %y[%i, %k] : tensor<64x16xf32>
+      scf.yield %b : f32
+    }
+    linalg.yield %v : f32
+  } -> tensor<64x40xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["reduction", "parallel"]} ins(%0 : tensor<64x40xf32>) outs(%start : tensor<40xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<40xf32>
+  return %1 : tensor<40xf32>
+}

@@ -1,0 +1,24 @@
+"""Sums of what is chosen between pieces: a function of two tensors, and their sizes."""
+
+import torch
+import torch.nn.functional as F
+
+CASES = {
+    "columns": (lambda x, y: torch.cat((x, y), 1).sum(0), (40, 24), (40, 16)),
+    "columns of odd pieces": (lambda x, y: torch.cat((x, y, x), 1).amax(0), (33, 23), (33, 15)),
+    "columns, pieces above each other": (lambda x, y: torch.cat((x, y), 0).sum(0), (29, 48), (61, 48)),
+    "rows": (lambda x, y: torch.cat((x.T, y.T), 0).sum(0), (64, 70), (64, 90)),
+    "all": (lambda x, y: torch.cat((x, y), 1).square().sum(), (300, 24), (300, 56)),
+    "a part": (lambda x, y: torch.cat((x, y), 1)[:, 5:40].sum(0), (40, 24), (40, 16)),
+    "nested": (lambda x, y: (torch.cat((torch.cat((x, y), 1) * 2, x), 1) + 1).prod(0), (6, 24), (6, 16)),
+    "padded": (lambda x, y: F.pad(x, (3, 2, 1, 4), value=2.0).sum(0), (40, 24), (1,)),
+    "padded by vectors": (lambda x, y: F.pad(x * 3, (8, 16)).sum(0), (40, 24), (1,)),
+    "three dimensions": (lambda x, y: torch.cat((x, y), 2).sum((0, 1)), (5, 12, 24), (5, 12, 40)),
+    "the middle": (lambda x, y: torch.cat((x, y), 1).sum(1), (5, 12, 24), (5, 30, 24)),
+    "truths": (lambda x, y: (torch.cat((x, y), 1) > 0).any(0), (40, 24), (40, 16)),
+    "two sums": (lambda x, y: (lambda z: (z.sum(0), z.square().sum(0)))(torch.cat((x, y), 1)), (40, 24), (40, 16)),
+    "long": (lambda x, y: torch.cat((x, y), 1).sum(0), (5000, 8), (5000, 8)),
+    "flipped": (lambda x, y: torch.cat((x.flip(1), y), 1).sum(0), (40, 24), (40, 16)),
+    "means of parts of rows": (lambda x, y: torch.cat((x, y), 1).mean(0), (400, 24), (400, 37)),
+    "scaled by totals": (lambda x, y: torch.cat((F.layer_norm(x, (600,)), y), 1).sum(0), (60, 600), (60, 120)),
+}

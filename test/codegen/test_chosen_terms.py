@@ -1,0 +1,63 @@
+"""Sums whose terms are read from the pieces of a concatenation, where they lie."""
+
+import pytest
+import torch
+from checks import check
+from chosen_cases import CASES
+from universal_program import SimulatedModel
+
+from inferno.mlir import idle_context, ir
+from inferno.schedule import assign
+from inferno.schedule.chosen_terms import chosen_together
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_pieces_are_read_where_they_lie(name, dtype):
+    torch.manual_seed(0)
+    model, *shapes = CASES[name]
+    args, chosen = tuple(torch.randn(s).to(dtype) for s in shapes), []
+
+    def own(kernel):
+        chosen.append(assign.choose(kernel, TARGET))
+        return chosen[-1]
+
+    simulated = SimulatedModel(model, args, choose=own, expand=True)
+    # Six terms are added up at each point, two sums read what is chosen, and what is made of sums and a norm's totals are kernels of their own here.
+    made = {"nested": {"elementwise"}, "two sums": {"elementwise", "reductions"}, "means of parts of rows": {"elementwise", "reductions"}}
+    assert {s.generator for s in chosen} == made.get(name, {"reductions"}) and (name in (*made, "scaled by totals") or len(chosen) == 1)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("condition, together", [
+    ("arith.cmpi ult, %j, %c12 : index", 4), ("arith.cmpi ult, %i, %c12 : index", 16), ("arith.cmpi slt, %j, %c12 : index", 1),
+    ("arith.cmpi ult, %less, %c12 : index", 2), ("arith.cmpi eq, %j, %c12 : index", 1), ("arith.cmpi ult, %twice, %c12 : index", 1),
+])
+def test_how_many_neighbours_are_in_one_piece(condition, together):
+    text = f"""func.func private @k(%x: tensor<8x16xf32>, %out: tensor<8x16xf32>) -> tensor<8x16xf32> {{
+      %c12 = arith.constant 12 : index
+      %c6 = arith.constant 6 : index
+      %r = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+          ins(%x : tensor<8x16xf32>) outs(%out : tensor<8x16xf32>) {{
+      ^bb0(%a: f32, %b: f32):
+        %i = linalg.index 0 : index
+        %j = linalg.index 1 : index
+        %less = arith.subi %j, %c6 : index
+        %twice = arith.addi %j, %j : index
+        %c = {condition}
+        %v = scf.if %c -> (f32) {{
+          %w = arith.addf %a, %a : f32
+          scf.yield %w : f32
+        }} else {{
+          scf.yield %a : f32
+        }}
+        linalg.yield %v : f32
+      }} -> tensor<8x16xf32>
+      return %r : tensor<8x16xf32>
+    }}"""
+    with idle_context():
+        module = ir.Module.parse(text)
+        assert chosen_together(module.body.operations[0].body.blocks[0].operations[2].operation, 1, 16) == together
