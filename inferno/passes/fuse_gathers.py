@@ -89,6 +89,8 @@ def _as_large(producer: ir.Operation) -> ir.Value | None:
     """A tensor of the sizes of what an elementwise operation makes, that is there before."""
     same = [v for v, m in zip(inputs(producer), maps(producer)) if m == maps(producer)[-1] and isinstance(v.type, ir.RankedTensorType)]
     empty = outputs(producer)[0]
+    if (made := owner(empty)) is not None and made.name == "linalg.fill":
+        empty = made.operands[1]
     return same[0] if same else empty if (made := owner(empty)) is not None and made.name == "tensor.empty" else None
 
 

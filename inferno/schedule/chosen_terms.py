@@ -8,7 +8,7 @@ from inferno.schedule.accesses import Access, argument_index, row_major
 from inferno.schedule.strewn_extracts import linear
 
 
-def piece_accesses(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:
+def table_accesses(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:
     """Where ``tensor.extract`` reads arguments at places that are linear in the loops, as if it did in all of these."""
     loops, found = len(list(generic.attributes["iterator_types"])), []
     for op in walk(generic, "tensor.extract"):

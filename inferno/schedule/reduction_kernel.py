@@ -13,7 +13,7 @@ from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
     sink_constants,
 )
-from inferno.schedule.chosen_terms import chosen_together, piece_accesses
+from inferno.schedule.chosen_terms import chosen_together, table_accesses
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.cost import bit_width
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -37,7 +37,7 @@ class ReductionKernel:
     results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place,
     with ``exponentials`` the largest term and a sum relative to it.
     The body may extract elements of arguments of the kernel, its ``tables``, and read sizes that it is given.  Where it chooses between pieces of which it
-    reads one, ``reads`` are where these lie, and vectors divide ``together`` (of 0 all do).
+    reads one, or reads nothing else, ``reads`` are where tables are read at places that are known; vectors divide ``together`` (of 0 all do).
     ``after``: a map of each point's sums, a mean's quotient for instance, whose results they are then; ``beside`` are where its operands are read, None for
     sums.
     ``taken``: how many maps in front it computes, whose results are ``stored`` where they are given back: the body yields them behind the terms.
@@ -189,13 +189,13 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None
     results = _results(kernel, [*made, *zip(list(generic.results)[count:], beside)], sizes, kinds)
     starts = tuple(filled(v) for v in outputs(generic)[:count])
-    reads = tuple(piece_accesses(kernel, generic)) if chooses else ()
     if not loops or results is None or any(x is None for x in starts) or (after is not None and len(set(map(str, own))) > 1):
         return None
     results, stored = results[:len(made)], results[len(made):]
     sources = _sources(kernel, generic, all_maps, inputs)
     if sources is None:
         return None
+    reads = tuple(table_accesses(kernel, generic)) if chooses or not any(sources) else ()
     alone = after is None and not front and not chooses
     extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and alone else None
     exponentials = read_exponential_sum(block, inputs) if extremum is None and not front and not chooses else None

@@ -626,3 +626,48 @@ func.func @of_two(%x: tensor<8x100xf32>, %w: tensor<8x100xf32>, %o: tensor<8x101
   } -> tensor<8x101xf32>
   return %r : tensor<8x101xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#columns = affine_map<(r, c) -> (c)>
+
+// Rows at places that numbers say, flipped, whose sum goes over a filled tensor's sizes: the sum picks the rows itself.
+// CHECK-LABEL: @sum_of_flipped_rows
+// CHECK-COUNT-1: linalg.generic
+// CHECK-SAME: "reduction", "parallel"
+// CHECK: tensor.extract %arg1
+// CHECK: tensor.extract %arg0
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @sum_of_flipped_rows(%x: tensor<50x100xf32>, %n: tensor<4xi64>, %o: tensor<100xf32>) -> tensor<100xf32> {
+  %end = arith.constant 99 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x100xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x100xf32>) -> tensor<4x100xf32>
+  %t = linalg.generic {indexing_maps = [#row, #points], iterator_types = ["parallel", "parallel"]} ins(%n : tensor<4xi64>) outs(%e : tensor<4x100xf32>) {
+  ^bb0(%number: i64, %old: f32):
+    %r = arith.index_cast %number : i64 to index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %x[%r, %c] : tensor<50x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x100xf32>
+  %d = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%f : tensor<4x100xf32>) {
+  ^bb0(%old: f32):
+    %r = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %back = arith.subi %end, %c : index
+    %v = tensor.extract %t[%r, %back] : tensor<4x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x100xf32>
+  %s = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%d : tensor<4x100xf32>) outs(%o : tensor<100xf32>) {
+  ^bb0(%unread: f32, %sum: f32):
+    %r = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %d[%r, %c] : tensor<4x100xf32>
+    %more = arith.addf %v, %sum : f32
+    linalg.yield %more : f32
+  } -> tensor<100xf32>
+  return %s : tensor<100xf32>
+}
