@@ -17,9 +17,9 @@ from inferno.codegen.column_scans import ColumnScans
 from inferno.codegen.column_totals import ColumnTotals
 from inferno.codegen.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
-from inferno.codegen.inline import inline_body
-from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.inline import inline_body, size_values
+from inferno.codegen.integers import Integer
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
@@ -29,9 +29,11 @@ from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_values import unused
 from inferno.codegen.rows import Emitter
+from inferno.codegen.sized_columns import SizedColumns
 from inferno.codegen.staged_rows import StagedRows
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir
+from inferno.schedule import sized_columns
 from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, kept_accesses, parse
 from inferno.schedule.combiners import Combiner
@@ -39,15 +41,16 @@ from inferno.schedule.moments import Moments, met, moments
 from inferno.schedule.packed_rows import is_packed, packs, row_runs
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
+from inferno.symbolic import ceildiv, is_multiple, reach
 from inferno.target import Target
 
 
 def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that goes over such rows, and make ``kernel`` its launcher."""
-    c, s, name = parse(kernel, target), schedule, kernel.name.value
+    c, s, name = parse(kernel, target) or sized_columns.read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} does not go over rows side by side")
-    if not s.fits(c) or c.run_sizes[-1] % s.run:
+    if not (sized_columns.fits(s, c) if c.varies else s.fits(c) and c.run_sizes[-1] % s.run == 0):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
         if step.scans is not None:
@@ -59,7 +62,8 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
         recognise_maximum(step.generic)
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
-    width = 32 if max(s.blocks(c) * s.threads, 2 * c.count * c.width, *(b.count for b in buffers)) < 2**31 else 64
+    points = reach(c.count * c.width) if c.varies else 2 * c.count * c.width
+    width = 32 if max(reach(s.blocks(c) * s.threads), points, *(b.count for b in buffers if b is not None)) < 2**31 else 64
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
     # What warps or threads have, which reductions of different phases leave in the same place; for each result what the block has, and the whole; and of rows
     # that share a reduction what each has.
@@ -77,7 +81,8 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=dynamic > 0) as function:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
-        emitter = _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors)
+        make = _SizedEmitter if c.varies else _Columns
+        emitter = make(c, s, integers_for(kernel, width, function.buffers), function.buffers, function.shared, places, vectors)
         emitter.parts, emitter.lists, emitter.moments, emitter.dynamic = parts, len(lists), found, function.dynamic
         emitter.emit()
     with launcher(kernel) as arguments:
@@ -123,13 +128,13 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
                 ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1], count=count, each=max(1, s.cluster * count // s.threads),
             )
             self.exchange.begin([s.cluster * count * sum(slot_type(k.total).width // 8 for _, k in self.reductions(p)[1]) for p in range(c.phases)])
-        vector, vectors = ints.add(ints.mul(group, s.across), self.column), -(-c.count // s.vector)
+        vector, vectors = ints.add(ints.mul(group, s.across), self.column), ceildiv(c.count, s.vector)
         self.mine = None
-        if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
+        if not is_multiple(vectors, s.across):  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
             self.mine = ints.less(vector, vectors)
             vector = ints.min(vector, vectors - 1)
         runs, self.number, self.short = row_runs(c), vector, packs(c)
-        self.full = ints.less(vector, vectors - 1) if c.count % s.vector else None  # whether a thread has as many rows as others
+        self.full = ints.less(vector, vectors - 1) if not is_multiple(c.count, s.vector) else None  # whether a thread has as many rows as others
         places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
         if s.whole:
@@ -146,7 +151,8 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
         picked = PickedValues(self.ints, self.buffers, self.s.vector)
-        results = inline_body(step.block, arguments, self.row_indices(step, picked), self.s.vector, {"tensor.extract": picked.extract})
+        indices, sizes = self.row_indices(step, picked), size_values(step, self.ints)
+        results = inline_body(step.block, arguments, indices, self.s.vector, {"tensor.extract": picked.extract}, sizes)
         self._rows.update({n: as_vector(r, self.s.vector) for n, r in zip(step.results, results) if n is not None})
 
     def row_indices(self, step: RowStep, picked: PickedValues) -> list[ir.Value]:
@@ -155,13 +161,13 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
         if all(d is None for d in step.indices):
             return [arith.constant(ir.IndexType.get(), 0) for _ in step.indices]
         sizes, begin = [self.c.sizes[d] for d in rows], ints.mul(self.number, vector)
-        if sizes[-1] % vector:
+        if not is_multiple(sizes[-1], vector):
             places = [ints.split(ints.add(begin, i), sizes) for i in range(vector)]
         else:
             *outer, last = ints.split(begin, sizes)
             places = [(*outer, ints.add(last, i)) for i in range(vector)]
         lanes = {d: join([ints.index(place[i]) for place in places]) for i, d in enumerate(rows) if d in step.indices}
-        if rows[-1] in lanes and sizes[-1] % vector == 0:
+        if rows[-1] in lanes and isinstance(sizes[-1], int) and sizes[-1] % vector == 0:
             picked.know(lanes[rows[-1]], sizes[-1])
         return [arith.constant(ir.IndexType.get(), 0) if d is None else lanes[d] for d in step.indices]
 
@@ -170,7 +176,7 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
     def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
         """Of vectors, of one lane as well."""
         arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector, widened_pairs.CUSTOM)
+        return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector, widened_pairs.CUSTOM, size_values(step, self.ints))
 
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         if not self.s.held:
@@ -247,7 +253,7 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
     def alignment(self, at: Access) -> int:
         aligned, inner = 1, self.c.rows[-1]
         strides = [x for d, x in ((d, at.strides[d]) for d in self.row) if d != inner] + [at.strides[run[-1]] for run in self.c.runs]
-        while aligned < self.s.vector and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
+        while aligned < self.s.vector and all(is_multiple(x, 2 * aligned) for x in (at.offset, *strides)):
             aligned *= 2
         return aligned
 
@@ -307,13 +313,17 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
     def aligned_points(self, at: Access) -> int:
         """Neighbouring points of a row that are aligned together where a thread's run begins."""
         aligned, strides = 1, [at.strides[d] for d in (*self.row, self.c.rows[-1], *(run[-1] for run in self.c.runs[:-1]))]
-        while aligned < self.s.run and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
+        while aligned < self.s.run and all(is_multiple(x, 2 * aligned) for x in (at.offset, *strides)):
             aligned *= 2
         return aligned
 
     def put_row(self, at: Access, value: ir.Value) -> None:
         vector = as_vector(value, self.s.vector)
         self.store_neighbours(at, vector, self.row_offset(at), self.alignment(at))
+
+
+class _SizedEmitter(SizedColumns, _Columns):
+    """Of rows whose number or length varies."""
 
 
 def _by_rows(points: list[ir.Value]) -> list[ir.Value]:

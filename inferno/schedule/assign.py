@@ -29,8 +29,8 @@ _CHOOSERS = {
         "inferno.schedule.recurrence",
         "inferno.schedule.grouped", "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
         "inferno.schedule.mma", "inferno.schedule.direct_bf16x6", "inferno.schedule.presplit", "inferno.schedule.bf16x6", "inferno.schedule.simt",
-        "inferno.schedule.short_rows", "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.grid_rows", "inferno.schedule.rows",
-        "inferno.schedule.sized_rows", "inferno.schedule.scans", "inferno.schedule.sized_scans",
+        "inferno.schedule.short_rows", "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.sized_columns",
+        "inferno.schedule.grid_rows", "inferno.schedule.rows", "inferno.schedule.sized_rows", "inferno.schedule.scans", "inferno.schedule.sized_scans",
         "inferno.schedule.select", "inferno.schedule.short_sorts", "inferno.schedule.sorts",
         "inferno.schedule.scatters", "inferno.schedule.sorted_rows", "inferno.schedule.row_sums",
         "inferno.schedule.boxes", "inferno.schedule.elementwise", "inferno.schedule.universal",
@@ -39,7 +39,7 @@ _CHOOSERS = {
 }
 # These choose schedules of another generator.
 _HAVE_NO_GENERATOR = (
-    "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_rows", "inferno.schedule.sized_rows",
+    "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_rows", "inferno.schedule.sized_columns", "inferno.schedule.sized_rows",
     "inferno.schedule.sized_scans",
 )
 

@@ -25,6 +25,7 @@ from inferno.schedule.row_work import arithmetic, instructions
 from inferno.schedule.row_schedule import row_bytes
 from inferno.schedule.rows import estimated, read_rows
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
+from inferno.symbolic import Int, bounds, ceildiv, is_multiple
 from inferno.target import Target
 
 # Of the rate of a copy, of what more than the L2 cache has of rows of at most so many points, all of which are kept: on an H100 norms and softmaxes along the
@@ -68,7 +69,7 @@ _CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was
 # Bytes that a block keeps, so that three are on a multiprocessor.  Of rows that are written one behind the other it had better have half as many than be
 # two blocks then: an instance norm of 128x512x28x28 with channels last in float32 took an H200 165 us by two of 8 vectors side by side, 124 by one of 4.
 _BLOCK = 70_000
-_MOST = 220_000
+MOST = 220_000
 # Neighbouring points of a thread where moments are taken at once: group norms in bf16 took an H100 75.7 us for 32x64x128x128 and 106.4 for 64x256x64x64, by
 # runs of 8, whose registers leave room for one block, 79.4 and 133.6 (88.1 and 123.7 where not at once).
 _ONCE_RUN = 4
@@ -107,7 +108,8 @@ class Columns:
     computed of its points stays in registers until the rows' reductions are known.  ``sends``: blocks of a cluster send each other what they have, instead
     of a barrier of the cluster for each phase; ``once``: a row's mean and deviation are taken at once (``codegen/column_moments.py``).  ``whole``:
     rows of a thread alone, one behind the other, come and go by way of shared memory (``codegen/staged_rows.py``).  ``reciprocals``:
-    see ``codegen/row_divisions.py``; ``approximate``: see ``codegen/row_exponentials.py``."""
+    see ``codegen/row_divisions.py``; ``approximate``: see ``codegen/row_exponentials.py``.  ``longest``: points that threads hold of rows whose length
+    varies, which a call knows not to be longer (``sized_columns.py``)."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
@@ -126,13 +128,18 @@ class Columns:
     sends: bool = False
     once: bool = False
     whole: bool = False
+    longest: int = 0
 
     @property
     def along(self) -> int:
         return self.threads // self.across
 
     def rounds(self, c: RowKernel) -> int:
-        return ceil(c.width / (self.along * self.cluster * self.unroll))
+        return ceil(c.width / self.points)
+
+    def longest_of(self, c: RowKernel) -> int:
+        """Points of a row at most."""
+        return self.longest or bounds(c.width)[1]
 
     def vectors(self, c: RowKernel) -> int:
         """What the threads of a row share: its points."""
@@ -146,8 +153,13 @@ class Columns:
         """Shared memory of a block whose size the launch says."""
         return staged_bytes(c, self.vector, self.threads) if self.whole else self.kept_bytes(c)
 
-    def blocks(self, c: RowKernel) -> int:
-        return ceil(ceil(c.count / self.vector) / self.across) * self.cluster
+    def blocks(self, c: RowKernel) -> Int:
+        return ceildiv(ceildiv(c.count, self.vector), self.across) * self.cluster
+
+    @property
+    def points(self) -> int:
+        """Of a row, in one turn."""
+        return self.along * self.cluster * self.unroll
 
     def alone(self, c: RowKernel) -> bool:
         """Whether a thread has all points of its rows."""
@@ -184,12 +196,12 @@ class Columns:
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         alone = self.alone(c)
-        whole = self.threads % 32 == 0 and (c.count % self.vector == 0 or (alone and packs(c)))
+        whole = self.threads % 32 == 0 and (is_multiple(c.count, self.vector) or (alone and packs(c)))
         whole = whole and (side <= self.threads or alone) and side % c.together == 0
         whole = whole and (not self.once or (moments(c) is not None and not alone))
         whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
         whole = whole and self.left_bytes(c) <= STATIC and (not self.whole or (alone and self.held and stages(c)))
-        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.rounds(c) > 1))
+        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.longest_of(c) > self.points))
         return whole and (self.threads & (self.threads - 1) == 0 if alone or self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 
@@ -208,7 +220,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
     c = read(kernel, target)
     if c is None or len(c.steps) < 2:
         return None
-    return _meeting(_holding(pick(c, target), c), c)
+    return _meeting(holding(pick(c, target), c), c)
 
 
 def _meeting(s: Columns, c: RowKernel) -> Columns:
@@ -221,7 +233,7 @@ def _meeting(s: Columns, c: RowKernel) -> Columns:
     return next((m for m in (replace(once, sends=True), once) if m.fits(c)), s)
 
 
-def _holding(s: Columns, c: RowKernel) -> Columns:
+def holding(s: Columns, c: RowKernel) -> Columns:
     """The same with less arithmetic, and in registers, if a thread's points are of one turn and few enough: nothing is computed anew, or goes through
     shared memory."""
     s = replace(s, reciprocals=True, approximate=True)
@@ -288,7 +300,7 @@ def lanes(c: RowKernel) -> int:
     wide += [bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a) and a.strides[c.rows[-1]]]
     vector = min(8, 16 // min(wide)) if wide else 1
     size = prod(c.sizes[d] for d in row_runs(c)[-1])
-    while size % vector:
+    while not is_multiple(size, vector):
         vector //= 2
     return vector
 
@@ -299,7 +311,7 @@ def pick(c: RowKernel, target: Target) -> Columns:
         return _pick_groups(c, target)
     if packs(c):
         return _packed(c, target)
-    own = _by_length(c, target)
+    own = by_length(c, target)
     k = _work(c, own.vector, target)
     if k is None:
         return _large(c, own, target) or own
@@ -314,7 +326,7 @@ def pick(c: RowKernel, target: Target) -> Columns:
     return found if best < _CLEARLY * taken else own
 
 
-def _by_length(c: RowKernel, target: Target) -> Columns:
+def by_length(c: RowKernel, target: Target) -> Columns:
     """A schedule with as few rows side by side as memory moves well."""
     vector = lanes(c)
     side, run = most_beside(c) if vector > 1 else 32, run_of(c)
@@ -331,19 +343,19 @@ def _by_length(c: RowKernel, target: Target) -> Columns:
         across = SIDE
     point = across * each
     cluster = 1
-    most = _LARGEST if turns(c) and moments(c) is not None and c.width * point > _MOST // 2 * _PORTABLE else _PORTABLE
+    most = _LARGEST if turns(c) and moments(c) is not None and c.width * point > MOST // 2 * _PORTABLE else _PORTABLE
     while cluster < min(most, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
         cluster *= 2
     own = ceil(c.width / cluster)
     threads = 512
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
-    alone = turns(c) and own * point > _MOST // 2
+    alone = turns(c) and own * point > MOST // 2
     unroll = max(1, min(_UNROLL * (2 if alone or cluster > _PORTABLE else 1), own // (threads // across)))
     # (On an H100 a softmax of 8192x8192 in bf16 along its first dimension took 235 us in one turn of 8, 183 in two of 4.)
     if run == 1 and c.width <= _SHORT and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
         unroll = each
-    return _keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _MOST)
+    return keeping(Columns(threads, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, MOST)
 
 
 def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
@@ -363,7 +375,7 @@ def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
     threads = _SIDE_THREADS
     while threads // side * _SIDE_UNROLL * cluster < c.width:
         threads *= 2
-    found = _holding(Columns(threads, side, vector, cluster, ceil(c.width / (threads // side * cluster))), c)
+    found = holding(Columns(threads, side, vector, cluster, ceil(c.width / (threads // side * cluster))), c)
     return found if found.held and found.fits(c) and found.blocks(c) >= 2 * target.multiprocessors else None
 
 
@@ -380,7 +392,7 @@ def _alone(c: RowKernel, most: int = 8) -> Columns | None:
     vector = min((whole_rows(c) if whole else whole_pieces(c)) if short else min(lanes(c), _OWN_VECTOR), most)
     while vector:
         threads = staging_threads(c, vector, _OWN_THREADS) if whole else _OWN_THREADS
-        found = replace(_holding(Columns(threads, threads, vector, 1, c.width, 0, c.width if short else 1), c), whole=whole)
+        found = replace(holding(Columns(threads, threads, vector, 1, c.width, 0, c.width if short else 1), c), whole=whole)
         if vector * c.width <= _OWN_LANES and found.held:
             return found if (short or c.width <= _ALONE) and not turns(c) and found.fits(c) else None
         vector //= 2
@@ -429,7 +441,7 @@ def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
         for unroll in {each, _UNROLL, 2 * _UNROLL} if each <= 2 * _UNROLL else {_UNROLL, 2 * _UNROLL}:
             s = Columns(threads, across, own.vector, cluster, unroll, ceil(each / unroll), gcd(run, unroll))
             shared = s.kept * unroll * threads * point
-            if unroll <= max(each, 1) and shared <= _MOST and s.fits(c):
+            if unroll <= max(each, 1) and shared <= MOST and s.fits(c):
                 found.append((time(k, threads, across, cluster, unroll, s.run, shared), s))
     return found
 
@@ -453,7 +465,7 @@ def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:
     once, unroll = turns(c) and moments(c) is not None, max(_UNROLL, run)
     if once and cluster > 1 and run > _ONCE_RUN:
         run = unroll = gcd(run, _ONCE_RUN)
-    if once and cluster == _PORTABLE and c.width * across * _kept_point(c, vector) > _MOST // 2 * cluster:
+    if once and cluster == _PORTABLE and c.width * across * _kept_point(c, vector) > MOST // 2 * cluster:
         cluster, unroll = _LARGEST, 2 * _UNROLL
     own = ceil(c.width / cluster)
     if 32 % across == 0:
@@ -469,10 +481,10 @@ def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:
         while along > step and Columns(across * along, across, vector, cluster, once=moments(c) is not None).left_bytes(c) > STATIC:
             along -= step
     unroll = max(1, min(unroll, own // along if 32 % across == 0 else ceil(own / along)))
-    return _keeping(Columns(across * along, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _HELD)
+    return keeping(Columns(across * along, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _HELD)
 
 
-def _keeping(s: Columns, c: RowKernel, most: int) -> Columns:
+def keeping(s: Columns, c: RowKernel, most: int) -> Columns:
     """The same with as many turns in shared memory as have room."""
     each = s.kept_bytes(c)
     return replace(s, kept=min(s.rounds(c), most // each) if each else 0)

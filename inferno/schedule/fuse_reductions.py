@@ -14,7 +14,7 @@ from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
-from inferno.schedule import columns, grid_rows, reductions, rows, scans, sized_rows
+from inferno.schedule import columns, grid_rows, reductions, rows, scans, sized_columns, sized_rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
@@ -116,7 +116,7 @@ class _Program:
         key = pattern(edges)
         if key not in self.estimates:
             kernel = self.merge(edges)
-            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows, sized_rows))
+            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, grid_rows, rows, sized_rows))
             with unchanged(kernel):
                 form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
             if form is grid_rows and grid_rows.is_few(c):
@@ -285,7 +285,8 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
 
 def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     """Whether rows of a large tensor would be read whose neighbours lie apart: a kernel that transposes it first costs less."""
-    c = rows.read(kernel, target) if columns.read(kernel, target) is None else None
+    beside = columns.read(kernel, target) or sized_columns.read(kernel, target)
+    c = rows.read(kernel, target) if beside is None else None
     wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
     return any(spread(c, a) > 2 and row_bytes(c, a) > _CACHED for a in wide)
 

@@ -4,7 +4,7 @@
 begin with a contraction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -54,15 +54,19 @@ class RowKernel:
 
     def in_example(self) -> "RowKernel":
         """The same of the example's sizes: for costs, never for what has to be right."""
+        return self.of_sizes(hint)
+
+    def of_sizes(self, size: Callable[[Int], int]) -> "RowKernel":
+        """The same of sizes that are known."""
         if not self.varies:
             return self
 
         def known(a: Access) -> Access:
-            return replace(a, strides=tuple(map(hint, a.strides)), offset=hint(a.offset), shape=tuple(map(hint, a.shape)))
+            return replace(a, strides=tuple(map(size, a.strides)), offset=size(a.offset), shape=tuple(map(size, a.shape)))
 
         steps = tuple(replace(s, sources=tuple(known(x) if isinstance(x, Access) else x for x in s.sources)) for s in self.steps)
         destinations = tuple(replace(d, access=known(d.access)) for d in self.destinations)
-        return replace(self, sizes=tuple(max(1, hint(s)) for s in self.sizes), steps=steps, destinations=destinations)
+        return replace(self, sizes=tuple(max(1, size(s)) for s in self.sizes), steps=steps, destinations=destinations)
 
     @property
     def width(self) -> Int:
@@ -187,12 +191,19 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
 @asked_once
 def parse_sized_rows(kernel: func.FuncOp) -> RowKernel | None:
     """The same of rows whose length varies, of up to four symbols, which are not scanned."""
+    c = parse_varying_rows(kernel)
+    return None if c is None or isinstance(c.width, int) else c
+
+
+@asked_once
+def parse_varying_rows(kernel: func.FuncOp) -> RowKernel | None:
+    """The same of rows of which anything may vary."""
     operations = [o.operation for o in kernel.entry_block.operations]
     reduces = any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations)
     if not reduces or not symbol_arguments(kernel.operation) or any(o.name == _SCAN for o in operations) or walk(kernel.operation, "tensor.extract"):
         return None
     c = read_varying(kernel, _WithSizes.read, most=4, bodies=True)
-    return c if c is not None and not isinstance(c.width, int) and bounds(c.width)[0] > 0 else None
+    return c if c is not None and c.varies and bounds(c.width)[0] > 0 else None
 
 
 @asked_once

@@ -9,16 +9,15 @@ from dataclasses import replace
 from inferno.mlir import func, ir, outside_values
 from inferno.schedule.by_size import BySize
 from inferno.schedule.row_kernel import RowKernel, parse_sized_rows
+from inferno.schedule.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, Rows
 from inferno.schedule.rows import estimate, leading, most_lanes, read_rows
-from inferno.symbolic import Int, as_python, bounds, divisor, hint, is_multiple, minimum, quotient
+from inferno.symbolic import Int, hint, is_multiple, minimum, quotient
 from inferno.target import Target
 
 __all__ = ["choose", "estimate", "fits", "pick", "read"]
 
-# Rows of as many points as the example's, and of a quarter and of four times as many, rounded up to a power of two, have kernels that hold them.
-_LENGTHS = 0.25, 1, 4
 _SHORTEST = 128  # points of the shortest of these
 # Of a thread, half as many of short rows, and where all rows are fewer elements than that, as where lengths are known.
 _POINTS, _SHORT, _MUCH = 32, 2048, 1 << 24
@@ -34,12 +33,7 @@ def choose(kernel: func.FuncOp, target: Target) -> BySize | Rows | None:
     c = read(kernel, target)
     if c is None:
         return None
-    held, found = _held(c, target), _by_turns(c, target)
-    if held and bounds(held[-1].longest - _points(c))[0] >= 0:
-        found = held.pop()
-    for s in reversed(held):
-        found = BySize(as_python(_points(c)), s.longest, s, found)
-    return found
+    return ranges(_points(c), _held(c, target), _by_turns(c, target))
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -80,20 +74,8 @@ def _points(c: RowKernel) -> Int:
 
 def _held(c: RowKernel, target: Target) -> list[Rows]:
     """Schedules that have rows in registers, by the lengths that they are for."""
-    low, most = bounds(_points(c))
-    step = divisor(_points(c))
-
-    def several(after: int, last: int) -> bool:
-        """Whether rows may be of several lengths in this range: a kernel for one would not know that it varies."""
-        return last // step - after // step > 1
-
-    found, after = [], low - 1
-    for longest in dict.fromkeys(max(_SHORTEST, _power(int(hint(c.width) * x))) for x in _LENGTHS):
-        ranges = after < most and several(after, longest) and (longest >= most or several(longest, most))
-        if ranges and (s := _holding(c, target, longest)) is not None:
-            found.append(s)
-            after = longest
-    return found
+    lengths = dict.fromkeys(max(_SHORTEST, _power(int(hint(c.width) * x))) for x in LENGTHS)
+    return that_hold(_points(c), lengths, lambda longest: _holding(c, target, longest))
 
 
 def _holding(c: RowKernel, target: Target, longest: int) -> Rows | None:
@@ -116,7 +98,7 @@ def _holding(c: RowKernel, target: Target, longest: int) -> Rows | None:
 def _by_turns(c: RowKernel, target: Target) -> Rows:
     """The one for rows of any length."""
     vector = most_lanes(c)
-    longest = _power(int(hint(c.width) * _LENGTHS[-1]))
+    longest = _power(int(hint(c.width) * LENGTHS[-1]))
     threads = min(_LOOPING[1], max(_LOOPING[0], longest // (vector * _UNROLL)))
     return Rows(
         threads, threads, vector, held=False, unroll=_UNROLL, ragged=True, reciprocals=True, approximate=True, online=bool(online_sums(c)) and not _computes(c),

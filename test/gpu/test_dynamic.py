@@ -144,6 +144,29 @@ def test_scans_of_any_size(name, dtype):
         assert found.right, f"{shape}: {found}"
 
 
+COLUMNS = {  # the same side by side
+    "first": (lambda x: torch.softmax(x * 0.5, 0), (4096, 512), (0,), [(2, 512), (1024, 512), (1025, 512), (4097, 512), (16385, 512), (70001, 512)]),
+    "middle": (lambda x: torch.log_softmax(x, 1), (8, 100, 256), (0, 1), [(3, 2, 256), (70, 25, 256), (9, 401, 256), (2, 5000, 256)]),
+    "batch": (lambda x: torch.softmax(x, 1), (8, 100, 256), (0,), [(2, 100, 256), (133, 100, 256)]),
+    "columns": (lambda x: torch.softmax(x, 0), (1000, 512), (0, 1), [(3, 7), (999, 1001), (5000, 33), (40, 100003)]),
+    "images": (lambda x: F.normalize(x, dim=1), (4, 64, 32, 32), (0, 2, 3), [(2, 64, 3, 3), (3, 64, 45, 31), (9, 64, 128, 128)]),
+    "deviation": (lambda x: (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True) + 1e-5).sqrt(), (4, 1000, 64), (1,), [(4, 2, 64), (4, 9999, 64)]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_any_length(name, dtype):
+    torch.manual_seed(0)
+    model, example, varying, others = COLUMNS[name]
+    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(*example),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
+    assert "columns" in generators(made)
+    for shape in (example, *others):
+        found = check(made, model, (make(*shape),))
+        assert found.right, f"{shape}: {found}"
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_group_norms_of_images_of_any_size(dtype):
     torch.manual_seed(0)
