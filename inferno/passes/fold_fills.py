@@ -6,17 +6,19 @@ Of batches, or of a matrix that nothing else reads: a state that one weight mult
 (``roll-steps``).
 """
 
-from math import prod
-
 from inferno.mlir import ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import has_windows, is_sum_of_products
-from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, kinds, maps, outputs, substitute, use_count
+from inferno.passes.generics import (
+    PARALLEL, body, build, clone_body, dims, inputs, is_generic, kinds, knows_sizes, maps, outputs, substitute, use_count, yielded,
+)
+from inferno.passes.shapes import function_of, mixed, shape
+from inferno.symbolic import hint, product
 
 
 def fold_fills(module: ir.Module) -> None:
-    """Rewrite contractions of known sizes."""
+    """Rewrite contractions."""
     for op in walk(module.operation, "linalg.generic"):
-        if is_sum_of_products(op) and not has_windows(op) and op.results[0].type.has_static_shape:
+        if is_sum_of_products(op) and not has_windows(op) and knows_sizes(op):
             for number in range(2):
                 if (scalar := _constant(inputs(op)[number])) is not None and _fold(op, [1 - number], scalar):
                     break
@@ -26,9 +28,14 @@ def fold_fills(module: ir.Module) -> None:
 
 def _constant(value: ir.Value) -> ir.Value | None:
     """The number that all elements of a tensor are."""
-    fill = owner(value)
-    made = owner(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
-    return fill.operands[0] if made is not None and made.name == "arith.constant" else None
+    made, number = owner(value), None
+    if made is not None and made.name == "linalg.fill":
+        number = made.operands[0]
+    elif is_generic(made) and len(made.results) == 1 and maps(made)[-1].is_permutation:  # as zeros of sizes that vary are imported
+        number = yielded(made)[0]
+    constant = owner(number) if number is not None else None
+    inside = constant is not None and is_generic(made) and constant.block == body(made)
+    return number if constant is not None and constant.name == "arith.constant" and not inside else None
 
 
 def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> bool:
@@ -41,15 +48,15 @@ def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> 
     if any(d not in used for d, kind in enumerate(kinds(op)) if kind != PARALLEL):
         return False
     batched = scalar is not None and any(d in used and kinds(op)[d] == PARALLEL for d in every[1 - kept[0]])
-    matrix = max((inputs(op)[i] for i in kept), key=lambda v: prod(v.type.shape))
+    matrix = max((inputs(op)[i] for i in kept), key=lambda v: hint(product(shape(v))))
     if not batched and (used >= set(written) or use_count(matrix) > 1):
         return False
     loops = sorted(used)
     names = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(kinds(op)))]
     left = [d for d in written if d in used]
-    type_, sizes = op.results[0].type, dict(zip(written, op.results[0].type.shape))
+    element, sizes, function = op.results[0].type.element_type, dict(zip(written, shape(op.results[0]))), function_of(op)
     with ir.InsertionPoint(op), op.location:
-        total = linalg.fill(start, outs=[tensor.EmptyOp([sizes[d] for d in left], type_.element_type).result])
+        total = linalg.fill(start, outs=[tensor.EmptyOp(mixed([sizes[d] for d in left], function), element).result])
         indexing = [substitute(maps(op)[i], names, len(loops)) for i in kept]
         indexing.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(d)) for d in left]))
 
@@ -60,7 +67,7 @@ def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> 
         made = build([inputs(op)[i] for i in kept], [total], indexing, [kinds(op)[d] for d in loops], term, op.location).results[0]
         if len(left) != len(written):
             wide = ir.AffineMap.get(len(written), 0, [ir.AffineDimExpr.get(written.index(d)) for d in left])
-            empty = tensor.EmptyOp(type_.shape, type_.element_type).result
+            empty = tensor.EmptyOp(mixed([sizes[d] for d in written], function), element).result
             identity = ir.AffineMap.get_identity(len(written))
             made = build([made], [empty], [wide, identity], [PARALLEL] * len(written), lambda given: given[:1], op.location).results[0]
     op.results[0].replace_all_uses_with(made)

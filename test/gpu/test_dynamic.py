@@ -218,6 +218,19 @@ def test_a_transformer_layer(dtype):
         torch.backends.mha.set_fastpath_enabled(True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kind", [torch.nn.LSTMCell, torch.nn.GRUCell])
+def test_recurrent_cells_without_a_state(kind, dtype):
+    torch.manual_seed(0)
+    model = kind(64, 96).cuda().to(dtype).requires_grad_(False)
+    make = lambda n: torch.randn(n, 64, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(50),), dynamic_shapes=({0: Dim.DYNAMIC},), fallback=False)
+    assert "universal" not in generators(made)
+    for n in (50, 2, 7, 1000):
+        found = check(made, model, (make(n),))
+        assert found.right, f"{n}: {found}"
+
+
 def generators(made) -> set[str]:
     return {name for row in made.explain().rows for name in row.generator.split(" or ")}
 

@@ -109,3 +109,25 @@ func.func @added(%x: tensor<2x3x7xf32>, %s: tensor<2x3x5xf32>) -> tensor<2x3x5xf
   %p = linalg.batch_matmul ins(%x, %zeros : tensor<2x3x7xf32>, tensor<2x7x5xf32>) outs(%s : tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
   return %p : tensor<2x3x5xf32>
 }
+
+// -----
+
+// Zeros of sizes that vary are a map of nothing.
+#points = affine_map<(d0, d1) -> (d0, d1)>
+// CHECK-DAG: #[[EACH:.*]] = affine_map<(d0, d1) -> (d1)>
+// CHECK-LABEL: func.func @cell
+// CHECK: %[[SUM:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0 : tensor<7x5xf32>) outs(%{{.*}} : tensor<5xf32>)
+// CHECK: %[[WIDE:.*]] = linalg.generic {indexing_maps = [#[[EACH]], {{.*}} ins(%[[SUM]] : tensor<5xf32>) outs(%{{.*}} : tensor<?x5xf32>)
+// CHECK: return %[[WIDE]]
+func.func @cell(%w: tensor<7x5xf32>, %n: index {inferno.hint = 3 : i64, inferno.range = [0, 9], inferno.symbol = "n"}) -> tensor<?x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty(%n) : tensor<?x7xf32>
+  %zeros = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%e0 : tensor<?x7xf32>) {
+  ^bb0(%old: f32):
+    linalg.yield %zero : f32
+  } -> tensor<?x7xf32>
+  %e1 = tensor.empty(%n) : tensor<?x5xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%e1 : tensor<?x5xf32>) -> tensor<?x5xf32>
+  %p = linalg.matmul ins(%zeros, %w : tensor<?x7xf32>, tensor<7x5xf32>) outs(%start : tensor<?x5xf32>) -> tensor<?x5xf32>
+  return %p : tensor<?x5xf32>
+}
