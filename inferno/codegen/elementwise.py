@@ -12,6 +12,7 @@ from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.lane_places import lane_places
 from inferno.codegen.lane_patterns import Condition, Pattern, Patterns, uniform
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.narrow_index import Offsets
@@ -173,6 +174,13 @@ class Emitter:
             return self.ints.add(start, at.offset)
         return self.ints.dot(self.ints.split(start, self.sizes), self.point.run_strides(at), at.offset)
 
+    def lane_offsets(self, at: Access, start: Integer, lanes: int) -> list[Integer]:
+        """The same of each point from ``start`` on."""
+        if self.flat(at):
+            return [self.offset(at, self.ints.add(start, i)) for i in range(lanes)]
+        places = lane_places(self.ints, start, lanes, self.schedule.vector, self.sizes, lambda point: self.ints.split(point, self.sizes))
+        return [self.ints.dot(place, self.point.run_strides(at), at.offset) for place in places]
+
     def run_patterns(self, lanes: int) -> list[Pattern] | None:
         """The coordinates of a vector's lanes in each run; None where lanes begin anew at places that differ from vector to vector."""
         width = lanes // self.schedule.across
@@ -222,7 +230,7 @@ class Emitter:
             return load(self.ints, buffer, self.offset(at, start), at.element)
         if (pattern := self.pattern(at, lanes)) is not None:
             return load_lanes(self.ints, buffer, self.offset(at, start), pattern, at.element, product(at.shape))
-        return join([load(self.ints, buffer, self.offset(at, self.ints.add(start, i)), at.element) for i in range(lanes)])
+        return join([load(self.ints, buffer, offset, at.element) for offset in self.lane_offsets(at, start, lanes)])
 
     def store(self, start: Integer, lanes: int, values: list[ir.Value]) -> None:
         for at, value in zip(self.point.destinations, values):
@@ -239,8 +247,8 @@ class Emitter:
                     aligned = gcd(pattern.modulus, pattern.residues[i], width)
                     store_vector(self.ints, part, buffer, first, aligned, pattern.residues[i] - begin)
                 continue
-            for i, x in enumerate(lanes_of(value)):
-                where = self.ints.add(first, pattern.residues[i] - pattern.residues[0]) if pattern else self.offset(at, self.ints.add(start, i))
+            beside = [self.ints.add(first, r - pattern.residues[0]) for r in pattern.residues] if pattern else self.lane_offsets(at, start, lanes)
+            for x, where in zip(lanes_of(value), beside):
                 store(self.ints, x, buffer, where)
 
     def body(self, start: Integer, lanes: int, values: list[ir.Value | None]) -> list[ir.Value]:
@@ -323,11 +331,11 @@ class Emitter:
         """For ``linalg.index``: each loop's coordinate, a vector where the lanes differ in it."""
         if not walk(self.point.generic, "linalg.index"):
             return []
-        first = self.coordinates(start)
+        patterns = self.dim_patterns(lanes) if lanes else []
+        lane = self.coordinates(start, lanes if None in patterns else 1)
+        first = lane[0]
         if not lanes:
             return [self.ints.index(c) for c in first]
-        patterns = self.dim_patterns(lanes)
-        lane = [first, *(self.coordinates(self.ints.add(start, i)) for i in range(1, lanes))] if None in patterns else []
         found = []
         for d, (x, pattern) in enumerate(zip(first, patterns)):
             if pattern is None:
@@ -358,12 +366,21 @@ class Emitter:
             found[dims[0]] = pattern if r != self.run else self.apart(pattern, self.point.sizes[dims[0]] // self.schedule.across, lanes)
         return found
 
-    def coordinates(self, point: Integer) -> list[Integer]:
-        found: list[Integer] = [0] * len(self.point.sizes)
-        for run, c in zip(self.point.runs, self.ints.split(point, self.sizes)):
-            for d, x in zip(run, self.ints.split(c, [self.point.sizes[d] for d in run])):
-                found[d] = x
-        return found
+    def coordinates(self, start: Integer, lanes: int) -> list[list[Integer]]:
+        """Of each point from ``start`` on."""
+        ints, runs = self.ints, self.point.runs
+        order = [d for run in runs for d in run]
+        sizes = [[self.point.sizes[d] for d in run] for run in runs]
+        box = [s // self.schedule.across if r == self.run and i == 0 else s for r, each in enumerate(sizes) for i, s in enumerate(each)]
+
+        def split(point: Integer) -> list[Integer]:
+            return [x for each, c in zip(sizes, ints.split(point, self.sizes)) for x in ints.split(c, each)]
+
+        def by_loops(place: Sequence[Integer]) -> list[Integer]:
+            at = dict(zip(order, place))
+            return [at.get(d, 0) for d in range(len(self.point.sizes))]
+
+        return [by_loops(place) for place in lane_places(ints, start, lanes, self.schedule.vector, box, split)]
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         """``tensor.extract`` from a table, which is a kernel argument."""

@@ -7,6 +7,7 @@ neighbours along it is known to do so.  Nor is anything left of remainders and q
 from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.generics import inputs, is_elementwise, is_generic, loop_sizes, yielded
 from inferno.passes.programs import VIEWS
+from inferno.symbolic import bounds
 
 Range = tuple[int | None, int | None]
 """The smallest and the largest number that a value may be; None where nothing is known of it."""
@@ -77,12 +78,12 @@ class _Ranges:
             return self._of_argument(ir.BlockArgument(value), depth)
         if op.name == "linalg.index":
             size = loop_sizes(op.parent.operation)[ir.IntegerAttr(op.attributes["dim"]).value] if is_generic(op.parent.operation) else None
-            return 0, size - 1 if isinstance(size, int) else None
+            return 0, None if size is None else bounds(size)[1] - 1
         if op.name == "arith.select":
             return _either(*(self.of(v, depth) for v in list(op.operands)[1:]))
         low, high = _computed(op.name, *(self.of(v, depth) for v in op.operands)) if op.name in _KNOWN else (None, None)
         most = 2 ** (63 if isinstance(value.type, ir.IndexType) else value.type.width - 1)
-        fits = op.name in _SAFE or (low is not None and high is not None and -most <= low and high < most)
+        fits = op.name in _SAFE or (op.name == "arith.index_cast" and most >= 2**63) or (low is not None and high is not None and -most <= low and high < most)
         return (low, high) if fits else (None, None)
 
     def _of_argument(self, argument: ir.BlockArgument, depth: int) -> Range:

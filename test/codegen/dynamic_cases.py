@@ -121,6 +121,10 @@ CASES = {
         lambda x: F.interpolate(x, (7, 9), mode="bilinear"), lambda b, h: (torch.randn(b, 3, h, 12),), ({0: _two(2)[0], 2: _two(4)[1]},),
         [(3, 8), (2, 5), (4, 31)],
     ),
+    "neighbours repeated": lambda: (
+        lambda x: (F.interpolate(x, scale_factor=2, mode="nearest"), F.pad(x.flip(3), (1, 2, 0, 3)).relu()),
+        lambda h, w: (torch.randn(2, 3, h, w),), ({2: _two(2)[0], 3: _two(2)[1]},), [(4, 6), (5, 7), (2, 2), (3, 2), (9, 16)],
+    ),
     "multiples": lambda: (lambda x: x.view(x.shape[0] // 2, 2, 3).sum(1), rows(3), ({0: 2 * Dim("half", min=1, max=512)},), [(4,), (6,), (66,)]),
 }
 

@@ -47,7 +47,7 @@ def of_choice(kernel):
 
 
 PARTS = ["slices", "halves", "at most"]
-ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", *PARTS, "no rows", "attention", "multiples"]
+ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", *PARTS, "no rows", "attention", "multiples", "neighbours repeated"]
 
 
 SCHEDULES = {

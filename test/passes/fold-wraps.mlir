@@ -180,3 +180,32 @@ func.func @main(%image: tensor<4xf32>, %where: tensor<8xi32>) -> tensor<8xf32> {
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// Of a loop whose size varies no number is negative either.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: arith.select
+#p = affine_map<(x) -> (x)>
+func.func @main(%image: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>}, %n: index {inferno.hint = 8 : i64, inferno.range = [2, 4096], inferno.symbol = "s0"})
+    -> tensor<?xf32> {
+  %zero = arith.constant 0 : i64
+  %two = arith.constant 2 : i64
+  %both = arith.constant 2 : index
+  %twice = arith.muli %n, %both : index
+  %size = arith.index_cast %n : index to i64
+  %e = tensor.empty(%twice) : tensor<?xf32>
+  %0 = linalg.generic {indexing_maps = [#p], iterator_types = ["parallel"]} outs(%e : tensor<?xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %c = arith.index_cast %i : index to i64
+    %half = arith.divsi %c, %two : i64
+    %n0 = arith.cmpi slt, %half, %zero : i64
+    %w = arith.addi %half, %size : i64
+    %s = arith.select %n0, %w, %half : i64
+    %at = arith.index_cast %s : i64 to index
+    %v = tensor.extract %image[%at] : tensor<?xf32>
+    linalg.yield %v : f32
+  } -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
