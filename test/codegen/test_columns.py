@@ -210,7 +210,8 @@ def test_odd_numbers_of_short_rows(caplog):
 @pytest.mark.parametrize("shape, expected", [
     ((128, 512, 28, 28), "across = 4 : i64, approximate = true, cluster = 1 : i64"),
     ((64, 256, 64, 64), "across = 8 : i64, approximate = true, cluster = 8 : i64"),
-    ((32, 64, 128, 128), "kept = 1 : i64, longest = 0 : i64, once = true, reciprocals = true, run = 4 : i64, sends = true, threads = 512 : i64, unroll = 8 : i64"),
+    ((32, 64, 128, 128),
+     "kept = 1 : i64, longest = 0 : i64, once = true, reciprocals = true, run = 4 : i64, sends = true, threads = 512 : i64, unroll = 8 : i64"),
     ((32, 64, 128, 128), "across = 4 : i64, approximate = true, cluster = 16 : i64"),
 ])
 def test_fewer_rows_beside_each_other_rather_than_two_blocks(shape, expected):

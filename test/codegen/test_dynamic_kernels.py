@@ -47,7 +47,9 @@ def of_choice(kernel):
 
 
 PARTS = ["slices", "halves", "at most"]
-ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", *PARTS, "no rows", "attention", "multiples", "neighbours repeated"]
+ELEMENTWISE = [
+    "elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", *PARTS, "no rows", "attention", "multiples", "neighbours repeated",
+]
 
 
 SCHEDULES = {
