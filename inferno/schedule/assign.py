@@ -22,7 +22,8 @@ from inferno.target import Target, find_target
 _CHOOSERS = {
     "nvptx": (
         "inferno.schedule.cublaslt", "inferno.schedule.tap_sums", "inferno.schedule.group_windows", "inferno.schedule.staged_windows",
-        "inferno.schedule.band_windows", "inferno.schedule.windows", "inferno.schedule.by_size", "inferno.schedule.siblings",
+        "inferno.schedule.band_windows", "inferno.schedule.windows", "inferno.schedule.sized_sums", "inferno.schedule.by_size",
+        "inferno.schedule.siblings",
         "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.direct",
         "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
         "inferno.schedule.attention", "inferno.schedule.attention_gradients",
@@ -40,7 +41,7 @@ _CHOOSERS = {
 # These choose schedules of another generator.
 _HAVE_NO_GENERATOR = (
     "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_rows", "inferno.schedule.sized_columns", "inferno.schedule.sized_rows",
-    "inferno.schedule.sized_scans",
+    "inferno.schedule.sized_scans", "inferno.schedule.sized_sums",
 )
 
 

@@ -219,6 +219,19 @@ def test_a_transformer_layer(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_weighted_means_of_any_length(dtype):
+    torch.manual_seed(0)
+    model = lambda x, m: torch.einsum("btc,bt->bc", x, m) / m.sum(1, keepdim=True).clamp(min=1)  # noqa: E731
+    make = lambda b, t: tuple(torch.rand(s, device="cuda", dtype=dtype) for s in ((b, t, 768), (b, t)))  # noqa: E731
+    both = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    made = inferno.compile(model, make(32, 128), dynamic_shapes=(both, both), fallback=False)
+    assert generators(made) == {"reductions"}
+    for sizes in ((32, 128), (3, 2), (5, 300), (2, 20001)):
+        found = check(made, model, make(*sizes))
+        assert found.right, f"{sizes}: {found}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kind", [torch.nn.LSTMCell, torch.nn.GRUCell])
 def test_recurrent_cells_without_a_state(kind, dtype):
     torch.manual_seed(0)
