@@ -104,8 +104,10 @@ def _read_whole(pick: ir.Operation) -> None:
     """From the tensor that a slice is of, where its places are numbers, or that dimensions of one place were added to."""
     pick = _read_narrow(pick)
     part = owner(pick.operands[0])
-    while part is not None and part.name == "tensor.extract_slice" and len(part.operands) == 1:
+    while part is not None and part.name == "tensor.extract_slice":
         offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(part.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))
+        if ir.ShapedType.get_dynamic_size() in (*offsets, *steps):
+            return
         left = list(zip(part.results[0].type.shape, list(pick.operands)[1:]))
         places = []
         with ir.InsertionPoint(pick), pick.location:

@@ -671,3 +671,23 @@ func.func @sum_of_flipped_rows(%x: tensor<50x100xf32>, %n: tensor<4xi64>, %o: te
   } -> tensor<100xf32>
   return %s : tensor<100xf32>
 }
+
+// -----
+
+// Of a slice whose sizes vary, which begins at a number.
+// CHECK-LABEL: @of_a_slice_of_any_size
+// CHECK-NOT: tensor.extract_slice
+// CHECK: %[[LOOP:.*]] = linalg.index 0
+// CHECK: %[[AT:.*]] = arith.addi %[[LOOP]], %{{.*}}
+// CHECK: tensor.extract %arg0[%{{.*}}, %[[AT]]] : tensor<?x?xf32>
+func.func @of_a_slice_of_any_size(%x: tensor<?x?xf32>, %i: tensor<?xindex>, %n: index, %m: index, %o: tensor<?xf32>) -> tensor<?xf32> {
+  %part = tensor.extract_slice %x[0, 3] [%n, %m] [1, 1] : tensor<?x?xf32> to tensor<?x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<?xindex>) outs(%o : tensor<?xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %column = linalg.index 0 : index
+    %v = tensor.extract %part[%at, %column] : tensor<?x?xf32>
+    linalg.yield %v : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}
