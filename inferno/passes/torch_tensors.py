@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, linalg, run_upstream, tensor
 
-_INTEGERS = {"si64": "i64", "si32": "i32", "si16": "i16", "si8": "i8"}
+_INTEGERS = {"si64": "i64", "si32": "i32", "si16": "i16", "si8": "i8", "ui8": "i8"}
 
 
 def load_casts(context: ir.Context) -> None:

@@ -33,6 +33,11 @@ def addbmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
     return _add_product(c, torch.mm(rows, columns), beta, alpha)
 
 
+def rsub(x: Tensor, other: float, alpha: float = 1) -> Tensor:
+    """A size that varies minus elements: the import wants the tensor first."""
+    return NotImplemented if isinstance(other, (int, float, complex)) else torch.neg(x * alpha if alpha != 1 else x) + other
+
+
 def _add_product(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     if not c.is_floating_point() and not c.is_complex():
         beta, alpha = int(beta), int(alpha)  # as torch converts them
@@ -152,6 +157,7 @@ TABLE = {
     aten.addmm.default: addmm,
     aten.addmv.default: addmv,
     aten.addbmm.default: addbmm,
+    aten.rsub.Scalar: rsub,
     aten.cosh.default: cosh,
     aten.sinh.default: sinh,
     aten.elu.default: elu,

@@ -11,7 +11,7 @@ import itertools
 import operator
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
 from torch._decomp.decompositions import _grid_sampler_2d
 
 from inferno.capture.dimensions import as_dimension
@@ -23,17 +23,16 @@ _ZEROS, _BORDER = 0, 1
 
 
 def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
-    known = all(isinstance(n, int) and n for n in (*x.shape, *grid.shape))
-    if not known or not x.is_floating_point() or x.dtype != grid.dtype:
+    if any(type(n) is int and n == 0 for n in (*x.shape, *grid.shape)) or not x.is_floating_point() or x.dtype != grid.dtype:
         return NotImplemented
     wide, dims = torch.float64 if x.dtype == torch.float64 else torch.float32, x.dim() - 2
     if interpolation_mode == _CUBIC:
         return _grid_sampler_2d(x.to(wide), grid.to(wide), interpolation_mode, padding_mode, align_corners, _expand_grid=False).to(x.dtype)
     (count, channels), sizes = x.shape[:2], x.shape[2:]
-    every = grid.unsqueeze(1).expand(count, channels, *grid.shape[1:])
     along = []
     for d, size in enumerate(sizes):
-        place = every[..., dims - 1 - d].to(wide) * ((size - 1) / 2 if align_corners else size / 2) + (size - 1) / 2
+        place = grid[..., dims - 1 - d].unsqueeze(1).expand(count, channels, *grid.shape[1:-1]).to(wide)
+        place = place * ((size - 1) * 0.5 if align_corners else size * 0.5) + (size - 1) * 0.5
         place = place if padding_mode == _ZEROS else _padded(place, size, padding_mode, align_corners)
         along.append([_kept(at, weight, size) for at, weight in _taps(place, interpolation_mode)])
     numbers = [as_dimension(torch.arange(n, device=x.device), d, dims + 2) for d, n in enumerate((count, channels))]
@@ -53,17 +52,17 @@ def _taps(place: Tensor, interpolation_mode: int) -> list[tuple[Tensor, Tensor |
     return [(first, first + 1 - place), (first + 1, place - first)]
 
 
-def _kept(at: Tensor, weight: Tensor | float, size: int) -> tuple[Tensor, Tensor | float, Tensor]:
+def _kept(at: Tensor, weight: Tensor | float, size: int | SymInt) -> tuple[Tensor, Tensor | float, Tensor]:
     """A place as a whole number that is inside of a dimension, its weight, and whether it was inside."""
     return at.to(torch.int32).clamp(0, size - 1), weight, torch.logical_and(at >= 0, at < size)
 
 
-def _padded(place: Tensor, size: int, padding_mode: int, align_corners: bool) -> Tensor:
+def _padded(place: Tensor, size: int | SymInt, padding_mode: int, align_corners: bool) -> Tensor:
     """The place of what pads an image: its border, or what is reflected at it."""
     if padding_mode != _BORDER:
-        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-        if not span:
+        if align_corners and type(size) is int and size == 1:
             return torch.zeros_like(place)
+        low, span = (0.0, torch.sym_max(size - 1, 1)) if align_corners else (-0.5, size)
         distance = (place - low).abs()
         flips = torch.floor(distance / span)
         rest = torch.fmod(distance, span)
