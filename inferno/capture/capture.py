@@ -48,6 +48,7 @@ from inferno.capture.sums_of_products import join_products
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import buffers_watched_as_before, one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
+from inferno.capture.whole_sizes import make_sizes_whole
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
 
@@ -136,6 +137,7 @@ class Exported:
         results, outputs = _results(program, inputs, symbols)
         graph = _stateless(program)
         replace_restrides(graph)
+        make_sizes_whole(graph)
         make_tensors_of_floats(graph)
         read_strided(graph)
         write_strided(graph)

@@ -12,11 +12,13 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Min, Mod, PythonMod
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, FloorToInt, IntTrueDiv, Max, Min, Mod, PythonMod, ToFloat, TruncToInt
 from torch.utils._sympy.printers import PythonPrinter
 
 from inferno.errors import UnsupportedOperation
 from inferno.symbolic import UNBOUNDED, Int, Symbol, floordiv, maximum, minimum, size_of
+
+_EXACT = 1 << 10  # factors up to which products with sizes are exact as floats, since no tensor has 2**43 elements
 
 
 @dataclass
@@ -61,6 +63,8 @@ class SymbolTable:
             for other in sizes[1:]:
                 total = pick(total, other)
             return total
+        if isinstance(expr, (TruncToInt, FloorToInt)) and (whole := _whole(expr)) is not None:
+            return self.expression(whole)
         raise UnsupportedOperation(f"a size is {expr}, which is no arithmetic on sizes")
 
     def _symbol(self, expr: sympy.Symbol) -> Symbol:
@@ -100,9 +104,26 @@ class SymbolTable:
             expr = self.environment.simplify(expr) if _mentions_others(expr, self.symbols) else expr
             if isinstance(expr, (sympy.logic.boolalg.BooleanTrue, bool)) or _mentions_others(expr, self.symbols):
                 continue
+            expr = expr.replace(lambda e: isinstance(e, (TruncToInt, FloorToInt)), lambda e: _whole(e) or e)
             renamed = expr.xreplace({s: sympy.Symbol(self.symbols[s.name].name, integer=True) for s in expr.free_symbols})
             found.append(PythonPrinter().doprint(renamed))
         return tuple(dict.fromkeys(found))
+
+
+def _whole(expr: sympy.Expr) -> sympy.Expr | None:
+    """A float that is rounded down, of a size times 0.5 or 1.25 or divided by a number, in integers."""
+    inner, times, by = expr.args[0], 1, 1
+    if isinstance(inner, sympy.Mul) and len(inner.args) == 2 and isinstance(inner.args[0], sympy.Float):
+        (times, by), inner = float(inner.args[0]).as_integer_ratio(), inner.args[1]
+    elif isinstance(inner, IntTrueDiv) and isinstance(inner.args[1], sympy.Integer):
+        by = int(inner.args[1])
+    size = inner.args[0] if isinstance(inner, (ToFloat, IntTrueDiv)) else None
+    return FloorDiv(size * times, by) if size is not None and size.is_nonnegative and is_exact(times, by) else None
+
+
+def is_exact(times: int, by: int) -> bool:
+    """Whether size * times / by, computed with floats, is rounded down to the whole number that the exact quotient is, of any size."""
+    return 0 < times <= _EXACT and 0 < by <= _EXACT
 
 
 def _mentions_others(expr: sympy.Basic, symbols: dict[str, Symbol]) -> bool:

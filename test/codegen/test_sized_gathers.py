@@ -6,6 +6,9 @@ from checks import check
 from torch.export import Dim
 from universal_program import SimulatedModel
 
+import inferno
+from inferno.capture.capture import capture
+from inferno.runtime.call.sizes import SizeCheck
 from inferno.schedule import elementwise
 from inferno.target import find_target
 
@@ -89,7 +92,13 @@ PICKS = {
     ),
     **{f"gathered along {d}": (lambda x, i, d=d: x.gather(d, i), along(d), (EVERY, EVERY), TABLES) for d in range(3)},
 }
-CASES = {**SAMPLES, **PICKS}
+RESIZED = {
+    f"resized by {factor}, {mode}": (
+        lambda x, factor=factor, mode=mode: F.interpolate(x, scale_factor=factor, mode=mode), lambda b, h, w, n: (torch.randn(b, 2, h, w),),
+        ({0: A, 2: A, 3: A},), TABLES,
+    ) for factor in (2, 0.5, 1.5) for mode in ("bilinear", "bicubic")
+}
+CASES = {**SAMPLES, **PICKS, **RESIZED}
 
 
 @pytest.mark.covering(most=4)
@@ -98,7 +107,7 @@ def test_one_kernel_is_right_for_every_size(name):
     torch.manual_seed(0)
     model, inputs, dynamic_shapes, sizes = CASES[name]
     built = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, choose=lambda kernel: elementwise.choose(kernel, TARGET), expand=True)
-    if not name.startswith("bicubic"):  # on a CPU torch's weights are rows of several
+    if "bicubic" not in name:  # on a CPU torch's weights are rows of several
         assert built.program.gpu.count('"inferno.launch"') == 1
     for each in sizes:
         found = check(built, model, inputs(*each))
@@ -110,3 +119,17 @@ def test_a_size_minus_elements():
     built = SimulatedModel(model, (torch.randn(5, 3),), (FIRST,))
     for ours, theirs in zip(built(x), model(x)):
         assert torch.equal(ours, theirs)
+
+
+def test_sizes_that_are_rounded_are_checked_at_the_call():
+    """What a factor makes of a size has to fit another tensor's."""
+    def model(x, y):
+        return F.interpolate(x, scale_factor=1.5, mode="bilinear") + y
+
+    def inputs(h, w):
+        return torch.randn(1, 2, h, w), torch.randn(1, 2, h * 3 // 2, w * 3 // 2)
+
+    sizes = SizeCheck(capture(model, inputs(9, 12), {}, ({2: A, 3: A}, {2: A, 3: A})).signature)
+    sizes(inputs(7, 21))
+    with pytest.raises(inferno.InputError, match="must hold"):
+        sizes((torch.randn(1, 2, 7, 21), torch.randn(1, 2, 11, 31)))

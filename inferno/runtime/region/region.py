@@ -18,6 +18,7 @@ from torch.fx import Graph, Node
 from inferno.capture import Argument, Frozen
 from inferno.capture.capture import copy_graph, lower_graph
 from inferno.capture.draws import is_drawing, is_philox
+from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.library_faster import keep_order
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.orders import dense_order
@@ -26,17 +27,17 @@ from inferno.capture.recompute_pointwise import recompute_pointwise
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
 from inferno.capture.restrides import replace_restrides
-from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.take_sizes import Source, take_sizes
+from inferno.capture.whole_sizes import make_sizes_whole
 from inferno.capture.written_inputs import find_places
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
 from inferno.runtime.region.generator import generator_of
-from inferno.runtime.region.text import write_region
 from inferno.runtime.region.segment import Segment
 from inferno.runtime.region.sized_segment import SizedSegment
+from inferno.runtime.region.text import write_region
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ def build_region(
     """
     begin = time.perf_counter()
     replace_restrides(graph)
+    make_sizes_whole(graph)
     make_tensors_of_floats(graph)
     read_strided(graph)
     write_strided(graph)
