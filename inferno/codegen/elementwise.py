@@ -175,11 +175,15 @@ class Emitter:
         return self.ints.dot(self.ints.split(start, self.sizes), self.point.run_strides(at), at.offset)
 
     def lane_offsets(self, at: Access, start: Integer, lanes: int) -> list[Integer]:
-        """The same of each point from ``start`` on."""
+        """The same of each point from ``start`` on, and of those in the other iterations that a thread does."""
+        strides, vector = self.point.run_strides(at), self.schedule.vector
+        width, apart = (lanes, 0) if self.run is None else (vector, self.sizes[self.run] * strides[self.run])
         if self.flat(at):
-            return [self.offset(at, self.ints.add(start, i)) for i in range(lanes)]
-        places = lane_places(self.ints, start, lanes, self.schedule.vector, self.sizes, lambda point: self.ints.split(point, self.sizes))
-        return [self.ints.dot(place, self.point.run_strides(at), at.offset) for place in places]
+            found = [self.offset(at, self.ints.add(start, i)) for i in range(width)]
+        else:
+            places = lane_places(self.ints, start, width, vector, self.sizes, lambda point: self.ints.split(point, self.sizes))
+            found = [self.ints.dot(place, strides, at.offset) for place in places]
+        return [self.ints.add(found[i % width], i // width * apart) for i in range(lanes)]
 
     def run_patterns(self, lanes: int) -> list[Pattern] | None:
         """The coordinates of a vector's lanes in each run; None where lanes begin anew at places that differ from vector to vector."""

@@ -165,7 +165,7 @@ def _gathering(point: Pointwise, channels: int, points: int, target: Target) -> 
     while threads > 64 and count < target.multiprocessors * threads:
         threads //= 2
     known = isinstance(point.points, int)
-    while channels > 1 and not (known and count >= _ROUNDS * target.multiprocessors * threads * channels and reused(point, channels, 1) is not None):
+    while channels > 1 and not (count >= _ROUNDS * target.multiprocessors * threads * channels and reused(point, channels, 1) is not None):
         channels //= 2
     unroll = min(_TAPPED, points) if channels == 1 and known else 1
     while unroll > 1 and count < _ROUNDS * target.multiprocessors * threads * unroll:
@@ -338,14 +338,15 @@ def reused(point: Pointwise, across: int, vector: int, near: bool = True) -> int
     has then, only if there is no other, half of all is saved, and ``near``; of what is read where other tensors say, arithmetic is most of what is the same.
     """
     sizes, found = point.run_sizes, []
-    if len(sizes) < 2 or not isinstance(point.points, int) or sizes[-1] % vector != 0:
+    if len(sizes) < 2 or not is_multiple(sizes[-1], vector):
         return None
     work, share = _work(point), 24 if _resizes(point) else 6
     beside = share if near and gathered(point) else _NEAR_SHARE
     for run in range(len(sizes) - 1):
-        saved, far = sum(cost for cost, runs in work if run not in runs), math.prod(sizes[run + 1:]) >= _FAR
+        saved, far = sum(cost for cost, runs in work if run not in runs), hint(math.prod(sizes[run + 1:])) >= _FAR
         enough = (share if far else beside) * saved >= sum(cost for cost, _ in work)
-        if point.sizes[point.runs[run][0]] % across == 0 and (far or near) and enough:
+        whole = isinstance(sizes[run], int) and point.sizes[point.runs[run][0]] % across == 0
+        if whole and (far or near) and enough:
             found.append((far, saved, -run))
     return -max(found)[2] if found else None
 

@@ -114,6 +114,31 @@ def test_one_kernel_is_right_for_every_size(name):
         assert found.right, f"{each}: {found}"
 
 
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("across", [2, 4])
+@pytest.mark.parametrize("model", [sampled(), sampled(mode="nearest", padding_mode="border"), lambda x, g, y: F.grid_sample(x, g, align_corners=True) * y])
+def test_a_thread_samples_several_channels(model, across):
+    """What else is read of each channel, and the result, lie apart as far as the sizes say."""
+    def inputs(b, h, w, p, q):
+        args = torch.randn(b, 8, 3 * h, 3 * w), torch.rand(b, p, q, 2) * 2.6 - 1.3, torch.randn(b, 8, p, q)
+        return args[: model.__code__.co_argcount]
+
+    torch.manual_seed(0)
+    varying = ({0: A, 2: A, 3: A}, EVERY, {0: A, 2: A, 3: A})[: model.__code__.co_argcount]
+    big = (2, 30, 50, 40, 60)  # pictures that the L1 cache does not have
+    built = SimulatedModel(model, inputs(*big), varying, choose=lambda kernel: elementwise.Elementwise(64, 1, across=across), expand=True)
+    for each in [*PICTURES, (2, 12, 9, 16, 16)]:
+        found = check(built, model, inputs(*each))
+        assert found.right, f"{each}: {found}"
+
+
+def test_several_channels_are_chosen_as_for_known_sizes():
+    model, args, found = sampled(), (torch.empty(4, 64, 128, 160), torch.empty(4, 128, 160, 2)), []
+    for varying in (None, ({0: A, 2: A, 3: A}, EVERY)):
+        SimulatedModel(model, args, varying, choose=lambda kernel: found.append(elementwise.choose(kernel, TARGET)) or found[-1], expand=True)
+    assert found == [elementwise.Elementwise(256, 1, across=4)] * 2
+
+
 def test_a_size_minus_elements():
     model, x = lambda x: (x.shape[0] - x, x.shape[0] / 2 - x, x.shape[0] - x.int(), torch.rsub(x, x.shape[0], alpha=2)), torch.randn(9, 3)
     built = SimulatedModel(model, (torch.randn(5, 3),), (FIRST,))
