@@ -24,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 from inferno.capture.autocast import State, within
 from inferno.capture.convolution_layouts import convolutions_as_eager
 from inferno.capture.decompositions.embedding import even_bags
+from inferno.capture.decompositions.indexing import taken_along
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
 from inferno.fork_lock import ForkLock
@@ -86,6 +87,10 @@ class _Shortcuts(TorchFunctionMode):
         traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
         if func is torch.nn.functional.embedding_bag:  # that its bags are of one size is lost behind it
             found = even_bags(*args, **(kwargs or {}))
+            if found is not NotImplemented:
+                return found
+        if func in (torch.take_along_dim, torch.Tensor.take_along_dim):  # which would take all sizes for known ones
+            found = taken_along(*args, **(kwargs or {}))
             if found is not NotImplemented:
                 return found
         return func(*args, **(kwargs or {}))

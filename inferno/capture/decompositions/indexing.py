@@ -65,6 +65,17 @@ def take(x: Tensor, index: Tensor) -> Tensor:
     return aten.index.Tensor(x.reshape(-1), [index.reshape(-1)]).reshape(index.shape)
 
 
+def taken_along(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """torch.take_along_dim of tensors whose sizes vary: each is broadcast to the other's, but along ``dim``."""
+    alike = dim is not None and out is None and isinstance(indices, Tensor) and input.dim() == indices.dim() and indices.dtype == torch.int64
+    if not alike or not -input.dim() <= dim < input.dim() or all(type(n) is int for t in (input, indices) for n in t.shape):
+        return NotImplemented
+    dim, rank = dim % input.dim(), input.dim()
+    sizes = list(torch.broadcast_shapes(*([1 if d == dim else t.shape[d] for d in range(rank)] for t in (input, indices))))
+    x, places = (t.expand([t.shape[d] if d == dim else sizes[d] for d in range(rank)]) for t in (input, indices))
+    return x.gather(dim, places)
+
+
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Indices count through the elements."""
     if not index.numel():
