@@ -5,10 +5,16 @@ import torch
 F = torch.nn.functional
 randn, randint = torch.randn, torch.randint
 
+
+
+def _numbers(y):
+    return (y[:, 0].abs() * 9).long()
+
+
 CASES = {
-    "rows by numbers, flipped": (lambda x, y: (x * y)[(y[:, 0].abs() * 9).long()].flip(1).sum(0), lambda s: (randn(70, 24 * s), randn(70, 24 * s).clamp(-2, 2))),
-    "odd rows by numbers": (lambda x, y: (x * y)[(y[:, 0].abs() * 9).long()].flip(1).amax(0), lambda s: (randn(70, 9 * s).half(), randn(70, 9 * s).half().clamp(-2, 2))),
-    "rows by numbers": (lambda x, y: torch.sigmoid(x)[(y[:, 0].abs() * 9).long()].flip(0).sum(1), lambda s: (randn(70, 24 * s), randn(70, 24 * s).clamp(-2, 2))),
+    "rows by numbers, flipped": (lambda x, y: (x * y)[_numbers(y)].flip(1).sum(0), lambda s: (randn(70, 24 * s), randn(70, 24 * s).clamp(-2, 2))),
+    "odd rows by numbers": (lambda x, y: (x * y)[_numbers(y)].flip(1).amax(0), lambda s: (randn(70, 9 * s).half(), randn(70, 9 * s).half().clamp(-2, 2))),
+    "rows by numbers": (lambda x, y: torch.sigmoid(x)[_numbers(y)].flip(0).sum(1), lambda s: (randn(70, 24 * s), randn(70, 24 * s).clamp(-2, 2))),
     "a loss": (F.nll_loss, lambda s: (randn(5003 * s, 6).log_softmax(1), randint(0, 6, (5003 * s,)).index_fill(0, torch.tensor([7, 9]), -100))),
     "one of each row": (lambda x, t: x.gather(1, t).sum(), lambda s: (randn(2000 * s, 5).bfloat16(), randint(0, 5, (2000 * s, 2)))),
     "rows of a table": (lambda w, t: F.embedding(t, w).sum(1), lambda s: (randn(50, 24 * s), randint(0, 50, (7 * s, 300)))),
