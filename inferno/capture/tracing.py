@@ -25,6 +25,7 @@ from inferno.capture.autocast import State, within
 from inferno.capture.convolution_layouts import convolutions_as_eager
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.indexing import taken_along
+from inferno.capture.decompositions.recurrent_cells import sized_gru_cell
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
 from inferno.fork_lock import ForkLock
@@ -76,6 +77,12 @@ def _depth() -> int:
     return torch.overrides._len_torch_function_stack()
 
 
+# What is lost behind a function: that bags are of one size; sizes that vary, which one takes for known ones; a GPU's cell, which has no shapes of such.
+_SHORTCUTS = {
+    torch.nn.functional.embedding_bag: even_bags, torch.take_along_dim: taken_along, torch.Tensor.take_along_dim: taken_along, torch.gru_cell: sized_gru_cell,
+}
+
+
 class _Shortcuts(TorchFunctionMode):
     """Sees each function of torch that the model calls before torch.export does."""
 
@@ -85,12 +92,8 @@ class _Shortcuts(TorchFunctionMode):
         if func is torch._C._set_grad_enabled and args == (torch.is_grad_enabled(),):
             return None
         traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
-        if func is torch.nn.functional.embedding_bag:  # that its bags are of one size is lost behind it
-            found = even_bags(*args, **(kwargs or {}))
-            if found is not NotImplemented:
-                return found
-        if func in (torch.take_along_dim, torch.Tensor.take_along_dim):  # which would take all sizes for known ones
-            found = taken_along(*args, **(kwargs or {}))
+        if func in _SHORTCUTS:
+            found = _SHORTCUTS[func](*args, **(kwargs or {}))
             if found is not NotImplemented:
                 return found
         return func(*args, **(kwargs or {}))

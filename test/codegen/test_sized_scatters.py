@@ -96,7 +96,8 @@ def test_places(far, there):
 def test_what_is_in_no_memory_is_counted_by_64_bits():
     """Where the rows that are added are an argument, nobody calls it with more than 31 bits count to; of what is read for each, any number may be."""
     args = of(20, 32), torch.randint(0, 20, (90,)), of(90, 32)
-    held, computed = (simulated_with(row_sums, model, args, None, (ROWS, ROWS, ROWS)).program.gpu for model in (add, edges))
+    picked = lambda x, i, y: torch.zeros_like(x).index_add(0, i, torch.relu(x)[i.flip(0)])  # noqa: E731
+    held, computed = (simulated_with(row_sums, model, args, None, (ROWS, ROWS, ROWS)).program.gpu for model in (add, picked))
     adding = [text.split("gpu.func @tm_scatter_1_1" if "@tm_scatter_1_1" in text else "gpu.func @tm_scatter_1(")[1] for text in (held, computed)]
     assert "mad.wide.u32" in adding[0] and "mad.lo.u64" in adding[1]
     for text in (held, computed):

@@ -44,6 +44,15 @@ def gru_cell(input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: 
     return new + update * (hx - new), torch.cat([reset, update, new, hx, of_hidden[2]], -1)
 
 
+def sized_gru_cell(
+    x: Tensor, hx: Tensor, w_input: Tensor, w_hidden: Tensor, b_input: Tensor | None = None, b_hidden: Tensor | None = None,
+) -> Tensor:
+    """torch.gru_cell of a batch whose size varies, of which torch's fused kernel has no shape."""
+    if all(type(n) is int for t in (x, hx) for n in t.shape):
+        return NotImplemented
+    return gru_cell(torch.nn.functional.linear(x, w_input), torch.nn.functional.linear(hx, w_hidden), hx, b_input, b_hidden)[0]
+
+
 def gru_cell_backward(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> tuple:
     """Gradients of the gates that inputs make, of those that the state makes, of the state, and of both biases."""
     reset, update, new, hx, hidden = workspace.chunk(5, -1)
