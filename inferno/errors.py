@@ -1,5 +1,7 @@
 """The errors that a user of Inferno can meet.  Each message says what is wrong and what to do about it."""
 
+import logging
+
 
 class InfernoError(Exception):
     """Base of every error that Inferno raises on purpose.  ``lasting``: the same attempt would fail again; not so where a
@@ -53,6 +55,11 @@ class WorkerError(InfernoError):
 
 class PassError(InfernoError):
     """A pass or pipeline failed, or its text names something that does not exist."""
+
+
+def level_of(error: InfernoError) -> int:
+    """How loudly it is logged that something slower stands in for what failed: a warning for a fault of Inferno's, of which nobody else would hear."""
+    return logging.WARNING if isinstance(error, (CompileError, PassError)) else logging.INFO
 
 
 class CheckError(InfernoError):

@@ -19,7 +19,7 @@ from inferno.capture.dynamic_shapes import check_dynamic_shapes
 from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
 from inferno.capture.refusal import picks_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
-from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
+from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation, level_of
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
@@ -239,7 +239,7 @@ def _compile_for(
         except (CompileError, PassError, UnsupportedOperation) as error:
             if not options.fallback:
                 raise
-            log.info("not whole: %s", error)
+            log.log(level_of(error), "not whole: %s", error)
             from inferno.runtime.region.region import text_without_names
 
             if not isinstance(error, UnsupportedOperation) or isinstance(error, NoLowering):  # it has a text, which was compiled
@@ -259,6 +259,7 @@ def _compile_for(
         except (CompileError, PassError, UnsupportedOperation) as error:
             if not options.fallback or request.dynamic_shapes is None or isinstance(model, torch.export.ExportedProgram) or values is not None:
                 raise
+            log.log(level_of(error), "not for every size, so by pieces, where each call's may be numbers: %s", error)
             return _compile_apart(model, args, kwargs, request, target, device, error)  # where each call's sizes may be numbers
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)

@@ -1,6 +1,7 @@
 """``torch.compile(backend="inferno")``: inference, training, graph breaks, options, and what it reports."""
 
 import copy
+import logging
 
 import pytest
 import torch
@@ -9,7 +10,10 @@ from models import Block, Convolutions
 from torch import nn
 
 import inferno
+from inferno.capture.specialise import varies
+from inferno.errors import CompileError, UnsupportedOperation
 from inferno.runtime.check.comparison import compare_leaf
+from inferno.runtime.region import backend
 
 F = nn.functional
 
@@ -307,3 +311,22 @@ def test_the_gradient_of_a_resized_image_is_one_operation(mode):
     mine, theirs = (torch.autograd.grad((g(x) * weights).sum(), x)[0] for g in (compiled, f))
     torch.testing.assert_close(mine, theirs)
     assert not inferno.explain(compiled).fallbacks
+
+
+@pytest.mark.parametrize("error, level", [(CompileError("kernel @k: no grid"), logging.WARNING), (UnsupportedOperation("aten.x is not known"), logging.INFO)])
+def test_what_is_not_for_every_size_says_why(error, level, monkeypatch, caplog):
+    """A fault of the compiler's is a warning: something slower stands in for it, and the result is right."""
+    whole = backend.compile_graph
+
+    def fails(graph, options, regions, kind):
+        if varies(graph):
+            raise error
+        return whole(graph, options, regions, kind)
+
+    monkeypatch.setattr(backend, "compile_graph", fails)
+    compiled = torch.compile(lambda x: torch.relu(x) * 2, backend="inferno", dynamic=True)
+    x = torch.randn(3, 5)
+    with caplog.at_level(logging.INFO, logger="inferno"):
+        torch.testing.assert_close(compiled(x), torch.relu(x) * 2)
+    said = [r for r in caplog.records if "not for every size" in r.message]
+    assert [(r.levelno, str(error) in r.message) for r in said] == [(level, True)]

@@ -35,7 +35,7 @@ from inferno.capture.specialise import specialise, varies
 from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import left_to_torch, trained_attention
 from inferno.capture.written_inputs import take_writes
-from inferno.errors import InfernoError, OptionError, UnsupportedOperation
+from inferno.errors import InfernoError, OptionError, UnsupportedOperation, level_of
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
@@ -128,7 +128,7 @@ def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inp
         except InfernoError as error:
             if not varies(graph):
                 raise
-            log.info("not for every size, so for each that comes: %s", error)
+            log.log(level_of(error), "not for every size, so for each that comes: %s", error)
             run = _Sizes(graph, options, regions, kind)
     gradients = _gradients(graph) if kind == "backward" else ()
     boxed = (lambda values: run(_resolved(values, gradients))) if gradients else (lambda values: run(values))  # AOTAutograd marks it
