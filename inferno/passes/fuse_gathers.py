@@ -15,7 +15,7 @@ from inferno.passes.fuse_elementwise import bytes_of, fuse_elementwise, is_made_
 from inferno.passes.neighbours import generic_around, hoist_numbers, is_of_neighbours
 from inferno.passes.picks import product_of
 from inferno.passes.places import place_of
-from inferno.passes.reversals import reverse_producer, straighten_sums
+from inferno.passes.reversals import reverse_producer, straighten_readers, straighten_sums
 from inferno.passes.shapes import reassociation, shape
 from inferno.symbolic import hint, product
 
@@ -39,7 +39,7 @@ def fuse_gathers(module: ir.Module) -> None:
             _drop_unread(op)
     straight = any([straighten_sums(op) for op in walk(module.operation, "linalg.generic") if REDUCTION in kinds(op) and walk(op, "tensor.extract")])
     for producer in reversed(walk(module.operation, "linalg.generic")):
-        if _may_move(producer):
+        if _may_move(producer) and not straighten_readers(producer):
             if _is_picked(producer):
                 _pick_anew(producer)
                 _measure_anew(producer)

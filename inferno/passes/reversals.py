@@ -1,7 +1,8 @@
 """Flips that nobody has to make: a sum of what is flipped is the sum of what it is, and what rows are reduced to is the same where they are made from the end.
 
-``x.flip(-1).sum(-1)`` reads ``x`` as it lies.  Of ``F.normalize(x + y).flip(-1)`` the sum of squares is taken of ``(x + y).flip(-1)``, so that the only kernel
-that goes over the rows reads ``x`` and ``y`` from the end, once, and nothing is written for another one to pick from.
+``x.flip(-1).sum(-1)`` reads ``x`` as it lies, and so do the sums of a norm of ``x.flip(-1)`` that is a piece of a concatenation, which picks from ``x``.
+Of ``F.normalize(x + y).flip(-1)`` the sum of squares is taken of ``(x + y).flip(-1)``, so that the only kernel that goes over the rows reads ``x`` and ``y``
+from the end, once, and nothing is written for another one to pick from.
 """
 
 from inferno.mlir import arith, ir, owner, tensor, users, walk
@@ -28,6 +29,20 @@ def straighten_sums(op: ir.Operation) -> bool:
             use.erase()
         changed = True
     return changed
+
+
+def straighten_readers(flip: ir.Operation) -> bool:
+    """Let reductions read what is flipped and not the flip, where nothing else reads that; whether it was so, and the flip is gone."""
+    result, picks = flip.results[0], walk(flip, "tensor.extract")
+    if len(picks) != 1 or yielded(flip) != [picks[0].results[0]] or not result.type.has_static_shape or picks[0].operands[0].type != result.type:
+        return False
+    loops = [p and p[0] for p in map(place_of, list(picks[0].operands)[1:])]
+    flipped, readers = _flipped_dimensions(picks[0], loop_sizes(flip)), list(users(result))
+    if not flipped or loops != dims(maps(flip)[-1]) or not readers or not all(_reduces_all(u, result, flipped) for u in readers):
+        return False
+    result.replace_all_uses_with(picks[0].operands[0])
+    flip.erase()
+    return True
 
 
 def reverse_producer(producer: ir.Operation) -> ir.Operation | None:

@@ -32,6 +32,22 @@ def test_pieces_are_read_where_they_lie(name, dtype):
     assert found.right, str(found)
 
 
+def test_sums_of_what_is_flipped_read_what_it_is():
+    """Of a norm in 16 bits that is flipped first, a piece of what is added up: no kernel but sums."""
+    torch.manual_seed(0)
+    model = lambda x, y: torch.cat((torch.layer_norm(x.flip(1), (600,)), y), 1).sum(0)  # noqa: E731
+    args, chosen = (torch.randn(60, 600).bfloat16(), torch.randn(60, 120).bfloat16()), []
+
+    def own(kernel):
+        chosen.append(assign.choose(kernel, TARGET))
+        return chosen[-1]
+
+    simulated = SimulatedModel(model, args, choose=own, expand=True)
+    assert [s.generator for s in chosen] == ["reductions"] * 3
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("condition, together", [
     ("arith.cmpi ult, %j, %c12 : index", 4), ("arith.cmpi ult, %i, %c12 : index", 16), ("arith.cmpi slt, %j, %c12 : index", 1),
     ("arith.cmpi ult, %less, %c12 : index", 2), ("arith.cmpi eq, %j, %c12 : index", 1), ("arith.cmpi ult, %twice, %c12 : index", 1),

@@ -691,3 +691,66 @@ func.func @of_a_slice_of_any_size(%x: tensor<?x?xf32>, %i: tensor<?xindex>, %n: 
   } -> tensor<?xf32>
   return %r : tensor<?xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// Two sums of what is flipped, the second around a mean, read what it is, and nothing is flipped.
+// CHECK-LABEL: @sums_of_flip
+// CHECK-COUNT-2: ins(%arg0
+// CHECK-NOT: arith.subi
+// CHECK: return
+func.func @sums_of_flip(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
+  %end = arith.constant 99 : index
+  %d = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<4x100xf32>) {
+  ^bb0(%old: f32):
+    %r = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %back = arith.subi %end, %c : index
+    %v = tensor.extract %x[%r, %back] : tensor<4x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x100xf32>
+  %s = linalg.generic {indexing_maps = [#points, #rows], iterator_types = ["parallel", "reduction"]} ins(%d : tensor<4x100xf32>) outs(%o : tensor<4xf32>) {
+  ^bb0(%p: f32, %sum: f32):
+    %more = arith.addf %p, %sum : f32
+    linalg.yield %more : f32
+  } -> tensor<4xf32>
+  %q = linalg.generic {indexing_maps = [#points, #rows, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%d, %s : tensor<4x100xf32>, tensor<4xf32>) outs(%o : tensor<4xf32>) {
+  ^bb0(%p: f32, %mean: f32, %sum: f32):
+    %far = arith.subf %p, %mean : f32
+    %square = arith.mulf %far, %far : f32
+    %more = arith.addf %square, %sum : f32
+    linalg.yield %more : f32
+  } -> tensor<4xf32>
+  return %q : tensor<4xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+
+// Sums of the columns of what is flipped along its rows are flipped themselves.
+// CHECK-LABEL: @columns_of_flip
+// CHECK: arith.subi
+// CHECK: return
+func.func @columns_of_flip(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<100xf32>) -> tensor<100xf32> {
+  %end = arith.constant 99 : index
+  %d = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<4x100xf32>) {
+  ^bb0(%old: f32):
+    %r = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %back = arith.subi %end, %c : index
+    %v = tensor.extract %x[%r, %back] : tensor<4x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x100xf32>
+  %s = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%d : tensor<4x100xf32>) outs(%o : tensor<100xf32>) {
+  ^bb0(%p: f32, %sum: f32):
+    %more = arith.addf %p, %sum : f32
+    linalg.yield %more : f32
+  } -> tensor<100xf32>
+  return %s : tensor<100xf32>
+}
