@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch import nn
 
-from inferno.capture.decompositions.recurrent_cells import gru_cell, gru_cell_backward, lstm_cell, lstm_cell_backward
+from inferno.capture.decompositions.recurrent_cells import gru_cell, gru_cell_backward, lstm_cell, lstm_cell_backward, sized_gru_cell
 
 
 def _gates(layer, x, h):
@@ -41,3 +43,17 @@ def test_gru(bias):
     with torch.no_grad():
         found = gru_cell_backward(grad, workspace, bias)
     torch.testing.assert_close(tuple(v for v in found if v is not None), wanted)
+
+
+def test_autocast_takes_the_whole_cell_of_a_batch_that_varies():
+    """On a GPU, where the state that comes of it has as few bits as the products."""
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        batch = mode.shape_env.create_unbacked_symint()
+        args = [torch.empty(s, device="cuda") for s in ((batch, 8), (batch, 12), (36, 8), (36, 12))]
+        assert sized_gru_cell(*args).dtype == torch.float32
+        before = torch.is_autocast_enabled("cuda")
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            assert sized_gru_cell(*args) is NotImplemented
+        finally:
+            torch.set_autocast_enabled("cuda", before)

@@ -60,6 +60,13 @@ def test_a_size_minus_elements():
         assert torch.equal(ours, theirs)
 
 
+def test_a_float_of_a_size_minus_the_least_whole_number():
+    model, x = lambda x: (x.shape[0] * 0.5 - x, x.shape[0] - x), torch.tensor([-128, -1, 0, 127, 5], dtype=torch.int8)
+    built = SimulatedModel(model, (torch.zeros(7, dtype=torch.int8),), (FIRST,))
+    for ours, theirs in zip(built(x), model(x)):
+        assert torch.equal(ours, theirs)
+
+
 def test_sizes_that_are_rounded_are_checked_at_the_call():
     """What a factor makes of a size has to fit another tensor's."""
     def model(x, y):

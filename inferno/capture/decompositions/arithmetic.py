@@ -35,7 +35,11 @@ def addbmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
 
 def rsub(x: Tensor, other: float, alpha: float = 1) -> Tensor:
     """A size that varies minus elements: the import wants the tensor first."""
-    return NotImplemented if isinstance(other, (int, float, complex)) else torch.neg(x * alpha if alpha != 1 else x) + other
+    if isinstance(other, (int, float, complex)):
+        return NotImplemented
+    if isinstance(other, torch.SymFloat) and not (x.is_floating_point() or x.is_complex()):
+        x = x.to(torch.get_default_dtype())  # whole numbers of few bits, or without a sign, have no negatives of their own
+    return torch.neg(x * alpha if alpha != 1 else x) + other
 
 
 def _add_product(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:

@@ -47,8 +47,8 @@ def gru_cell(input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: 
 def sized_gru_cell(
     x: Tensor, hx: Tensor, w_input: Tensor, w_hidden: Tensor, b_input: Tensor | None = None, b_hidden: Tensor | None = None,
 ) -> Tensor:
-    """torch.gru_cell of a batch whose size varies, of which torch's fused kernel has no shape."""
-    if all(type(n) is int for t in (x, hx) for n in t.shape):
+    """torch.gru_cell of a batch whose size varies, of which torch's fused kernel has no shape.  Not where autocast has the whole cell in fewer bits."""
+    if all(type(n) is int for t in (x, hx) for n in t.shape) or (x.is_cuda and torch.is_autocast_enabled("cuda")):
         return NotImplemented
     return gru_cell(torch.nn.functional.linear(x, w_input), torch.nn.functional.linear(hx, w_hidden), hx, b_input, b_hidden)[0]
 
