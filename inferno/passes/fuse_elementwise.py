@@ -156,12 +156,13 @@ def _chooses(producer: ir.Operation) -> bool:
 def _reads_in_order(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
     """Whether a reduction reads each element of a choice once, and neighbours of all pieces, whatever totals of rows they are scaled by, lie along one loop:
     its kernel reads them by vectors.  Which element is the largest is asked of whole tensors."""
-    alone = not any(True for r in list(consumer.results)[1:] for _ in users(r)) and maps(consumer)[number].is_permutation
-    known = alone and all(isinstance(s, int) for s in loop_sizes(consumer))
+    sums = not any(True for r in list(consumer.results)[1:] for _ in users(r))
+    if not sums or not maps(consumer)[number].is_permutation or not all(isinstance(s, int) for s in loop_sizes(consumer)):
+        return False
     reads = walk(producer, "tensor.extract")
     most = max((len(op.operands) for op in reads), default=0)
     along = {_along(op.operands[most - 1]) for op in reads if len(op.operands) == most}
-    return known and len(along - {None}) == 1
+    return len(along - {None}) == 1
 
 
 def _along(place: ir.Value) -> int | None:

@@ -92,7 +92,7 @@ class Scans:
         return ceildiv(c.outer, self.threads // self.lanes) if c.along else c.outer * ceildiv(c.inner, self.lanes * self.vector)
 
     def blocks(self, c: ScanKernel) -> Int:
-        """None for rows of nothing."""
+        """Of a launch, 0 where rows have no places."""
         return self.chains(c) * (self.tiles(c) if self.group else minimum(c.length, 1))
 
     def arrays(self, c: ScanKernel) -> list[int]:
