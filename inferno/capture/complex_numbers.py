@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dispatch.python import enable_python_dispatcher
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
@@ -118,7 +119,8 @@ class _Split:
     def call(self, target: Callable, *args: Any, **kwargs: Any) -> Node:
         made = self._graph.call_function(target, args, kwargs)
         given, named = map_arg((args, kwargs), lambda n: n.meta["val"])
-        with getattr(self._node.meta.get("val"), "fake_mode", nullcontext()):  # what is made of no tensor
+        mode = getattr(self._node.meta.get("val"), "fake_mode", nullcontext())  # what is made of no tensor
+        with mode, enable_python_dispatcher():  # without which some operations take a size that varies for the example's
             made.meta = _meta(self._node, target(*given, **named))
         return made
 

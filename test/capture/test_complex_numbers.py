@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import inferno
@@ -148,3 +149,12 @@ def test_a_rotary_embedding_is_one_kernel():
     x, f = torch.randn(2, 64, 8, 64).bfloat16(), torch.polar(torch.ones(64, 32), torch.randn(64, 32))
     rows = inferno.compile(rotate, (x, f), target="sm_90a", fallback=False).explain().rows
     assert [r.generator for r in rows] == ["elementwise"]
+
+
+def test_sizes_that_vary():
+    """Results are as large as what a call gives, not as the example."""
+    model, x = lambda x: x * 2j, torch.randn(4, 5, dtype=torch.complex64)
+    compiled = inferno.compile(model, (x,), dynamic_shapes=({0: Dim.AUTO},), fallback=False)
+    for rows in (9, 4, 2):
+        x = torch.randn(rows, 5, dtype=torch.complex64)
+        torch.testing.assert_close(compiled(x), model(x))
