@@ -125,4 +125,7 @@ def _check_access(op: ir.Operation, doubtful: Sequence[int], cell: ir.Value, zer
 
 
 def _zero(type_: ir.Type) -> ir.Value:
+    if isinstance(type_, ir.ComplexType):
+        parts = ir.ArrayAttr.get([ir.FloatAttr.get(type_.element_type, 0.0)] * 2)
+        return ir.Operation.create("complex.constant", results=[type_], attributes={"value": parts}).result
     return arith.constant(type_, 0.0 if isinstance(type_, ir.FloatType) else 0)

@@ -79,3 +79,15 @@ def test_sizes_that_are_rounded_are_checked_at_the_call():
     sizes(inputs(7, 21))
     with pytest.raises(inferno.InputError, match="must hold"):
         sizes((torch.randn(1, 2, 7, 21), torch.randn(1, 2, 11, 31)))
+
+
+@pytest.mark.parametrize("shape", [(9,), (9, 7)], ids=str)
+def test_complex_elements_of_tensors_of_any_size(shape):
+    """On the CPU, which checks each place."""
+    make = lambda n, count: (torch.randn(n, *shape[1:], dtype=torch.complex64), torch.randint(-n, n, (count,)))  # noqa: E731
+    compiled = inferno.compile(lambda x, i: x[i], make(9, 5), dynamic_shapes=({0: A}, {0: A}), fallback=False, target="cpu")
+    for n, count in ((9, 5), (40, 3), (2, 17)):
+        x, i = make(n, count)
+        assert torch.equal(compiled(x, i), x[i])
+    with pytest.raises(IndexError):
+        compiled(x, torch.tensor([0, 2]))
