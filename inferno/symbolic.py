@@ -266,6 +266,14 @@ def is_multiple(value: Int, of: int) -> bool:
     return divisor(value) % of == 0
 
 
+def alignment(numbers: Iterable[Int], most: int) -> int:
+    """The largest power of two, up to that which is not below ``most``, of which all numbers are known to be multiples."""
+    found, step = 1, math.gcd(*map(divisor, numbers))
+    while found < most and step % (2 * found) == 0:
+        found *= 2
+    return found
+
+
 def floordiv(a: Int, b: Int) -> Int:
     """The quotient, rounded down."""
     return a // b if isinstance(a, int) and isinstance(b, int) else _quotient(a, b)

@@ -6,16 +6,15 @@ are put together of their parts.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._dispatch.python import enable_python_dispatcher
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from inferno.capture.complex_functions import REAL, RULES, Parts
+from inferno.capture.nodes import call_beside
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -117,12 +116,7 @@ class _Split:
         return self._parts[value]
 
     def call(self, target: Callable, *args: Any, **kwargs: Any) -> Node:
-        made = self._graph.call_function(target, args, kwargs)
-        given, named = map_arg((args, kwargs), lambda n: n.meta["val"])
-        mode = getattr(self._node.meta.get("val"), "fake_mode", nullcontext())  # what is made of no tensor
-        with mode, enable_python_dispatcher():  # without which some operations take a size that varies for the example's
-            made.meta = _meta(self._node, target(*given, **named))
-        return made
+        return call_beside(self._node, target, *args, **kwargs)
 
 
 def _meta(node: Node, value: Any) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """What the user wrote of a graph's node: its operation's name, its line, its shapes, for locations and for errors."""
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.node import map_arg
 
 from inferno.capture.orders import example_bytes
 from inferno.errors import UnsupportedOperation
@@ -73,6 +76,16 @@ def apply(node: torch.fx.Node, target: Callable, *more: Any, **options: Any) -> 
     "tensor_meta" before "val".)"""
     made = node.graph.call_function(target, (node, *more), options)
     made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": target(node.meta["val"], *more, **options)}
+    return made
+
+
+def call_beside(node: torch.fx.Node, target: Callable, *args: Any, **kwargs: Any) -> torch.fx.Node:
+    """A call of ``target`` on nodes and numbers, where the graph inserts, with the metadata of ``node``, whose value it helps to make, but for its own."""
+    made = node.graph.call_function(target, args, kwargs)
+    given, named = map_arg((args, kwargs), lambda n: n.meta["val"])
+    mode = getattr(node.meta.get("val"), "fake_mode", contextlib.nullcontext())  # what is made of no tensor
+    with mode, enable_python_dispatcher():  # without which some operations take a size that varies for the example's
+        made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": target(*given, **named)}
     return made
 
 

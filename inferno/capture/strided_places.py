@@ -4,14 +4,15 @@ So are the overlapping windows of a Longformer's keys taken.  How a caller's ten
 stays a view of what it is a view of.
 """
 
+import functools
 import operator
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.fx import Graph, Node
 
+from inferno.capture.nodes import call_beside
 from inferno.capture.partition import is_view
 
 aten = torch.ops.aten
@@ -68,14 +69,7 @@ def reaches(value: Tensor, base: Tensor) -> bool:
 def _read(base: Node, node: Node) -> Node:
     """The elements of ``base`` that ``node`` has."""
     value, whole = node.meta["val"], base.meta["val"]
-    apart = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
-
-    def call(target: Any, *args: Any, **kwargs: Any) -> Node:
-        made = node.graph.call_function(target, args, kwargs)
-        with whole.fake_mode:
-            made.meta = {**apart, "val": target(*torch.fx.node.map_arg(args, lambda n: n.meta["val"]), **kwargs)}
-        return made
-
+    call = functools.partial(call_beside, node)
     flat = call(aten.view.default, call(aten.permute.default, base, memory_order(whole)), [whole.numel()])
     ones, places = [1] * value.dim(), None
     for i, (count, step) in enumerate(zip(value.shape, value.stride())):

@@ -5,6 +5,7 @@ So a ``fill_diagonal_`` is captured, which takes a sample out of its own negativ
 all others would be copied first.
 """
 
+import functools
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.fx import Graph, Node
 
+from inferno.capture.nodes import call_beside
 from inferno.capture.strided_places import is_dense, memory_order, reaches
 
 aten = torch.ops.aten
@@ -70,15 +72,9 @@ def _are_distinct(places: Tensor) -> bool:
 
 def _write(node: Node) -> Node:
     into, source, *_ = node.args
-    whole, apart = into.meta["val"], {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
+    whole = into.meta["val"]
     places, order = _places(node, whole), memory_order(whole)
-
-    def call(target: Any, *args: Any, **kwargs: Any) -> Node:
-        made = node.graph.call_function(target, args, kwargs)
-        with whole.fake_mode:
-            made.meta = {**apart, "val": target(*torch.fx.node.map_arg(args, lambda n: n.meta["val"]), **kwargs)}
-        return made
-
+    call = functools.partial(call_beside, node)
     flat = call(aten.view.default, call(aten.permute.default, into, order), [whole.numel()])
     rest = call(aten.arange.default, whole.numel(), dtype=torch.int64, device=whole.device, pin_memory=False)
     if places.storage_offset():

@@ -41,7 +41,7 @@ from inferno.schedule.moments import Moments, met, moments
 from inferno.schedule.packed_rows import is_packed, packs, row_runs
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
-from inferno.symbolic import ceildiv, is_multiple, reach
+from inferno.symbolic import alignment, ceildiv, is_multiple, reach
 from inferno.target import Target
 
 
@@ -251,11 +251,9 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
         return load_vector(ints, buffer, offset, at.element, vector, self.alignment(at))
 
     def alignment(self, at: Access) -> int:
-        aligned, inner = 1, self.c.rows[-1]
+        inner = self.c.rows[-1]
         strides = [x for d, x in ((d, at.strides[d]) for d in self.row) if d != inner] + [at.strides[run[-1]] for run in self.c.runs]
-        while aligned < self.s.vector and all(is_multiple(x, 2 * aligned) for x in (at.offset, *strides)):
-            aligned *= 2
-        return aligned
+        return alignment((at.offset, *strides), self.s.vector)
 
     def offset(self, at: Access, point: Integer) -> Integer:
         places = self.ints.split(point, self.c.run_sizes)
@@ -312,10 +310,8 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
 
     def aligned_points(self, at: Access) -> int:
         """Neighbouring points of a row that are aligned together where a thread's run begins."""
-        aligned, strides = 1, [at.strides[d] for d in (*self.row, self.c.rows[-1], *(run[-1] for run in self.c.runs[:-1]))]
-        while aligned < self.s.run and all(is_multiple(x, 2 * aligned) for x in (at.offset, *strides)):
-            aligned *= 2
-        return aligned
+        strides = [at.strides[d] for d in (*self.row, self.c.rows[-1], *(run[-1] for run in self.c.runs[:-1]))]
+        return alignment((at.offset, *strides), self.s.run)
 
     def put_row(self, at: Access, value: ir.Value) -> None:
         vector = as_vector(value, self.s.vector)

@@ -6,7 +6,7 @@ from typing import Any
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.lane_patterns import Pattern
-from inferno.mlir import arith, ir, llvm, memref, vector
+from inferno.mlir import arith, ir, llvm, memref, scf, vector
 from inferno.symbolic import Int, is_multiple
 
 
@@ -112,6 +112,18 @@ def store_vector(ints: Integers, value: ir.Value, buffer: ir.Value, offset: Inte
     for i in range(0, lanes, width):
         part = value if width == lanes else join(lanes_of(value)[i:i + width])
         vector.StoreOp(part, buffer, [ints.index(offset, plus + i)], alignment=width * element_bytes(element))
+
+
+def branch_together(
+    op: ir.Operation, condition: ir.Value, lanes: int, inline: Callable[[ir.Region], list[ir.Value]],
+) -> list[ir.Value]:
+    """The values of an ``scf.if`` of which all lanes take the same side; with ``lanes`` as vectors of so many."""
+    types = [ir.VectorType.get([lanes], r.type) if lanes else r.type for r in op.results]
+    choice = scf.IfOp(lanes_of(condition)[0], types, has_else=True)
+    for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
+        with ir.InsertionPoint(place):
+            scf.yield_([as_vector(v, lanes) if lanes else v for v in inline(region)])
+    return list(choice.results)
 
 
 def _width(element: ir.Type, lanes: int, aligned: int) -> int:

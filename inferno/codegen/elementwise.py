@@ -6,7 +6,7 @@ from functools import partial
 from math import gcd
 
 from inferno.codegen.clamped_places import ClampedPlaces
-from inferno.codegen.elements import as_vector, join, lanes_of, load, load_lanes, splat, store, store_vector
+from inferno.codegen.elements import as_vector, branch_together, join, lanes_of, load, load_lanes, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
@@ -266,12 +266,7 @@ class Emitter:
         """A branch where all lanes take the same; both of them, of which each lane has one, where they do not."""
         known = self.patterns.condition(condition) if isinstance(condition.type, ir.VectorType) else Condition((), True)
         if known.same and not (lanes and any(_is_constant(region) for region in op.regions)):
-            types = [ir.VectorType.get([lanes], r.type) if lanes else r.type for r in op.results]
-            choice = scf.IfOp(lanes_of(condition)[0], types, has_else=True)
-            for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
-                with ir.InsertionPoint(place):
-                    scf.yield_([as_vector(v, lanes) if lanes else v for v in inline(region)])
-            return list(choice.results)
+            return branch_together(op, condition, lanes, inline)
         before, found = (self.active, self.clamped), []
         whole = known.lanes or (None,) * lanes
         for region, wanted in zip(op.regions, (True, False)):

@@ -5,13 +5,13 @@ Both sides of such a choice are computed in every lane, and each lane has one of
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_lanes
 from inferno.codegen.integers import Integers
 from inferno.codegen.lane_patterns import Pattern, Patterns
 from inferno.mlir import arith, ir
-from inferno.schedule.accesses import row_major
+from inferno.schedule.accesses import Access, row_major
+from inferno.symbolic import product
 
 
 def pick(
@@ -22,14 +22,25 @@ def pick(
     table, where = ir.RankedTensorType(op.operands[0].type), operands[1:]
     buffer, strides = buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
     lanes = max((v.type.shape[0] for v in where if isinstance(v.type, ir.VectorType)), default=0)
-    if lanes and (pattern := _pattern(patterns, where, strides, lanes)) is not None:
-        first = [lanes_of(v)[0] if isinstance(v.type, ir.VectorType) else v for v in where]
-        place = ints.dot([ints.narrow(v) for v in first], strides)
-        return load_lanes(ints, buffer, place, pattern, table.element_type, prod(table.shape), clamped=clamped)
+    if (found := pick_neighbours(ints, buffer, patterns, where, Access(0, table.element_type, strides, 0, tuple(table.shape)), clamped)) is not None:
+        return found
     each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in where] for i in range(max(1, lanes))]
     inside = [[ints.min(ints.narrow(v), size - 1) for v, size in zip(at, table.shape)] for at in each]
     found = [load(ints, buffer, ints.dot(at, strides), table.element_type) for at in inside]
     return join(found) if lanes else found[0]
+
+
+def pick_neighbours(
+    ints: Integers, buffer: ir.Value, patterns: Patterns, where: Sequence[ir.Value], table: Access, clamped: bool = False,
+) -> ir.Value | None:
+    """The elements of a table in memory that lanes pick, by vectors; None where ``patterns`` do not know how they lie, or there are no lanes."""
+    lanes = max((v.type.shape[0] for v in where if isinstance(v.type, ir.VectorType)), default=0)
+    pattern = _pattern(patterns, where, table.strides, lanes) if lanes else None
+    if pattern is None:
+        return None
+    first = [lanes_of(v)[0] if isinstance(v.type, ir.VectorType) else v for v in where]
+    place = ints.dot([ints.narrow(v) for v in first], table.strides)
+    return load_lanes(ints, buffer, place, pattern, table.element, product(table.shape), clamped=clamped)
 
 
 def _pattern(patterns: Patterns, where: Sequence[ir.Value], strides: Sequence[int], lanes: int) -> Pattern | None:

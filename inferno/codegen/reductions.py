@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from inferno.codegen.shuffles import exchange
-from inferno.codegen.elements import as_vector, convert, from_memory, join, lanes_of, load, load_lanes, load_vector, splat, store, store_vector, to_memory, tree
+from inferno.codegen.elements import (
+    as_vector, branch_together, convert, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree,
+)
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
@@ -20,6 +22,7 @@ from inferno.codegen.joining import Joining, Values, where
 from inferno.codegen.lane_patterns import Pattern, Patterns
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.picked_values import pick_neighbours
 from inferno.codegen.reduction_chunks import add_chunks, write_results
 from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
@@ -27,7 +30,7 @@ from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
-from inferno.symbolic import ceildiv, floordiv, hint, is_multiple, product, reach
+from inferno.symbolic import alignment, ceildiv, floordiv, hint, is_multiple, reach
 from inferno.target import Target
 
 _FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and chunks from which on it has four times as many
@@ -249,7 +252,8 @@ class _Emitter(Extrema):
         if c.extremum is not None and (element := element_of(c)) is not None:
             return [as_vector(values[element], s.vector) if lanes else values[element]], []
         outside = c.outside(dict(enumerate(self.buffers)))
-        results = inline_body(c.block, arguments, self.indices(where), lanes, {"tensor.extract": self.extract}, outside, self.choose)
+        branch = lambda op, condition, inline: branch_together(op, condition, lanes, inline)  # noqa: E731  (vectors lie in one piece)
+        results = inline_body(c.block, arguments, self.indices(where), lanes, {"tensor.extract": self.extract}, outside, branch)
         if c.extremum is not None or c.exponentials is not None:
             results = results[:1]
         results = [as_vector(r, s.vector) if lanes else r for r in results]
@@ -271,37 +275,16 @@ class _Emitter(Extrema):
                 else:
                     store_vector(ints, value, buffer, offset, self.aligned(at, strides, inner))
 
-    def choose(self, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
-        """The values of the piece that all lanes lie in."""
-        lanes = self.s.vector if self.s.vector > 1 else 0
-        types = [ir.VectorType.get([lanes], r.type) if lanes else r.type for r in op.results]
-        choice = scf.IfOp(lanes_of(condition)[0], types, has_else=True)
-        for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
-            with ir.InsertionPoint(place):
-                scf.yield_([as_vector(v, lanes) if lanes else v for v in inline(region)])
-        return list(choice.results)
-
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         """``tensor.extract`` from an argument of the kernel: neighbours by vectors, others for each lane by itself."""
         ints, number = self.ints, ir.BlockArgument(op.operands[0]).arg_number
         table, buffer = next(t for t in self.c.tables if t.argument == number), self.buffers[number]
         lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
-        if lanes and (pattern := self.pattern(operands[1:], table.strides, lanes)) is not None:
-            first = ints.dot([ints.narrow(lanes_of(v)[0] if isinstance(v.type, ir.VectorType) else v) for v in operands[1:]], table.strides)
-            return load_lanes(ints, buffer, first, pattern, table.element, product(table.shape))
+        if (together := pick_neighbours(ints, buffer, self.patterns, operands[1:], table)) is not None:
+            return together
         each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
         found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], table.strides), table.element) for at in each]
         return join(found) if lanes else found[0]
-
-    def pattern(self, places: Sequence[ir.Value], strides: Sequence[int], lanes: int) -> Pattern | None:
-        """How the lanes of a vector lie in a table."""
-        found = Pattern(0, (0,) * lanes)
-        for place, stride in zip(places, strides):
-            each = self.patterns.of(place, lanes)
-            if each is None:
-                return None
-            found = found.plus(each.times(stride))
-        return found
 
     def indices(self, where: dict[tuple[int, ...], Integer]) -> Values:
         """For ``linalg.index``: a loop's coordinate, a vector for the innermost one."""
@@ -348,10 +331,7 @@ class _Emitter(Extrema):
 
     def aligned(self, at: Access, strides: dict[tuple[int, ...], int], inner: tuple[int, ...]) -> int:
         """How many neighbours begin at a multiple of as many, wherever the vectors of an access are."""
-        found = 1
-        while found < self.s.vector and all(is_multiple(x, 2 * found) for x in (at.offset, *(x for run, x in strides.items() if run != inner))):
-            found *= 2
-        return found
+        return alignment((at.offset, *(x for run, x in strides.items() if run != inner)), self.s.vector)
 
     # Where threads meet.
 

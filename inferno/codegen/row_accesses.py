@@ -6,7 +6,7 @@ from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vecto
 from inferno.codegen.integers import Integer
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access, Joined
-from inferno.symbolic import is_multiple
+from inferno.symbolic import alignment
 
 
 class RowAccesses:
@@ -31,12 +31,10 @@ class RowAccesses:
 
     def alignment(self, at: Access) -> int:
         """Neighbouring elements that are aligned together."""
-        aligned, strides = 1, [at.strides[d] for d in self.row]
+        strides = [at.strides[d] for d in self.row]
         if not self.flat(at):
             strides += [at.strides[run[-1]] for run in self.c.runs[:-1]]
-        while aligned < self.s.vector and all(is_multiple(x, 2 * aligned) for x in (at.offset, *strides)):
-            aligned *= 2
-        return aligned
+        return alignment((at.offset, *strides), self.s.vector)
 
     def read(self, at: Access, chunk: object) -> ir.Value:
         buffer = self.buffers[at.argument]

@@ -11,7 +11,7 @@ from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.scan_kernel import ScanKernel
-from inferno.symbolic import is_multiple
+from inferno.symbolic import alignment
 
 
 @dataclass
@@ -68,10 +68,7 @@ class Values:
 
     def _alignment(self, at: Access) -> int:
         """Neighbouring elements that are aligned together."""
-        aligned = 1
-        while aligned < self.vector and all(is_multiple(x, 2 * aligned) for x in (at.offset, *at.strides[:-1])):
-            aligned *= 2
-        return aligned
+        return alignment((at.offset, *at.strides[:-1]), self.vector)
 
     def _read(self, at: Access, item: int) -> ir.Value:
         buffer, offset = self.buffers[at.argument], self.offset(at, item)

@@ -9,6 +9,7 @@ from inferno.codegen.simt_operand import group_offset
 from inferno.mlir import arith, ir, scf, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
+from inferno.symbolic import alignment
 
 
 @dataclass
@@ -83,10 +84,7 @@ class Epilogue:
     def aligned(self, access: Access) -> int:
         c = self.contraction
         others = [x for g in (c.batch, c.m) for x in g.strides(access)] + list(c.n.strides(access)[:-1])
-        aligned = 1
-        while aligned < 16 and all(x % (2 * aligned) == 0 for x in (access.offset, *others)):
-            aligned *= 2
-        return aligned
+        return alignment((access.offset, *others), 16)
 
     def offset(self, access: Access, m: Integer, n: Integer) -> Integer:
         ints, c = self.ints, self.contraction

@@ -12,12 +12,12 @@ from inferno.passes.contraction import (
 )
 from inferno.passes.generics import (
     REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_generic, is_reduction,
-    is_widening, kinds, knows_sizes, loop_of, loop_sizes, maps, only_user, outputs, substitute,
+    is_widening, kinds, knows_sizes, loop_sizes, maps, only_user, outputs, substitute, use_count,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
-from inferno.passes.places import is_looked_up
+from inferno.passes.places import is_looked_up, place_of
 from inferno.passes.programs import readers, root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
@@ -156,22 +156,13 @@ def _chooses(producer: ir.Operation) -> bool:
 def _reads_in_order(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
     """Whether a reduction reads each element of a choice once, and neighbours of all pieces, whatever totals of rows they are scaled by, lie along one loop:
     its kernel reads them by vectors.  Which element is the largest is asked of whole tensors."""
-    sums = not any(True for r in list(consumer.results)[1:] for _ in users(r))
-    if not sums or not maps(consumer)[number].is_permutation or not all(isinstance(s, int) for s in loop_sizes(consumer)):
+    beside = any(map(use_count, list(consumer.results)[1:]))
+    if beside or not maps(consumer)[number].is_permutation or not all(isinstance(s, int) for s in loop_sizes(consumer)):
         return False
     reads = walk(producer, "tensor.extract")
     most = max((len(op.operands) for op in reads), default=0)
-    along = {_along(op.operands[most - 1]) for op in reads if len(op.operands) == most}
+    along = {place and place[0] for place in (place_of(op.operands[most - 1]) for op in reads if len(op.operands) == most)}
     return len(along - {None}) == 1
-
-
-def _along(place: ir.Value) -> int | None:
-    """The loop that a place in a tensor is some steps behind or before, if it is."""
-    made = owner(place)
-    while made is not None and made.name in ("arith.addi", "arith.subi"):
-        steps = [v for v in made.operands if owner(v) is None or owner(v).name != "arith.constant"]
-        made = owner(steps[0]) if len(steps) == 1 else None
-    return None if made is None else loop_of(made.results[0])
 
 
 def _reduces_little(consumer: ir.Operation, value: ir.Value) -> bool:

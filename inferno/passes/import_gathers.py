@@ -6,7 +6,8 @@ Sizes that vary are one size where they meet, as they are in elementwise operati
 from collections.abc import Sequence
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, walk
-from inferno.passes.torch_tensors import element_name, from_builtin, load_casts, to_builtin
+from inferno.passes.generics import PARALLEL, build
+from inferno.passes.torch_tensors import element_name, from_builtin, load_casts, size_of, to_builtin
 
 _OPERATIONS = ("torch.aten.index.Tensor", "torch.aten._unsafe_index.Tensor")
 
@@ -43,28 +44,20 @@ def _replace(op: ir.Operation, told: dict[int, ir.Value]) -> None:
     begin = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0  # torch puts what stands apart in front
     kept = [d for d in range(type_.rank) if d not in told]
     places = {d: i if i < begin else i + len(meeting) for i, d in enumerate(kept)}  # the result's dimensions that are the source's
-    sizes = [_size(source, d) for d in kept]
+    sizes = [size_of(source, d) for d in kept]
     sizes[begin:begin] = meeting
     target = tensor.EmptyOp(sizes, type_.element_type).result
     maps = [_map(index, begin + len(meeting), len(sizes)) for index in told.values()] + [ir.AffineMap.get_identity(len(sizes))]
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    generic = linalg.GenericOp(
-        [target.type], list(told.values()), [target], ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]), ir.ArrayAttr.get([parallel] * len(sizes)),
-    )
-    elements = [*(i.type.element_type for i in told.values()), type_.element_type]
-    body = generic.regions[0].blocks.append(*elements, arg_locs=[generic.operation.location] * len(elements))
-    with ir.InsertionPoint(body):
-        numbers = dict(zip(told, body.arguments))
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        numbers = dict(zip(told, arguments))
         at = [_place(numbers[d], source, d) if d in told else linalg.IndexOp(places[d]).result for d in range(type_.rank)]
-        linalg.YieldOp([tensor.ExtractOp(source, at).result])
+        return [tensor.ExtractOp(source, at).result]
+
+    generic = build(list(told.values()), [target], maps, [PARALLEL] * len(sizes), fill, op.location)
     result = op.results[0]
     result.replace_all_uses_with(from_builtin(generic.results[0], result.type))
     op.erase()
-
-
-def _size(value: ir.Value, d: int) -> ir.Value | int:
-    type_ = value.type
-    return tensor.DimOp(value, arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else type_.shape[d]
 
 
 def _meeting_sizes(indices: Sequence[ir.Value]) -> list[ir.Value | int]:
@@ -72,7 +65,7 @@ def _meeting_sizes(indices: Sequence[ir.Value]) -> list[ir.Value | int]:
     rank = max(i.type.rank for i in indices)
     found = []
     for d in range(-rank, 0):
-        sizes = [_size(i, i.type.rank + d) for i in indices if i.type.rank + d >= 0]
+        sizes = [size_of(i, i.type.rank + d) for i in indices if i.type.rank + d >= 0]
         known = [n for n in sizes if isinstance(n, int)]
         found.append(next((n for n in known if n != 1), next((n for n in sizes if not isinstance(n, int)), 1)))
     return found
@@ -92,7 +85,7 @@ def _place(number: ir.Value, source: ir.Value, d: int) -> ir.Value:
     """One that is negative counts from the end."""
     wide = ir.IntegerType.get_signless(64)
     number = number if number.type == wide else arith.extsi(wide, number)
-    size = _size(source, d)
+    size = size_of(source, d)
     size = arith.constant(wide, size) if isinstance(size, int) else arith.index_cast(wide, size)
     negative = arith.cmpi(arith.CmpIPredicate.slt, number, arith.constant(wide, 0))
     return arith.index_cast(ir.IndexType.get(), arith.select(negative, arith.addi(number, size), number))

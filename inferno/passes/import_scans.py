@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, math, owner, tensor, walk
-from inferno.passes.torch_tensors import from_builtin, load_casts, map_elements, to_builtin
+from inferno.passes.torch_tensors import from_builtin, load_casts, map_elements, size_of, to_builtin
 
 RUNNING = "inferno.running"
 LINEAR = "linear"  # a recurrence
@@ -50,7 +50,7 @@ def _scan(values: ir.Value, dim: int, kind: str) -> ir.Value:
     """What the elements up to each one come to."""
     type_ = ir.RankedTensorType(values.type)
     dim %= type_.rank
-    sizes = [tensor.DimOp(values, arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else type_.shape[d] for d in range(type_.rank)]
+    sizes = [size_of(values, d) for d in range(type_.rank)]
     whole = tensor.EmptyOp(sizes, type_.element_type).result
     last = tensor.EmptyOp(sizes[:dim] + sizes[dim + 1:], type_.element_type).result
     scan = ir.Operation.create(

@@ -6,7 +6,8 @@ torch-mlir's own conversion of types folds the casts away.
 from collections.abc import Callable
 
 from inferno.errors import PassError
-from inferno.mlir import arith, ir, linalg, run_upstream, tensor
+from inferno.mlir import arith, ir, run_upstream, tensor
+from inferno.passes.generics import PARALLEL, build
 
 _INTEGERS = {"si64": "i64", "si32": "i32", "si16": "i16", "si8": "i8", "ui8": "i8"}
 
@@ -51,15 +52,13 @@ def replace_elementwise(op: ir.Operation, compute: Callable[[ir.Type, ir.Value],
 
 def map_elements(sources: list[ir.Value], element: ir.Type, compute: Callable[..., ir.Value]) -> ir.Value:
     """A builtin tensor of what is computed of the elements of others, all of one shape."""
-    type_ = ir.RankedTensorType(sources[0].type)
-    sizes = [tensor.DimOp(sources[0], arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else n for d, n in enumerate(type_.shape)]
-    target = tensor.EmptyOp(sizes, element).result
-    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    every = ir.ArrayAttr.get([identity] * (len(sources) + 1))
-    generic = linalg.GenericOp([target.type], sources, [target], every, ir.ArrayAttr.get([parallel] * type_.rank))
-    elements = [*(s.type.element_type for s in sources), element]
-    body = generic.regions[0].blocks.append(*elements, arg_locs=[generic.operation.location] * len(elements))
-    with ir.InsertionPoint(body):
-        linalg.YieldOp([compute(*list(body.arguments)[:-1])])
-    return generic.results[0]
+    rank = sources[0].type.rank
+    target = tensor.EmptyOp([size_of(sources[0], d) for d in range(rank)], element).result
+    every = [ir.AffineMap.get_identity(rank)] * (len(sources) + 1)
+    return build(sources, [target], every, [PARALLEL] * rank, lambda arguments: [compute(*arguments[:-1])], ir.Location.current).results[0]
+
+
+def size_of(value: ir.Value, d: int) -> ir.Value | int:
+    """The size of a builtin tensor's dimension: a number, or what is told when the program runs."""
+    type_ = value.type
+    return tensor.DimOp(value, arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else type_.shape[d]

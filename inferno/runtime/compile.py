@@ -260,7 +260,7 @@ def _compile_for(
             if not options.fallback or request.dynamic_shapes is None or isinstance(model, torch.export.ExportedProgram) or values is not None:
                 raise
             log.log(level_of(error), "not for every size, so by pieces, where each call's may be numbers: %s", error)
-            return _compile_apart(model, args, kwargs, request, target, device, error)  # where each call's sizes may be numbers
+            return _compile_apart(model, args, kwargs, request, target, device, error)
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)

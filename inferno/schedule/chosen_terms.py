@@ -4,21 +4,17 @@ by ``tensor.extract``."""
 from math import gcd
 
 from inferno.mlir import arith, func, ir, owner, walk
-from inferno.schedule.accesses import Access, argument_index, row_major
-from inferno.schedule.strewn_extracts import linear
+from inferno.schedule.accesses import Access, argument_index
+from inferno.schedule.strewn_extracts import linear, walk_of
 
 
 def table_accesses(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:
     """Where ``tensor.extract`` reads arguments at places that are linear in the loops, as if it did in all of these."""
     loops, found = len(list(generic.attributes["iterator_types"])), []
     for op in walk(generic, "tensor.extract"):
-        places = [linear(v, loops) for v in list(op.operands)[1:]]
-        if None not in places:
+        if (place := walk_of(op, loops)) is not None:
             type_ = ir.RankedTensorType(op.operands[0].type)
-            steps = list(zip(row_major(type_.shape), places))
-            strides = tuple(sum(step * place[d] for step, (place, _) in steps) for d in range(loops))
-            offset = sum(step * begin for step, (_, begin) in steps)
-            found.append(Access(argument_index(kernel, op.operands[0]), type_.element_type, strides, offset, tuple(type_.shape)))
+            found.append(Access(argument_index(kernel, op.operands[0]), type_.element_type, *place, tuple(type_.shape)))
     return list(dict.fromkeys(found))
 
 

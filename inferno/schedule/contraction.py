@@ -18,7 +18,7 @@ from inferno.schedule.accesses import (
 from inferno.schedule.pages import Pages
 from inferno.schedule.unchanged import asked_once
 from inferno.schedule.unfolded import Unfolded, unfold
-from inferno.symbolic import Int, bounds, hint, product, symbols_of
+from inferno.symbolic import Int, alignment, bounds, hint, product, symbols_of
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,7 @@ def aligned_along(access: Access, group: Group, groups: Sequence[Group]) -> int:
     others = [access.strides[run[-1]] for g in groups for run in g.runs if run[-1] != last]
     if last is None or access.strides[last] != 1:
         return 1
-    aligned = 1
-    while aligned < 16 and all(x % (2 * aligned) == 0 for x in (access.offset, *others)):
-        aligned *= 2
-    return aligned
+    return alignment((access.offset, *others), 16)
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,8 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     if not all(sink_constants(g, tables=True) for g in generics):
         return None
     extracted = dict.fromkeys(op.operands[0] for g in generics for op in walk(g, "tensor.extract"))
-    numbers, chooses = [argument_index(kernel, v) for v in extracted], any(walk(g, "scf.if") for g in generics)
+    numbers = [argument_index(kernel, v) for v in extracted]
+    chooses = any(walk(g, "scf.if") for g in generics)
     if extracted and (len(generics) > 1 or any(n is None or n >= len(kernel.type.inputs) - len(kernel.type.results) for n in numbers)):
         return None
     tables = tuple(access(v, ir.AffineMap.get_identity(v.type.rank), n) for v, n in zip(extracted, numbers))

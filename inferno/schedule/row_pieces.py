@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
-from inferno.schedule.accesses import argument_index, loop_sizes, row_major
-from inferno.schedule.strewn_extracts import linear
+from inferno.schedule.accesses import argument_index, loop_sizes
+from inferno.schedule.strewn_extracts import walk_of
 
 
 @dataclass(frozen=True)
@@ -174,13 +174,10 @@ def _piece(kernel: func.FuncOp, op: ir.Operation, rank: int, begin: int) -> Piec
     """How a tensor is read at places of the loops, or at numbers."""
     if argument_index(kernel, op.operands[0]) is None:
         return None
-    strides, offset = [0] * rank, 0
-    for value, stride in zip(list(op.operands)[1:], row_major(op.operands[0].type.shape)):
-        if (place := linear(value, rank)) is None:
-            return None
-        strides = [s + c * stride for s, c in zip(strides, place[0])]
-        offset += place[1] * stride
-    return Piece(begin, op.operands[0], tuple(strides), offset) if strides[-1] in (0, 1) and min(strides) >= 0 else None
+    if (place := walk_of(op, rank)) is None:
+        return None
+    strides, offset = place
+    return Piece(begin, op.operands[0], strides, offset) if strides[-1] in (0, 1) and min(strides) >= 0 else None
 
 
 def _place(value: ir.Value, loop: int) -> int | None:

@@ -10,12 +10,12 @@ from math import ceil
 
 from inferno.mlir import func
 from inferno.schedule import columns
-from inferno.schedule.by_size import BySize, along
+from inferno.schedule.by_size import BySize, along, at_point
 from inferno.schedule.columns import MOST, Columns
 from inferno.schedule.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.row_kernel import RowKernel, parse_varying_rows
 from inferno.schedule.rows import read_rows
-from inferno.symbolic import evaluate, hint
+from inferno.symbolic import hint
 from inferno.target import Target
 
 # Points of the shortest rows that have a kernel, and parts of a power of two, by whole ones of which lengths go.
@@ -90,8 +90,7 @@ def _narrowed(s: Columns, c: RowKernel, known: RowKernel) -> Columns:
 
 def _at(c: RowKernel, length: int) -> RowKernel:
     """The same of rows of so many points, as nearly as can be, of as many rows as the example has."""
-    point = along(c.width, length)
-    return c.of_sizes(lambda size: evaluate(size, lambda symbol: point.get(symbol, symbol.hint)))
+    return c.of_sizes(at_point(along(c.width, length)))
 
 
 def _rounded(x: int) -> int:

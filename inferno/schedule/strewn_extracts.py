@@ -79,6 +79,14 @@ def strides_at(places: Sequence[Linear], shape: Sequence[int], loops: int) -> tu
     return tuple(sum(step * place[0][d] for step, place in zip(row_major(shape), places)) for d in range(loops))
 
 
+def walk_of(op: ir.Operation, loops: int) -> Linear | None:
+    """The stride of each of so many loops for the element that an extract reads, and its offset, where its places are linear in these."""
+    places, sizes = [linear(v, loops) for v in list(op.operands)[1:]], op.operands[0].type.shape
+    if None in places:
+        return None
+    return strides_at(places, sizes, loops), sum(step * begin for step, (_, begin) in zip(row_major(sizes), places))
+
+
 def _is_strewn(last: list[ir.AffineExpr], strides: Sequence[int], sizes: tuple[int, ...]) -> bool:
     """``last``: the result's inner dimension, if it has one."""
     if not last or not isinstance(last[0], ir.AffineDimExpr) or strides[last[0].position] <= 1 or sizes[last[0].position] < _LEAST:

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from checks import assert_close_to_float64
 from kernels import TARGET
-from universal_program import Simulated
+from torch.export import Dim
+from universal_program import Simulated, SimulatedModel
 
 from inferno.capture import capture
 from inferno.runtime.build import build_from
@@ -29,3 +32,14 @@ class SizedModel:
     def __call__(self, *args):
         tensors = self._signature.arguments_of(args, {})
         return self._finish(tensors, self._program(*tensors))
+
+
+def assert_right_at_all_sizes(
+    model: Callable, shape: tuple[int, ...], varying: tuple[int, ...], others: list[tuple[int, ...]], dtype: torch.dtype, choose: Callable, passes: str = "",
+) -> None:
+    """That kernels that are compiled for an example of a ``shape``, of which these dimensions vary, have the right numbers there and at ``others``."""
+    torch.manual_seed(0)
+    run = SimulatedModel(model, (torch.randn(shape).to(dtype),), ({d: Dim.AUTO for d in varying},), choose, passes=passes)
+    for other in (shape, *others):
+        x = torch.randn(other).to(dtype)
+        assert_close_to_float64(run(x), model, (x,))

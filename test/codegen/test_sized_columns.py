@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from checks import assert_close_to_float64
 from kernels import TARGET
-from torch.export import Dim
-from universal_program import SimulatedModel
+from sized_models import assert_right_at_all_sizes
 
 from inferno.schedule import sized_columns
 from inferno.schedule.by_size import BySize
@@ -62,11 +60,6 @@ SCHEDULES = {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name, schedule, dtype):
-    model, shape, varying, others = CASES[name]
-    torch.manual_seed(0)
     choose, found = chosen(SCHEDULES[schedule])
-    run = SimulatedModel(model, (torch.randn(shape).to(dtype),), ({d: Dim.AUTO for d in varying},), choose, passes=PASSES)
+    assert_right_at_all_sizes(*CASES[name], dtype, choose, PASSES)
     assert found
-    for other in (shape, *others):
-        x = torch.randn(other).to(dtype)
-        assert_close_to_float64(run(x), model, (x,))

@@ -107,14 +107,7 @@ ROWS = {  # what goes over rows, the example's sizes, the dimensions that vary, 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_of_any_length(name, dtype):
-    torch.manual_seed(0)
-    model, example, varying, others = ROWS[name]
-    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
-    made = inferno.compile(model, (make(*example),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
-    assert "rows" in generators(made)
-    for shape in (example, *others):
-        found = check(made, model, (make(*shape),))
-        assert found.right, f"{shape}: {found}"
+    assert "rows" in generators(right_at_all_sizes(*ROWS[name], dtype))
 
 
 SCANS = {  # as in ROWS
@@ -134,14 +127,7 @@ SCANS = {  # as in ROWS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", SCANS)
 def test_scans_of_any_size(name, dtype):
-    torch.manual_seed(0)
-    model, example, varying, others = SCANS[name]
-    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
-    made = inferno.compile(model, (make(*example),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
-    assert not generators(made) & {"universal"}
-    for shape in (example, *others, example):
-        found = check(made, model, (make(*shape),))
-        assert found.right, f"{shape}: {found}"
+    assert "universal" not in generators(right_at_all_sizes(*SCANS[name], dtype))
 
 
 COLUMNS = {  # the same side by side
@@ -157,14 +143,7 @@ COLUMNS = {  # the same side by side
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_of_any_length(name, dtype):
-    torch.manual_seed(0)
-    model, example, varying, others = COLUMNS[name]
-    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
-    made = inferno.compile(model, (make(*example),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
-    assert "columns" in generators(made)
-    for shape in (example, *others):
-        found = check(made, model, (make(*shape),))
-        assert found.right, f"{shape}: {found}"
+    assert "columns" in generators(right_at_all_sizes(*COLUMNS[name], dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -242,6 +221,17 @@ def test_recurrent_cells_without_a_state(kind, dtype):
     for n in (50, 2, 7, 1000):
         found = check(made, model, (make(n),))
         assert found.right, f"{n}: {found}"
+
+
+def right_at_all_sizes(model, example, varying, others, dtype):
+    """What ``model`` becomes of the example's size, where these dimensions vary, held against float64 at that size, at others and at that again."""
+    torch.manual_seed(0)
+    make = lambda *shape: torch.randn(shape, device="cuda", dtype=dtype)  # noqa: E731
+    made = inferno.compile(model, (make(*example),), dynamic_shapes=({d: Dim.DYNAMIC for d in varying},), fallback=False)
+    for shape in (example, *others, example):
+        found = check(made, model, (make(*shape),))
+        assert found.right, f"{shape}: {found}"
+    return made
 
 
 def generators(made) -> set[str]:
