@@ -1,6 +1,6 @@
 """What a thread of a row computes of its points: the operations' bodies for a chunk of neighbouring points, each once, and the terms of reductions."""
 
-from inferno.codegen.elements import as_vector, join, lanes_of, splat
+from inferno.codegen.elements import as_vector, branch_together, join, lanes_of, splat
 from inferno.codegen.inline import inline_body, size_values
 from inferno.codegen.lane_patterns import Pattern
 from inferno.codegen.picked_values import pick
@@ -39,7 +39,8 @@ class RowValues:
         arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
         lanes = self.s.vector if self.s.vector > 1 else 0
         indices, sizes = self.indices(step, chunk), size_values(step, self.ints)
-        return inline_body(step.block, arguments, indices, lanes, custom={"tensor.extract": self.extract}, outside=sizes)
+        branch = (lambda op, condition, inline: branch_together(op, condition, lanes, inline)) if step.chooses else None  # (vectors lie on one side)
+        return inline_body(step.block, arguments, indices, lanes, custom={"tensor.extract": self.extract}, outside=sizes, branch=branch)
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         return pick(self.ints, self.buffers, self.numbers, op, operands)

@@ -275,7 +275,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         c = c if c is not None and c.rows and packs(c) else None
     if c is not None and (channels := channels_of_groups(c)) is not None and pick_side(channels, lanes(channels), target) is not None:
         c = channels
-    if c is None or c.varies or c.joined or not c.rows or (c.scans and not (packs(c) and scans_alone(c))):
+    if c is None or c.varies or c.in_pieces or not c.rows or (c.scans and not (packs(c) and scans_alone(c))):
         return None
     beside = c.rows[-1] == len(c.sizes) - 1
     short = (beside or packs(c)) and _alone(c) is not None

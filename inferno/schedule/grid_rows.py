@@ -176,7 +176,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if has_few_multiprocessors(kernel.operation) or target.capability < 90:
         return None
     c = rows.read(kernel, target)
-    if c is None or c.varies or c.joined or c.scans or rows.written_apart(c) or c.width < _LONG or not (_is_timed(c) or takes_unmeasured(kernel.operation)):
+    if c is None or c.varies or c.in_pieces or c.scans or rows.written_apart(c) or c.width < _LONG or not (_is_timed(c) or takes_unmeasured(kernel.operation)):
         return None
     s = pick(c, target)
     return c if s is not None and _is_faster(s, c, target) else None

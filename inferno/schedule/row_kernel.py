@@ -148,6 +148,16 @@ class RowKernel:
         return [a for a in dict.fromkeys(a for step in self.steps for a in step.extras) if isinstance(a, Joined)]
 
     @property
+    def choosing(self) -> list[RowStep]:
+        """The steps that choose what they read by where a point lies: other concatenations, padded tensors, shifts."""
+        return [s for s in self.steps if s.chooses]
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether pieces of concatenations are read in place."""
+        return bool(self.joined or self.choosing)
+
+    @property
     def scanned_bits(self) -> int:
         """Bits a vector that scans take besides: what is in front of it."""
         return sum(s.scans.total.width for s in self.scans)

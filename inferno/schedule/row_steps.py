@@ -62,6 +62,11 @@ class RowStep:
         return self.scans is not None or self.extremum is not None
 
     @property
+    def chooses(self) -> bool:
+        """Whether its body chooses between what it reads (``scf.if``)."""
+        return any(walk(choice, "tensor.extract") for choice in walk(self.generic, "scf.if"))
+
+    @property
     def meets(self) -> bool:
         """Whether its results are known only when the threads of a row have told each other what they have."""
         return self.reduces or self.scans is not None

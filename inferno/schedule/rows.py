@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil
+from math import ceil, gcd
 
 from inferno.mlir import func, walk
 from inferno.schedule import long_rows, scans
 from inferno.schedule.accesses import Access
+from inferno.schedule.chosen_terms import chosen_together
 from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes
 from inferno.schedule.row_sectors import SECTOR, is_in_pieces
+from inferno.schedule.row_steps import RowStep
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -111,7 +113,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     if c.scans and _scanned(c, target) is None:
         return None  # rows are longer than threads hold
-    return c if not c.joined or _reads_pieces(c, target) else None
+    return c if not c.in_pieces or _reads_pieces(c, target) else None
 
 
 def _has_whole_rows(c: RowKernel) -> bool:
@@ -165,7 +167,9 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
     """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  By one
     and by two kernels: softmax of 18514x1608 in float32 55 and 112 us (H200); log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of memory's
     time, 99 and 76; a norm of 4x32x4096x128 in bf16 that is rotated, 0.52, 93 and 142 (H100)."""
-    whole = lanes(c) * narrowest(c) >= _RAGGED_BYTES or max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _PIECES
+    picked = [op.results[0].type for s in c.choosing for op in walk(s.generic, "tensor.extract")]
+    largest = max([row_bytes(c, a) for s in c.steps for a in s.extras] + [hint(c.count) * c.width * bit_width(t) // 8 for t in picked])
+    whole = lanes(c) * narrowest(c) >= _RAGGED_BYTES or largest <= _PIECES
     return whole and not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
 
 
@@ -175,8 +179,8 @@ def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp]
     if c is None or (isinstance(c.width, int) and c.width < 2):
         return None
     maps = [s for s in c.steps if s.scans is None]
-    if any(not supported_body(s.generic) or any(walk(i, "tensor.extract") for i in walk(s.generic, "scf.if")) for s in maps):
-        return None  # (pieces of a concatenation are read by elementwise kernels, which know where one ends)
+    if any(not supported_body(s.generic) for s in maps):
+        return None
     elements = [v.element for v in c.values] + [a.element for s in c.steps for a in s.extras]
     elements += [op.operands[0].type.element_type for s in c.steps for op in walk(s.generic, "tensor.extract")]
     return c if all(map(supported_element, elements)) else None
@@ -385,7 +389,7 @@ def _is_plain(c: RowKernel) -> bool:
     """Whether a row's points are read from one tensor, and written to one as wide, beside what all rows have in common."""
     of_rows = _of_rows(c)
     wide = [d for d in c.destinations if c.wide(d.access)]
-    return len(of_rows) == len(wide) == 1 and not c.joined and {a.element.width for a in of_rows} == {d.access.element.width for d in wide}
+    return len(of_rows) == len(wide) == 1 and not c.in_pieces and {a.element.width for a in of_rows} == {d.access.element.width for d in wide}
 
 
 def _widest(c: RowKernel) -> int:
@@ -408,7 +412,7 @@ def turning_phases(s: Rows, c: RowKernel) -> list[int]:
 def can_persist(s: Rows, c: RowKernel) -> bool:
     """Whether blocks can go over all rows and have what they keep of the next one brought: whole vectors of 4, 8 or 16 bytes that lie together and
     are aligned, of rows that several phases go over."""
-    if s.held or not s.kept or c.joined or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
+    if s.held or not s.kept or c.in_pieces or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
         return False
     lead = leading(c)
     if s.common and s.ragged and (len(c.rows) != 1 or s.persistent * lead.strides[c.rows[0]] % s.vector):
@@ -440,12 +444,19 @@ def _stored_alike(c: RowKernel) -> bool:
 def lanes(c: RowKernel) -> int:
     """Neighbours that are read at once: 16 bytes of the narrowest tensor, if they divide a row."""
     vector = 1 if reads_pieces_apart(c) else most_lanes(c)
-    while any(begin % vector for a in c.joined for begin, _ in a.pieces):
+    while any(begin % vector for a in c.joined for begin, _ in a.pieces) or any(_chosen_together(c, s) % vector for s in c.choosing):
         vector //= 2
     inner = c.run_sizes[-1] if len(c.runs) > 1 else c.width
     while inner % vector and not (c.width % vector == 0 and _contiguous(c)):
         vector //= 2
     return vector
+
+
+def _chosen_together(c: RowKernel, step: RowStep) -> int:
+    """Of how many neighbours as many as a divisor of this number lie on the same side of all that a step chooses by."""
+    inner = c.columns[-1]
+    along = [(d, loop) for d, loop in enumerate(step.indices) if loop in c.columns]
+    return gcd(*(chosen_together(step.generic, d, c.sizes[inner]) if loop == inner else c.sizes[inner] for d, loop in along))
 
 
 def reads_pieces_apart(c: RowKernel) -> bool:
@@ -464,7 +475,7 @@ def can_be_ragged(c: RowKernel, vector: int) -> bool:
     and so in every tensor."""
     places = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
     together = bool(places) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
-    return vector > 1 and len(c.runs) == 1 and not c.joined and _contiguous(c) and together
+    return vector > 1 and len(c.runs) == 1 and not c.in_pieces and _contiguous(c) and together
 
 
 def _contiguous(c: RowKernel) -> bool:

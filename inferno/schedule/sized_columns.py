@@ -34,7 +34,7 @@ def choose(kernel: func.FuncOp, target: Target) -> BySize | Columns | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that are rows side by side, in all tensors, of which something varies."""
     c = read_rows(kernel, target, parse_varying_rows)
-    if c is None or c.joined or not c.rows or c.rows[-1] != len(c.sizes) - 1:
+    if c is None or c.in_pieces or not c.rows or c.rows[-1] != len(c.sizes) - 1:
         return None
     return None if any(d in c.rows for s in c.steps if not s.per_row for d in s.indices if d is not None) else c
 
