@@ -412,7 +412,9 @@ def turning_phases(s: Rows, c: RowKernel) -> list[int]:
 def can_persist(s: Rows, c: RowKernel) -> bool:
     """Whether blocks can go over all rows and have what they keep of the next one brought: whole vectors of 4, 8 or 16 bytes that lie together and
     are aligned, of rows that several phases go over."""
-    if s.held or not s.kept or c.in_pieces or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
+    if s.held or not s.kept or c.in_pieces or s.threads != s.across or s.persistent > c.count or (s.cluster > 1 and not s.sends):
+        return False
+    if len(turning_phases(s, c)) < 2:
         return False
     lead = leading(c)
     if s.common and s.ragged and (len(c.rows) != 1 or s.persistent * lead.strides[c.rows[0]] % s.vector):
