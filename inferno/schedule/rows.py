@@ -84,7 +84,6 @@ _PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
 # running sums of 195361x45 in bf16 50 and 28, of 40000x200 in float32 61 and 42, of a log_softmax of 100000x100 63 and 43, of 40000x500 in bf16 66 and 51, of
 # 200000x32 22 and 17 by 64 rows of 8 threads and 13 by 128 of 4, of an RMS norm of 30000x256 20 and 17.
 _GATHERED, _GATHERING_THREADS, GATHERED_APART = (128, 64, 32), 16, 4
-_PIECES = 1 << 20  # bytes of a concatenation whose pieces are read in place wherever they begin: a launch less
 _GATHERED_BYTES = 44 << 10  # of the 48 KB that a kernel has without asking for more
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
@@ -164,13 +163,11 @@ def _gathering_threads(c: RowKernel) -> int:
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
-    """Whether rows are read from the pieces of a concatenation: those begin with whole vectors, or lie in caches, and there is little else to do.  By one
-    and by two kernels: softmax of 18514x1608 in float32 55 and 112 us (H200); log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of memory's
-    time, 99 and 76; a norm of 4x32x4096x128 in bf16 that is rotated, 0.52, 93 and 142 (H100)."""
-    picked = [op.results[0].type for s in c.choosing for op in walk(s.generic, "tensor.extract")]
-    largest = max([row_bytes(c, a) for s in c.steps for a in s.extras] + [hint(c.count) * c.width * bit_width(t) // 8 for t in picked])
-    whole = lanes(c) * narrowest(c) >= _RAGGED_BYTES or largest <= _PIECES
-    return whole and not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
+    """Whether rows are read from the pieces of a concatenation, wherever these begin: there is little else to do.  By one and by two kernels an H200 took (us):
+    softmax of 18514x1608 in float32 55 and 112, of 4096 rows of 1025 and 1025 in bf16 12 and 26, of 2048 of 5001 and 1000 in float32 28 and 49, LayerNorm of
+    65536 of 13 and 416 58 and 110, RMSNorm of 376749 of 11 and 11 23 and 34; an H100 log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of
+    memory's time, 99 and 76, a norm of 4x32x4096x128 that is rotated, 0.52, 93 and 142."""
+    return not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
 
 
 def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:

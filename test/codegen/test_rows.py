@@ -292,16 +292,6 @@ def test_concatenations_are_read_in_place(widths, dtype, schedule):
     assert found.right, str(found)
 
 
-@pytest.mark.parametrize("rows, steps", [(37, 1), (16384, 2)])
-def test_pieces_that_begin_anywhere_are_put_together_first_where_they_are_large(rows, steps):
-    model, pieces = lambda *x: torch.softmax(torch.cat(x, -1), -1), (torch.randn(rows, 33).half(), torch.randn(rows, 34).half())
-    simulated = SimulatedModel(model, pieces, choose=lambda k: assign.choose(k, TARGET), passes=PASSES, expand=True)
-    assert len(simulated.program.plan.steps) == steps
-    if steps == 1:
-        found = check(simulated, model, pieces)
-        assert found.right, str(found)
-
-
 @pytest.mark.parametrize("model", [
     lambda x, w: (F.layer_norm(x, w.shape, w) ** 2).mean(), lambda x, w: ((y := F.normalize(x, dim=-1) + w), (y * 3).sum()),
 ])

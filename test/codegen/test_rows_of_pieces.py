@@ -58,7 +58,13 @@ def made(*shapes, dtype):
     return tuple(torch.randn(s).to(dtype) for s in shapes)
 
 
+def beside(*pieces):
+    return torch.softmax(torch.cat(pieces, -1), -1)
+
+
 CASES = {
+    "beside each other, anywhere": (beside, made((37, 33), (37, 34), dtype=F16)),
+    "beside each other, many": (beside, made((1500, 333), (1500, 150), dtype=F32)),
     "a token, bf16": (behind_a_token, made((1, 1, 64), (3, 10, 64), (1, 11, 64), dtype=BF16)),
     "a token, odd rows": (behind_a_token, made((1, 1, 35), (3, 10, 35), (1, 11, 35), dtype=F32)),
     "a token, returned": (behind_a_token_and_returned, made((1, 1, 64), (3, 10, 64), (1, 11, 64), dtype=F16)),
