@@ -1,0 +1,68 @@
+"""Parts of tensors, and what computes a part of an operation's results alone."""
+
+from collections.abc import Collection, Sequence
+
+from inferno.mlir import ir, linalg, owner, tensor
+from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, substitute
+
+Part = tuple[int, int, int]  # of a dimension: where it begins, how many there are, and how far apart
+
+
+def taken_by(op: ir.Operation, drops: bool = False) -> list[Part] | None:
+    """What a slice takes of each dimension, if that are numbers and it keeps all dimensions, or ``drops`` some."""
+    if op.name != "tensor.extract_slice" or len(op.operands) != 1 or (op.results[0].type.rank != op.operands[0].type.rank and not drops):
+        return None
+    return list(zip(*(list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))))
+
+
+def type_of(value: ir.Value) -> ir.RankedTensorType | None:
+    return value.type if isinstance(value.type, ir.RankedTensorType) else None
+
+
+def compute_part(producer: ir.Operation, parts: Sequence[Part], kept: Collection[int]) -> ir.Operation:
+    """What computes ``parts`` of a generic's loops, at the insertion point: without the loops of one iteration that are not ``kept``, which its results have no
+    dimension for."""
+    kept = sorted({*kept, *(d for d, kind in enumerate(kinds(producer)) if kind == REDUCTION)})
+    names = [ir.AffineDimExpr.get(kept.index(d)) if d in kept else ir.AffineConstantExpr.get(0) for d in range(len(parts))]
+
+    def without(map_: ir.AffineMap) -> ir.AffineMap:
+        read = [e for e in map_.results if not isinstance(e, ir.AffineDimExpr) or ir.AffineDimExpr(e).position in kept]
+        return substitute(ir.AffineMap.get(len(parts), 0, read), names, len(kept))
+
+    count = len(inputs(producer))
+    values = [_slice(v, m, parts, kept) for v, m in zip(inputs(producer), maps(producer))]
+    begun = [_begin(v, m, parts, kept) for v, m in zip(outputs(producer), maps(producer)[count:])]
+    # Through a map, which knows what kind of expression each is.
+    loops = ir.AffineMap.get(len(kept), 0, [name * step + begin for name, (begin, _, step) in zip(names, parts)]).results
+    return build(
+        values, begun, list(map(without, maps(producer))), [kinds(producer)[d] for d in kept],
+        lambda arguments: clone_body(body(producer), arguments, loops), producer.location,
+    )
+
+
+def extract(value: ir.Value, parts: Sequence[Part], stays: Sequence[bool] | None = None) -> ir.Value:
+    """A part of a tensor, without the dimensions of one element that do not stay."""
+    type_ = ir.RankedTensorType.get([n for d, (_, n, _) in enumerate(parts) if stays is None or stays[d]], value.type.element_type)
+    return tensor.extract_slice(type_, value, [], [], [], *([part[i] for part in parts] for i in range(3)))
+
+
+def _begin(value: ir.Value, map_: ir.AffineMap, parts: Sequence[Part], kept: Sequence[int]) -> ir.Value:
+    """A part of what a result begins as."""
+    made = owner(value)
+    if made is None or made.name not in ("tensor.empty", "linalg.fill"):
+        return _slice(value, map_, parts, kept)
+    found = [ir.AffineDimExpr(e).position for e in map_.results]
+    empty = tensor.EmptyOp([parts[d][1] for d in found if d in kept], value.type.element_type).result
+    return empty if made.name == "tensor.empty" else linalg.fill(made.operands[0], outs=[empty])
+
+
+def _slice(value: ir.Value, map_: ir.AffineMap, parts: Sequence[Part], kept: Sequence[int]) -> ir.Value:
+    """What is read of an operand, without the dimensions of loops that are not ``kept``."""
+    if type_of(value) is None:
+        return value
+    sizes = value.type.shape
+    taken = [parts[ir.AffineDimExpr(e).position] if isinstance(e, ir.AffineDimExpr) else (0, n, 1) for e, n in zip(map_.results, sizes)]
+    stays = [not isinstance(e, ir.AffineDimExpr) or ir.AffineDimExpr(e).position in kept for e in map_.results]
+    if all(stays) and all(part == (0, n, 1) for part, n in zip(taken, sizes)):
+        return value
+    return extract(value, taken, stays)

@@ -1,0 +1,196 @@
+"""What is read of a product, a norm or a softmax only in part is computed in part, and so is all that is made for it alone.
+
+A classifier that reads one token of each image, ``norm(x)[:, 0]``, and a language model whose last token is asked for, ``head(x)[:, -1]``, compute the other
+tokens' last layers for nothing, in eager and under ``torch.compile``.  What each operation's readers ask of its results is found from the last one to the
+first: all, or parts of the dimensions, which slices say, and whatever else is computed in parts asks of its operands.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from inferno.mlir import func, ir, owner, users, walk
+from inferno.passes.generics import REDUCTION, dims, inputs, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
+from inferno.passes.movements import reshape
+from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
+from inferno.passes.programs import programs
+from inferno.passes.shapes import kept_dimensions, reassociation
+
+_PART = 2  # of so many elements at most one is computed: that pays wherever these lie
+_SLICE = "tensor.extract_slice"
+
+_Parts = tuple[Part, ...]  # of a tensor's dimensions, or of an operation's loops
+
+
+def trim_results(module: ir.Module) -> None:
+    """Rewrite the sums of whose results parts are asked for, and what is between these and slices."""
+    for program in programs(module):
+        for op in _asked_in_part(program):
+            _rewrite(op)
+
+
+@dataclass
+class _Asked:
+    """What its readers ask of a value: parts, or with ``whole`` all of it."""
+
+    parts: list[_Parts] = field(default_factory=list)
+    whole: bool = False
+
+    def add(self, parts: Sequence[Part] | None) -> None:
+        if parts is None:
+            self.whole = True
+        elif tuple(parts) not in self.parts:
+            self.parts.append(tuple(parts))
+
+
+def _asked_in_part(program: func.FuncOp) -> list[ir.Operation]:
+    """The operations that are to be computed in part, the last one first."""
+    asked: dict[ir.Value, _Asked] = {}
+    found: list[ir.Operation] = []
+    for op in reversed([o.operation for o in program.entry_block.operations]):
+        parts = _parts_of(op, [asked.get(r, _Asked()) for r in op.results])
+        if parts:
+            found.append(op)
+        for number, operand in enumerate(op.operands):
+            each = [_of_operand(op, number, p) for p in parts] or [taken_by(op, drops=True) if number == 0 else None]
+            for one in each:
+                asked.setdefault(operand, _Asked()).add(one)
+        for value in (v for inner in walk(op) if inner != op for v in inner.operands if type_of(v) is not None):
+            asked.setdefault(value, _Asked()).add(None)
+    sums: set[ir.Operation] = set()  # and what is made of them
+    for op in reversed(found):
+        if (is_generic(op) and REDUCTION in kinds(op)) or any(owner(v) in sums for v in op.operands):
+            sums.add(op)
+    return [op for op in found if op in sums]
+
+
+def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
+    """The parts of an operation's loops, or of the result of what reshapes or slices, that its readers ask for; none where it cannot be computed in these, or
+    they are too much."""
+    types = [t for t in map(type_of, (*op.results, *op.operands)) if t is not None]
+    if any(w.whole for w in wanted) or not any(w.parts for w in wanted) or not all(t.has_static_shape for t in types):
+        return []
+    if is_generic(op):
+        sizes, count = loop_sizes(op), len(inputs(op))
+        found = [_of_loops(m, sizes, p) for m, w in zip(maps(op)[count:], wanted) for p in w.parts]
+    elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", _SLICE):
+        sizes, found = op.results[0].type.shape, wanted[0].parts
+    else:
+        return []
+    found = list(dict.fromkeys(found))
+    if None in found or any(_of_operand(op, n, p) is None for p in found for n, v in enumerate(op.operands) if type_of(v) is not None):
+        return []
+    return found if 0 < _PART * sum(prod(n for _, n, _ in p) for p in found) <= prod(sizes) else []
+
+
+def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts | None:
+    """The part of an operation's loops that computes a part of its result."""
+    order = dims(map_)
+    if order is None:
+        return None
+    given = dict(zip(order, parts))
+    return tuple(given.get(d, (0, n, 1)) for d, n in enumerate(sizes))
+
+
+def _of_operand(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
+    """What is read of an operand for a part of an operation; None if that is no part of its dimensions."""
+    if is_generic(op):
+        return _read(op, number, parts)
+    if op.name == _SLICE:
+        return _inside(op, parts)
+    if op.name == "tensor.expand_shape":
+        merged = [_merge([(op.results[0].type.shape[d], parts[d]) for d in group]) for group in reassociation(op)]
+        return None if None in merged else tuple(merged)
+    split = [_split(part, [op.operands[0].type.shape[d] for d in group]) for part, group in zip(parts, reassociation(op))]
+    return None if None in split else tuple(part for each in split for part in each)
+
+
+def _read(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
+    value, sizes, found = op.operands[number], loop_sizes(op), []
+    for expression, size in zip(maps(op)[number].results, value.type.shape if type_of(value) is not None else ()):
+        loops = loops_of(expression)
+        if isinstance(expression, ir.AffineDimExpr):
+            found.append(parts[next(iter(loops))])
+        elif all(parts[d] == (0, sizes[d], 1) for d in loops):
+            found.append((0, size, 1))
+        else:
+            return None
+    return tuple(found)
+
+
+def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
+    """A part of what a slice takes."""
+    own = taken_by(cut, drops=True)
+    if own is None:
+        return None
+    given = dict(zip(kept_dimensions(cut, [n for _, n, _ in own]), parts))
+    inner = [given.get(d, (0, n, 1)) for d, (_, n, _) in enumerate(own)]
+    return tuple((begin + step * b, n, step * s) for (begin, _, step), (b, n, s) in zip(own, inner))
+
+
+def _merge(dimensions: Sequence[tuple[int, Part]]) -> Part | None:
+    """The part of the one dimension that these, of so many elements each, become; None if its elements are not equally far apart."""
+    begin, count, step = 0, 1, 1
+    for size, (b, n, s) in dimensions:
+        if count == 1:
+            begin, count, step = begin * size + b, n, s
+        elif n == 1:
+            begin, step = begin * size + b, step * size
+        elif step * size == n * s:
+            begin, count, step = begin * size + b, count * n, s
+        else:
+            return None
+    return begin, count, step
+
+
+def _split(part: Part, sizes: Sequence[int]) -> list[Part] | None:
+    """The parts of the dimensions that one becomes."""
+    if len(sizes) == 1:
+        return [part]
+    begin, count, step = part
+    inner = prod(sizes[1:])
+    first, rest = divmod(begin, inner)
+    if step % inner == 0:
+        outer, within = (first, count, step // inner), (rest, 1, 1)
+    elif rest + (count - 1) * step < inner:
+        outer, within = (first, 1, 1), (rest, count, step)
+    elif inner % step == 0 and rest < step and count % (inner // step) == 0:
+        outer, within = (first, count // (inner // step), 1), (rest, inner // step, step)
+    else:
+        return None
+    split = _split(within, sizes[1:])
+    return None if split is None else [outer, *split]
+
+
+def _rewrite(op: ir.Operation) -> None:
+    """Compute for each part that slices take of an operation's results what they take."""
+    for parts, cuts in _cuts(op).items():
+        with ir.InsertionPoint(op), op.location:
+            found = list(_computed(op, parts))
+            for number, cut in cuts:
+                cut.results[0].replace_all_uses_with(reshape(found[number], cut.results[0].type.shape))
+                cut.erase()
+    op.erase()
+
+
+def _cuts(op: ir.Operation) -> dict[_Parts, list[tuple[int, ir.Operation]]]:
+    """The slices of an operation's results, each with the result's number, by the part of the operation that they ask for."""
+    found: dict[_Parts, list[tuple[int, ir.Operation]]] = {}
+    for result in op.results:
+        for cut in list(users(result)):
+            parts = tuple(taken_by(cut, drops=True))
+            if is_generic(op):
+                parts = _of_loops(maps(op)[len(inputs(op)) + result.result_number], loop_sizes(op), parts)
+            found.setdefault(parts, []).append((result.result_number, cut))
+    return found
+
+
+def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
+    """Parts of an operation's results, without dimensions of one element."""
+    if is_generic(op):
+        new = compute_part(op, parts, {d for d, (_, n, _) in enumerate(parts) if n > 1})
+        keep_attributes(new, op)
+        yield from new.results
+    else:
+        taken = _of_operand(op, 0, parts)
+        yield extract(op.operands[0], taken, [n > 1 for _, n, _ in taken])

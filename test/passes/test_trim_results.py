@@ -1,0 +1,80 @@
+"""Results of which parts are read: their numbers, and that no more is computed."""
+
+import re
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from torch.nn import functional as F
+
+import inferno
+
+WIDTH, HEADS = 32, 2
+
+
+def split(x):
+    return x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+
+
+def block(x, qkv, out, up, down):
+    """A layer of a transformer."""
+    q, k, v = (split(t) for t in (F.layer_norm(x, (WIDTH,)) @ qkv).chunk(3, -1))
+    x = x + F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ out
+    return x + F.gelu(F.layer_norm(x, (WIDTH,)) @ up) @ down
+
+
+def masked_by_hand(x, qkv, out, up, down):
+    q, k, v = (split(t) for t in (x @ qkv).chunk(3, -1))
+    scores = (q @ k.mT / 4).masked_fill(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1), -1e9)
+    return F.silu((torch.softmax(scores, -1) @ v).transpose(1, 2).flatten(2) @ out) + x
+
+
+def weights():
+    torch.manual_seed(0)
+    sizes = (WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH)
+    return [torch.randn(s) / s[0] ** 0.5 for s in sizes]
+
+
+PARTS = {
+    "first": lambda y: y[:, 0], "last": lambda y: y[:, -1], "first and last": lambda y: y[:, 0] * y[:, -1], "each third": lambda y: y[:, ::3],
+    "an image": lambda y: y[1], "images": lambda y: y[1:3].sum(1), "of one image": lambda y: y[2, 3:5], "a few of each": lambda y: y[:, 2:4].flatten(1),
+    "channels": lambda y: y[..., :8], "one token's head": lambda y: y.unflatten(-1, (HEADS, -1))[:, -2, 1], "one number": lambda y: y[1, 2, 3],
+    "some, and a norm of some": lambda y: (y[:, 0], F.normalize(y, dim=-1)[:, 0]), "backwards": lambda y: y.flip(1)[:, 0], "most": lambda y: y[:, 1:],
+    "a part of a part": lambda y: y[1:][:, 1:][:, 0], "turned": lambda y: y.transpose(0, 1)[2], "halves": lambda y: torch.cat(y.chunk(2, 1)[::-1], 1),
+    "the largest": lambda y: y.softmax(-1).max(-1).values[:, 3], "where it is": lambda y: y.argmax(1)[:, :4],
+    "all, and one": lambda y: (y, y[:, 0].softmax(-1)),
+}
+
+
+@pytest.mark.covering(most=8)
+@pytest.mark.parametrize("model", [block, masked_by_hand])
+@pytest.mark.parametrize("name", PARTS)
+def test_right(name, model):
+    x = torch.randn(4, 10, WIDTH)
+    program = lambda *args: PARTS[name](model(*args))  # noqa: E731
+    args = (x, *weights())
+    assert_close_to_float64(inferno.compile(program, args, target="cpu", fallback=False)(*args), program, args)
+
+
+OTHERS = {
+    "an image": lambda x, w: F.conv2d(x, w)[1], "channels": lambda x, w: F.conv2d(x, w)[:, :3], "a column": lambda x, w: F.conv2d(x, w, stride=2)[..., 1],
+    "a line": lambda x, w: F.conv2d(x, w).relu()[:, :, 0], "statistics": lambda x, w: F.batch_norm(x, None, None, training=True)[:, :2],
+    "scans": lambda x, w: x.cumsum(1)[:, :2] + x.sum(1, keepdim=True)[..., 1:3, :1].mean(2, keepdim=True), "windows": lambda x, w: F.max_pool2d(x, 2)[:, 1],
+    "sorts": lambda x, w: torch.sort(x.sum(-1), -1).values[:, 0], "means": lambda x, w: x.mean((2, 3))[:2, :2], "one number": lambda x, w: x.prod(-1)[0, 0, 0],
+    "rows that lookups take": lambda x, w: x.sum(-1)[torch.tensor([3, 0])][:, 1], "twice": lambda x, w: x.sum(-1)[:2, 1:3][1, :1],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_sums(name):
+    torch.manual_seed(0)
+    args = torch.randn(4, 5, 9, 9), torch.randn(8, 5, 3, 3)
+    assert_close_to_float64(inferno.compile(OTHERS[name], args, target="cpu", fallback=False)(*args), OTHERS[name], args)
+
+
+@pytest.mark.parametrize("name, tokens", [("first", 33), ("an image", 10), ("most", 330)])
+def test_no_more_is_computed(name, tokens):
+    """The layer's last products are of so many tokens."""
+    args = (torch.empty(33, 10, WIDTH, dtype=torch.bfloat16), *(w.bfloat16() for w in weights()))
+    ir = inferno.compile(lambda *args: PARTS[name](block(*args)), args, target="sm_90a").ir("fused")
+    assert {int(n) for n in re.findall(rf"tensor<(\d+)x{4 * WIDTH}x(?:bf16|f32)>", ir)} - {WIDTH} == {tokens} - {WIDTH}
