@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import func, ir, owner, users, walk
+from inferno.mlir import func, ir, owner, tensor, users, walk
 from inferno.passes.generics import REDUCTION, dims, inputs, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
 from inferno.passes.movements import reshape
 from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
@@ -17,7 +17,7 @@ from inferno.passes.programs import programs
 from inferno.passes.shapes import kept_dimensions, reassociation
 
 _PART = 2  # of so many elements at most one is computed: that pays wherever these lie
-_SLICE = "tensor.extract_slice"
+_SLICE, _CONCAT = "tensor.extract_slice", "tensor.concat"
 
 _Parts = tuple[Part, ...]  # of a tensor's dimensions, or of an operation's loops
 
@@ -73,7 +73,7 @@ def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
     if is_generic(op):
         sizes, count = loop_sizes(op), len(inputs(op))
         found = [_of_loops(m, sizes, p) for m, w in zip(maps(op)[count:], wanted) for p in w.parts]
-    elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", _SLICE):
+    elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", _SLICE, _CONCAT):
         sizes, found = op.results[0].type.shape, wanted[0].parts
     else:
         return []
@@ -98,6 +98,10 @@ def _of_operand(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
         return _read(op, number, parts)
     if op.name == _SLICE:
         return _inside(op, parts)
+    if op.name == _CONCAT:
+        sizes, dim = op.operands[number].type.shape, _joined(op)
+        whole = parts[dim] == (0, op.results[0].type.shape[dim], 1)
+        return (*parts[:dim], (0, sizes[dim], 1), *parts[dim + 1:]) if whole else None
     if op.name == "tensor.expand_shape":
         merged = [_merge([(op.results[0].type.shape[d], parts[d]) for d in group]) for group in reassociation(op)]
         return None if None in merged else tuple(merged)
@@ -126,6 +130,11 @@ def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
     given = dict(zip(kept_dimensions(cut, [n for _, n, _ in own]), parts))
     inner = [given.get(d, (0, n, 1)) for d, (_, n, _) in enumerate(own)]
     return tuple((begin + step * b, n, step * s) for (begin, _, step), (b, n, s) in zip(own, inner))
+
+
+def _joined(concat: ir.Operation) -> int:
+    """The dimension along which its operands lie behind each other."""
+    return ir.IntegerAttr(concat.attributes["dim"]).value
 
 
 def _merge(dimensions: Sequence[tuple[int, Part]]) -> Part | None:
@@ -191,6 +200,13 @@ def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
         new = compute_part(op, parts, {d for d, (_, n, _) in enumerate(parts) if n > 1})
         keep_attributes(new, op)
         yield from new.results
-    else:
-        taken = _of_operand(op, 0, parts)
-        yield extract(op.operands[0], taken, [n > 1 for _, n, _ in taken])
+        return
+    found, dim = [], _joined(op) if op.name == _CONCAT else None
+    for number, operand in enumerate(op.operands):
+        taken = _of_operand(op, number, parts)
+        found.append(extract(operand, taken, [n > 1 or d == dim for d, (_, n, _) in enumerate(taken)]))
+    if dim is not None:
+        kept = [d for d, (_, n, _) in enumerate(parts) if n > 1 or d == dim]
+        type_ = ir.RankedTensorType.get([parts[d][1] for d in kept], op.results[0].type.element_type)
+        found = [tensor.ConcatOp(type_, kept.index(dim), found).result]
+    yield found[0]

@@ -23,6 +23,21 @@ def block(x, qkv, out, up, down):
     return x + F.gelu(F.layer_norm(x, (WIDTH,)) @ up) @ down
 
 
+def rotated(x):
+    """By halves, as rotary positions are."""
+    angles = torch.arange(x.shape[2]).to(x.dtype)[:, None] * torch.linspace(1, 0.1, x.shape[3] // 2, dtype=x.dtype)
+    angles = torch.cat((angles, angles), -1)
+    return x * angles.cos() + torch.cat((-x[..., x.shape[3] // 2:], x[..., : x.shape[3] // 2]), -1) * angles.sin()
+
+
+def gated(x, qkv, out, up, down):
+    """A layer of a language model: rotary positions, a causal mask."""
+    q, k, v = (split(t) for t in (F.rms_norm(x, (WIDTH,)) @ qkv).chunk(3, -1))
+    x = x + F.scaled_dot_product_attention(rotated(q), rotated(k), v, is_causal=True).transpose(1, 2).flatten(2) @ out
+    y = F.rms_norm(x, (WIDTH,))
+    return x + (F.silu(y @ up) * (y @ up.flip(1))) @ down
+
+
 def masked_by_hand(x, qkv, out, up, down):
     q, k, v = (split(t) for t in (x @ qkv).chunk(3, -1))
     scores = (q @ k.mT / 4).masked_fill(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1), -1e9)
@@ -47,7 +62,7 @@ PARTS = {
 
 
 @pytest.mark.covering(most=8)
-@pytest.mark.parametrize("model", [block, masked_by_hand])
+@pytest.mark.parametrize("model", [block, gated, masked_by_hand])
 @pytest.mark.parametrize("name", PARTS)
 def test_right(name, model):
     x = torch.randn(4, 10, WIDTH)
