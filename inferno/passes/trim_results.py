@@ -5,9 +5,9 @@ tokens' last layers for nothing, in eager and under ``torch.compile``.  What eac
 first: all, or parts of the dimensions, which slices say, and whatever else is computed in parts asks of its operands.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
 
 from inferno.mlir import func, ir, owner, tensor, users, walk
 from inferno.passes.generics import REDUCTION, dims, inputs, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
@@ -77,8 +77,10 @@ def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
         sizes, found = op.results[0].type.shape, wanted[0].parts
     else:
         return []
-    found = list(dict.fromkeys(found))
-    if None in found or any(_of_operand(op, n, p) is None for p in found for n, v in enumerate(op.operands) if type_of(v) is not None):
+    if None in found:
+        return []
+    found = _together(found)
+    if any(_of_operand(op, n, p) is None for p in found for n, v in enumerate(op.operands) if type_of(v) is not None):
         return []
     return found if 0 < _PART * sum(prod(n for _, n, _ in p) for p in found) <= prod(sizes) else []
 
@@ -90,6 +92,22 @@ def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts
         return None
     given = dict(zip(order, parts))
     return tuple(given.get(d, (0, n, 1)) for d, n in enumerate(sizes))
+
+
+def _together(found: Iterable[_Parts]) -> list[_Parts]:
+    """These parts, each once; or one that all of them are in, if that is no more."""
+    each = list(dict.fromkeys(found))
+    around = tuple(map(_around, zip(*each)))
+    return [around] if each and prod(n for _, n, _ in around) <= sum(prod(n for _, n, _ in parts) for parts in each) else each
+
+
+def _around(parts: Sequence[Part]) -> Part:
+    """The least part of a dimension that several are in."""
+    if len(set(parts)) == 1:
+        return parts[0]
+    begin, end = min(b for b, _, _ in parts), max(b + (n - 1) * s for b, n, s in parts)
+    step = gcd(*(s for _, n, s in parts if n > 1), *(b - begin for b, _, _ in parts)) or 1
+    return begin, (end - begin) // step + 1, step
 
 
 def _of_operand(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
@@ -172,25 +190,36 @@ def _split(part: Part, sizes: Sequence[int]) -> list[Part] | None:
 
 
 def _rewrite(op: ir.Operation) -> None:
-    """Compute for each part that slices take of an operation's results what they take."""
-    for parts, cuts in _cuts(op).items():
-        with ir.InsertionPoint(op), op.location:
-            found = list(_computed(op, parts))
-            for number, cut in cuts:
-                cut.results[0].replace_all_uses_with(reshape(found[number], cut.results[0].type.shape))
-                cut.erase()
+    """Compute what slices take of an operation's results."""
+    cuts = _cuts(op)
+    wanted = _together(parts for _, _, parts in cuts)
+    with ir.InsertionPoint(op), op.location:
+        made = {parts: list(_computed(op, parts)) for parts in wanted}
+        for number, cut, parts in cuts:
+            around = parts if parts in made else wanted[0]
+            value = made[around][number]
+            if parts != around:
+                order = dims(maps(op)[len(inputs(op)) + number]) if is_generic(op) else range(len(parts))
+                value = extract(value, [_within(parts[d], around[d]) for d in order if around[d][1] > 1])
+            cut.results[0].replace_all_uses_with(reshape(value, cut.results[0].type.shape))
+            cut.erase()
     op.erase()
 
 
-def _cuts(op: ir.Operation) -> dict[_Parts, list[tuple[int, ir.Operation]]]:
-    """The slices of an operation's results, each with the result's number, by the part of the operation that they ask for."""
-    found: dict[_Parts, list[tuple[int, ir.Operation]]] = {}
+def _within(part: Part, around: Part) -> Part:
+    """What a part is of one that it is in."""
+    return (part[0] - around[0]) // around[2], part[1], part[2] // around[2] if part[1] > 1 else 1
+
+
+def _cuts(op: ir.Operation) -> list[tuple[int, ir.Operation, _Parts]]:
+    """The slices of an operation's results, with the result's number and the part of the operation that they ask for."""
+    found = []
     for result in op.results:
         for cut in list(users(result)):
             parts = tuple(taken_by(cut, drops=True))
             if is_generic(op):
                 parts = _of_loops(maps(op)[len(inputs(op)) + result.result_number], loop_sizes(op), parts)
-            found.setdefault(parts, []).append((result.result_number, cut))
+            found.append((result.result_number, cut, parts))
     return found
 
 
@@ -209,4 +238,4 @@ def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
         kept = [d for d, (_, n, _) in enumerate(parts) if n > 1 or d == dim]
         type_ = ir.RankedTensorType.get([parts[d][1] for d in kept], op.results[0].type.element_type)
         found = [tensor.ConcatOp(type_, kept.index(dim), found).result]
-    yield found[0]
+    yield reshape(found[0], [n for _, n, _ in parts if n > 1])
