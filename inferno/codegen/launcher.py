@@ -104,8 +104,8 @@ def launch(
     module: str, kernel: str, parameters: Sequence[ir.Value], grid: Sequence[Int], block: Sequence[int],
     cluster: Sequence[int] = (1, 1, 1), shared: int = 0, copies: bool = False, cooperative: bool = False,
 ) -> None:
-    """Launch ``@module::@kernel``; ``shared`` is dynamic shared memory in bytes.  The grid's sizes may vary.  ``copies``: the kernel copies its
-    first parameter to its second, and does nothing else; ``cooperative``: its blocks wait for each other."""
+    """Launch ``@module::@kernel``; ``shared`` is dynamic shared memory in bytes.  The grid's sizes may vary.  ``copies``: the kernel copies the
+    first of its two buffers to the second, and does nothing else; ``cooperative``: its blocks wait for each other."""
     varying = [scalar(size(g)) for g in grid if not isinstance(g, int)]
     fixed = [g if isinstance(g, int) else AT_CALL for g in grid]
     made = LaunchOp(

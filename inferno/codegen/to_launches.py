@@ -178,8 +178,7 @@ class Launches(FillLaunches, ScatterLaunches, SortLaunches):
         function = self._open([], [source, target], COPY_THREADS, blocks * COPY_THREADS * lanes, written=[target])
         with ir.InsertionPoint.at_block_terminator(function.block):
             emit_copy(function, function.flat(source), function.flat(target), lanes, count)
-        plain = source.type.element_type == target.type.element_type and isinstance(count, int)  # (sizes are parameters in front of the two)
-        self._close(function, None, blocks, COPY_THREADS, plain)
+        self._close(function, None, blocks, COPY_THREADS, source.type.element_type == target.type.element_type)
 
     def _point_kernel(self, s: Structured, starts: list[ir.Value | None], dead: list[bool]) -> None:
         if s.points == 0:

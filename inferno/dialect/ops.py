@@ -13,7 +13,7 @@ from inferno.pixel_limits import MOST_CHANNELS, MOST_PIXELS, MOST_STEP, fits_cor
 
 AT_CALL = -1
 COPIES = "inferno.copies"
-"""On a launch: it copies its first parameter to its second, and does nothing else."""
+"""On a launch: it copies the first of its two buffers to the second, and does nothing else."""
 COOPERATIVE = "inferno.cooperative"
 """On a launch: its blocks wait for each other, so it starts when all of them can run at once."""
 

@@ -12,12 +12,14 @@ writes the new cache goes behind the other.
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, is_elementwise, maps, yielded
 from inferno.passes.programs import VIEWS, callee, readers, root_of
+from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.cost import tensor_bytes
+from inferno.schedule.cost import bit_width
 from inferno.schedule.reduction_kernel import parse_reduction
 from inferno.schedule.scatter_kernel import parse_scatter
+from inferno.symbolic import hint, product
 
 OVERWRITES = "inferno.overwrites"
 # What a call that moves may keep alive until then, next to what its result takes; and bytes that are nothing.
@@ -64,15 +66,23 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
         return []
     operands, accesses, place = list(op.operands), maps(op), list(op.results).index(returned[result])
     own = len(operands) - len(op.results) + place
-    if operands[own] != destination or not destination.type.has_static_shape:
+    if operands[own] != destination:
         return []
     needed = _needed(op, place)
     return [
         i for i, argument in enumerate(arguments[:-count])
-        if argument.type == destination.type and all(user == op for user in users(argument))
+        if are_alike(argument, destination) and all(user == op for user in users(argument))
         and all(m == accesses[own] for v, m in zip(operands, accesses) if v == argument)
         and (len(op.results) == 1 or any(v == argument for v in needed))
     ]
+
+
+def are_alike(one: ir.Value, other: ir.Value) -> bool:
+    """Whether two tensors have elements of one type and one shape, whatever the sizes are that vary."""
+    try:
+        return one.type == other.type and shape(one) == shape(other)
+    except UnknownSize:
+        return False
 
 
 def _needed(generic: ir.Operation, result: int) -> list[ir.Value]:
@@ -102,7 +112,7 @@ def stored_at(kernel: func.FuncOp, result: int) -> list[int]:
     at, taken = c.stored[place], _made_of(c.generic, len(c.combiners) + place)
     needed = {a.argument for a, point in zip(c.sources, c.block.arguments) if a is not None and point in taken}
     elsewhere = {a.argument for a in c.sources if a is not None and (a.strides, a.offset) != (at.strides, at.offset)}
-    return [i for i in sorted(needed - elsewhere) if arguments[i].type == arguments[number].type]
+    return [i for i in sorted(needed - elsewhere) if are_alike(arguments[i], arguments[number])]
 
 
 def _begins_as(kernel: func.FuncOp, generator: str) -> list[int] | None:
@@ -112,7 +122,7 @@ def _begins_as(kernel: func.FuncOp, generator: str) -> list[int] | None:
     if c is None:
         return None
     arguments = kernel.entry_block.arguments
-    alone = isinstance(c.start, int) and arguments[c.start].type == arguments[c.target].type and len(list(users(arguments[c.start]))) == 1
+    alone = isinstance(c.start, int) and are_alike(arguments[c.start], arguments[c.target]) and len(list(users(arguments[c.start]))) == 1
     return [c.start] if alone else []
 
 
@@ -167,6 +177,8 @@ def _holds_little(call: ir.Operation) -> bool:
     """Whether what a call reads of other kernels' results is little next to its own."""
     operands = list(call.operands)
     read = [v for v in operands[:-1] if isinstance(v.type, ir.RankedTensorType) and not isinstance(root_of(v), ir.BlockArgument)]
-    if not all(v.type.has_static_shape for v in read):
-        return False
-    return sum(tensor_bytes(v.type) for v in read) <= max(_FEW, _KEPT * tensor_bytes(operands[-1].type))
+    return sum(map(_bytes, read)) <= max(_FEW, _KEPT * _bytes(operands[-1]))
+
+
+def _bytes(value: ir.Value) -> int:
+    return hint(product(shape(value))) * bit_width(value.type.element_type) // 8

@@ -302,9 +302,9 @@ def test_every_flipped_bit_is_noticed(package, tmp_path):
 
 def test_a_newer_version_is_refused(package, tmp_path):
     def newer(content, tensors, metadata):
-        metadata["version"] = "7"
+        metadata["version"] = "8"
 
-    refused(rewrite(package, tmp_path / "net", newer), "it has version 7 of the format, and this Inferno reads up to 6; update Inferno")
+    refused(rewrite(package, tmp_path / "net", newer), "it has version 8 of the format, and this Inferno reads up to 7; update Inferno")
 
 
 @pytest.mark.parametrize(("name", "says"), [("sm_200", "which this Inferno does not know"), ("cpu", "which this Inferno does not know"), (3, "does not know")])

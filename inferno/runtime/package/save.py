@@ -30,7 +30,7 @@ from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
 # 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies, 4 no cooperative ones.
-VERSION = 6
+VERSION = 7
 PROGRAM = f"{OURS}program"
 
 
@@ -82,9 +82,12 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
 
 def _version(program: Program) -> int:
     """The first version that knows all that there is."""
+    plan = program.launch_plan()
+    if plan.symbols and (any(o.overwrites for o in plan.outputs) or any(isinstance(s, Launch) and s.copies for s in plan.steps)):
+        return 7
     if any(a.part is not None for a in program.signature.arguments):
         return 6
-    launches = [s for s in program.launch_plan().steps if isinstance(s, Launch)]
+    launches = [s for s in plan.steps if isinstance(s, Launch)]
     if any(s.cooperative for s in launches):
         return 5
     if any(s.copies for s in launches):

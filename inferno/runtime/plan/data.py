@@ -13,6 +13,7 @@ from inferno.library_matmul import FUNCTION, check_call
 from inferno.pixel_limits import MOST_CHANNELS, MOST_PIXELS, MOST_STEP, fits_corner
 from inferno.runtime.plain_data import reader, to_data
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, PixelMap, Plan, Preparation, TensorMap, at_sizes
+from inferno.symbolic import Int, product
 
 ELEMENT_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ui64": 8, "ui32": 4, "ui16": 2, "ui8": 1, "si8": 1,
@@ -97,7 +98,7 @@ class _Check:
             raise PlanError(f"{where}: {size} bytes seen in a memory of {held}")
         for argument in output.overwrites:
             other = self._of(plan.arguments, argument, where, "argument")
-            if output.argument >= 0 or size is None or _bytes(other.shape, other.element, where) != size:
+            if output.argument >= 0 or _extent(other.shape, other.element, where) != _extent(output.shape, output.element, where):
                 raise PlanError(f"{where}: it cannot take the place of argument {argument}")
 
     def _parameter(self, parameter: Any, where: str) -> None:
@@ -144,9 +145,10 @@ def _check_launch(launch: Launch, where: str) -> None:
         raise PlanError(f"{where}: {math.prod(launch.block)} threads a block; {_MOST_THREADS} are possible")
     if all(_known(s) for s in launch.cluster) and math.prod(launch.cluster) > _MOST_CLUSTER:
         raise PlanError(f"{where}: {math.prod(launch.cluster)} blocks a cluster; {_MOST_CLUSTER} are possible")
-    if launch.copies and (len(launch.parameters) != 2 or not all(isinstance(p, Buffer) for p in launch.parameters)):
+    buffers = [p for p in launch.parameters if isinstance(p, Buffer)]
+    if launch.copies and (len(buffers) != 2 or any(isinstance(p, TensorMap) for p in launch.parameters)):
         raise PlanError(f"{where}: a copy has two buffers as its parameters")
-    if launch.copies and len({_bytes(p.shape, p.element, where) for p in launch.parameters}) != 1:
+    if launch.copies and len({_extent(p.shape, p.element, where) for p in buffers}) != 1:
         raise PlanError(f"{where}: a copy between buffers of different sizes")
     if _known(launch.shared) and not 0 <= launch.shared < 2**20:
         raise PlanError(f"{where}: {launch.shared} bytes of shared memory")
@@ -199,15 +201,20 @@ def _known(value: Any) -> bool:
     return type(value) is int
 
 
-def _bytes(shape: tuple, element: str, where: str) -> int | None:
-    """Bytes of a buffer, None where its size varies."""
+def _extent(shape: tuple, element: str, where: str) -> Int:
+    """Bytes of a buffer, an expression where its size varies."""
     if element not in ELEMENT_BYTES:
         raise PlanError(f"{where}: unknown element type {element!r}; the types are {', '.join(ELEMENT_BYTES)}")
     if any(_known(s) and s < 0 for s in shape):
         raise PlanError(f"{where}: shape {shape}")
+    return product(shape) * ELEMENT_BYTES[element]
+
+
+def _bytes(shape: tuple, element: str, where: str) -> int | None:
+    """Bytes of a buffer, None where its size varies."""
+    size = _extent(shape, element, where)
     if not all(_known(s) for s in shape):
         return None
-    size = math.prod(shape) * ELEMENT_BYTES[element]
     if size >= 2**62:
         raise PlanError(f"{where}: shape {shape} is of more bytes than there are")
     return size

@@ -37,5 +37,5 @@ def write_in_place(plan: Plan, writes: Sequence[tuple[int, int]]) -> Plan:
 def _copies_to_itself(step: Launch | LibraryCall) -> bool:
     if not isinstance(step, Launch) or not step.copies:
         return False
-    source, target = step.parameters[:2]
+    source, target = (p for p in step.parameters if isinstance(p, Buffer))
     return (source.place, source.index) == (target.place, target.index)

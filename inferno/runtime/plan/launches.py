@@ -4,8 +4,6 @@ Every tensor of ``@main`` is one contiguous buffer: an argument, a result (a tra
 or a ``memref.alloc`` that ``plan-memory`` places.  Launchers are inlined; a reshape only changes a buffer's type.
 """
 
-import math
-
 from inferno.codegen.launcher import buffer_type, integer
 from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, sizes_attribute
@@ -96,11 +94,10 @@ class _Planner:
     ) -> list[int]:
         """The numbers of the arguments that a result may take the place of: nothing reads them later than the first kernel that writes the
         result, and that kernel allows it."""
-        size, found = _elements(result), []
-        if self._symbols or not uses.get(result):
+        if not uses.get(result):
             return []
-        first = uses[result][0][0]
-        for number_, argument in enumerate(arguments):
+        size, found, first = _elements(result), [], uses[result][0][0]
+        for number_, argument in enumerate(a for a in arguments if isinstance(a.type, ir.RankedTensorType)):
             if _elements(argument) == size and all(
                 place < first or (place == first and i in self._overwrites(call, result)) for place, call, i in uses.get(argument, ())
             ):
@@ -209,10 +206,10 @@ class _Planner:
 def _copied(launcher: func.FuncOp) -> list[tuple[int, int]]:
     """The arguments that another one is a copy of at first, where nothing else is read of them: in their place it is that without a copy."""
     steps = [o.operation for o in launcher.entry_block.operations if o.operation.name in ("inferno.launch", "inferno.library")]
-    taken, found = [[_buffer(p) for p in step.operands] for step in steps], []
+    taken, found = [[_buffer(p) for p in step.operands if owner(p).name != "inferno.scalar"] for step in steps], []
     for i, step in enumerate(steps):
-        if COPIES in step.attributes and None not in (pair := taken[i][:2]):
-            source, target = pair
+        if COPIES in step.attributes and None not in taken[i]:
+            source, target = taken[i]
             if sum(each.count(source) for each in taken) == 1 and not any(target in each for each in taken[:i]):
                 found.append((source, target))
     return found
@@ -227,6 +224,6 @@ def _buffer(parameter: ir.Value) -> int | None:
     return ir.BlockArgument(value).arg_number if value is not None else None
 
 
-def _elements(value: ir.Value) -> tuple[int, ir.Type]:
-    """How many elements a tensor of known sizes has, and of which type."""
-    return math.prod(value.type.shape), value.type.element_type
+def _elements(value: ir.Value) -> tuple[Int, ir.Type]:
+    """How many elements a tensor has, and of which type."""
+    return product(shape(value)), value.type.element_type

@@ -52,7 +52,7 @@ class PixelMap(TensorMap):
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch; ``kernel`` is ``module::function``.  ``copies``: it copies its first parameter to its second, and does nothing else.
+    """One kernel launch; ``kernel`` is ``module::function``.  ``copies``: it copies the first of its two buffers to the second, and does nothing else.
     ``cooperative``: its blocks wait for each other."""
 
     kernel: str
