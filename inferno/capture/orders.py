@@ -17,7 +17,7 @@ def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
     order = sorted(range(len(sizes)), key=lambda i: (-example(strides[i]), i))
     step: Any = 1
     for i in reversed(order):
-        size, stride = _expression(sizes[i]), _expression(strides[i])
+        size, stride = expression(sizes[i]), expression(strides[i])
         if size != 1 and stride != step:
             return None
         step = step * size
@@ -50,5 +50,6 @@ def example_bytes(value: torch.Tensor) -> int:
     return math.prod(map(example, value.shape)) * value.dtype.itemsize
 
 
-def _expression(size: int | torch.SymInt) -> Any:
+def expression(size: int | torch.SymInt) -> Any:
+    """A size that torch learns no guard of where it is compared."""
     return size if isinstance(size, int) else size.node.expr

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 from inferno.capture.functionalise import is_mutable
-from inferno.capture.orders import dense_order
+from inferno.capture.orders import dense_order, expression
 from inferno.capture.partition import Part, Piece, base_of, is_view, readers
 
 aten = torch.ops.aten
@@ -58,7 +58,7 @@ def find_places(
     for name, value in zip(written, results[len(results) - len(written):]):
         target, made = targets[name], number.get(value.args[0] if value.target is operator.getitem else value, -1)
         part = parts.get(made)
-        if part is None or part.varies or value not in outputs[made] or target not in inputs[made]:
+        if part is None or value not in outputs[made] or target not in inputs[made]:
             continue
         to = inputs[made][target]
         late = any(r is output or number[r] > made or is_view(r) for r in readers({target}, refused))  # a view that eager makes is read later
@@ -69,7 +69,8 @@ def find_places(
 
 def _lies_as(new: torch.Tensor, old: torch.Tensor, device: torch.device) -> bool:
     """Whether two tensors without gaps on the device have their elements in the same order."""
-    return new.device == old.device == device and not old.is_complex() and dense_order(old) is not None and new.stride() == old.stride()
+    same = [*map(expression, new.stride())] == [*map(expression, old.stride())]
+    return new.device == old.device == device and not old.is_complex() and dense_order(old) is not None and same
 
 
 def _is_plain(write: Node) -> bool:

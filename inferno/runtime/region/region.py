@@ -167,7 +167,7 @@ def _segment(
     made = {i for i, n in enumerate(part.inputs) if base_of(n, refused).op not in ("placeholder", "get_attr")}
     inputs, outputs = [n.meta["val"] for n in part.inputs], [n.meta["val"] for n in part.outputs]
     if lowered.sources is not None:
-        return SizedSegment(program, device, inputs, outputs, lowered.sources)
+        return SizedSegment(program, device, inputs, outputs, lowered.sources, writes)
     alone = made | {i for i, n in enumerate(part.inputs) if base_of(n, refused).name in given}
     return Segment(program, device, inputs, outputs, made, alone, cuda_graphs, writes)
 

@@ -1,6 +1,6 @@
 """A compiled piece of a graph whose sizes vary, as a Python function: one program for every size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,33 +9,39 @@ from torch import Tensor
 from inferno.capture.orders import dense_order, inverse
 from inferno.capture.take_sizes import Source
 from inferno.errors import LaunchError, UnsupportedOperation
+from inferno.runtime.call.finish import write_values
 from inferno.runtime.call.transforms import in_memory
-from inferno.runtime.module import constants_of, make_executable, make_prepared
-from inferno.runtime.plan.plan import Output
+from inferno.runtime.module import constants_of, make_executable, make_prepared, plan_in_place
 from inferno.runtime.program import Program
 
 _ALIGNMENT = 15  # kernels read 16 bytes at once
 
 
 class SizedSegment:
-    """One program on one device.  ``call`` takes the piece's inputs, tensors and integers, and returns its results; the program
-    reads the sizes off its tensors."""
+    """One program on one device.  ``call`` takes the piece's inputs, tensors and integers, and returns its results, but for those ``written`` to tensors
+    that it took; the program reads the sizes off its tensors."""
 
-    takes, written = False, {}  # see Segment
+    takes = False  # see Segment
 
-    def __init__(self, program: Program, device: torch.device, inputs: Sequence[Any], outputs: Sequence[Tensor], sources: Sequence[Source]) -> None:
-        """``inputs`` and ``outputs`` are fake tensors and symbolic integers; UnsupportedOperation for a result that has gaps."""
+    def __init__(
+        self, program: Program, device: torch.device, inputs: Sequence[Any], outputs: Sequence[Tensor], sources: Sequence[Source],
+        writes: Mapping[int, int] | None = None,
+    ) -> None:
+        """``inputs`` and ``outputs`` are fake tensors and symbolic integers; UnsupportedOperation for a result that has gaps.  ``writes``: as Segment's."""
         self.program = program
         self.device = device
-        self._executable = make_executable(program, device, [t.dtype for t in outputs])
+        arguments = {s.place: n for n, s in enumerate(sources)}
+        pairs = {i: arguments[to] for i, to in (writes or {}).items()}
+        self._executable = make_executable(program, device, [t.dtype for t in outputs], writes=tuple(pairs.items()))
+        placed = plan_in_place(program, tuple(pairs.items())).outputs
+        self.written = {i: sources[n].place for i, n in pairs.items() if placed[i].argument == n}
         self._constants = constants_of(program, device)
         self._prepared = make_prepared(program, device, self._constants)
         self._sources = [(s.place, _signs(s), None if s.is_size else dense_order(inputs[s.place])) for s in sources]
         orders = [dense_order(t) for t in outputs]
         if any(order is None for order in orders):
             raise UnsupportedOperation("a result whose sizes vary has gaps between its elements")
-        plan = program.launch_plan()
-        self._steps = [_step(o, order, i) for i, (o, order) in enumerate(zip(plan.outputs, orders))]
+        self._steps = [_step(i not in self.written and (o.argument >= 0 or o.result != i), order) for i, (o, order) in enumerate(zip(placed, orders))]
 
     def call(self, *values: Any) -> list[Tensor]:
         if self._executable is None:
@@ -46,7 +52,10 @@ class SizedSegment:
             tensors = [r if sign else values[place] for r, (place, sign, _) in zip(ready, self._sources)]
             prepared = self._prepared.get(tensors, ready)
         results = self._executable.run([*ready, *self._constants, *prepared])
-        return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+        results = [r if step is None else step(r) for step, r in zip(self._steps, results)]
+        if self.written:  # what was written in place of a copy, of a tensor that lay otherwise, is copied back
+            write_values([values[to] for to in self.written.values()], [results[i] for i in self.written])
+        return [r for i, r in enumerate(results) if i not in self.written]
 
     def refresh(self) -> None:
         """As Segment's."""
@@ -67,9 +76,8 @@ def _signs(source: Source) -> int:
     return (-1 if source.negated else 1) if source.is_size else 0
 
 
-def _step(output: Output, order: tuple[int, ...], number: int) -> Callable[[Tensor], Tensor] | None:
-    """What makes an output from the plan's result: memory of its own, and the order of dimensions that eager has."""
-    shared = output.argument >= 0 or output.result != number
+def _step(shared: bool, order: tuple[int, ...]) -> Callable[[Tensor], Tensor] | None:
+    """What makes an output from the plan's result, whose memory may be ``shared``: memory of its own, and the order of dimensions that eager has."""
     if order == tuple(range(len(order))):
         return torch.clone if shared else None
     back = inverse(order)
