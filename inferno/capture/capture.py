@@ -49,6 +49,7 @@ from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import buffers_watched_as_before, one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
 from inferno.capture.whole_sizes import make_sizes_whole
+from inferno.capture.whole_slices import fold_whole_slices
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
 
@@ -77,6 +78,7 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
 
     copied = copy_graph(graph)
     say_known_sizes(copied)
+    fold_whole_slices(copied)
     split_complex(copied)
     expand_grouped(copied)
     say_known_integers(copied)
