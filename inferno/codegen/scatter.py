@@ -216,8 +216,9 @@ class _Emitter:
     def make_vector(self, number: Integer, where: list[Integer], at: list[Integer], lanes: int) -> None:
         ints, element = self.ints, ir.MemRefType(self.updates.type).element_type
         source, target = flat_parameter(self.updates), flat_parameter(self.target)
-        kept = [number, *(w for w, u in zip(where, self.scatter.update_dims) if u is not None)]
-        begin = ints.dot(kept, row_major(list(ir.MemRefType(self.updates.type).shape)))
+        own = [d for d, u in enumerate(self.scatter.update_dims) if u is not None]
+        sizes = [self.scatter.count, *(self.scatter.window[d] for d in own)]
+        begin = ints.dot([number, *(where[d] for d in own)], row_major(sizes))
         update = load_vector(ints, source, begin, element, lanes, lanes)
         place = ints.dot(at, row_major(self.scatter.shape))
         if self.scatter.atomic is None:

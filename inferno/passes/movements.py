@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from inferno.mlir import ir, linalg, owner, tensor
 from inferno.passes.convolution import Order
 from inferno.passes.propagate_reshapes import grouping
-from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape
+from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape, static
 
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 _SAME = ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
@@ -92,6 +92,19 @@ def reshape(value: ir.Value, wanted: Sequence[int]) -> ir.Value:
         return tensor.CollapseShapeOp(type_, value, reassociation_attribute(groups)).result
     before, after = ([s for s in sizes if s != 1] for sizes in (given, wanted))
     return reshape(reshape(value, before if before != given else after), wanted)
+
+
+def spread(value: ir.Value, places: Sequence[int | None], function: ir.Operation) -> ir.Value:
+    """A tensor with dimensions of size 1 between its own, at the insertion point: ``places`` has for each of the result's the number of the tensor's."""
+    given, group, groups = shape(value), 0, [[] for _ in range(value.type.rank)]
+    for d, place in enumerate(places):
+        group = group if place is None else place
+        if groups:
+            groups[group].append(d)
+    wanted = [1 if place is None else given[place] for place in places]
+    type_ = ir.RankedTensorType.get(static(wanted), value.type.element_type)
+    varying = [s for s in mixed(wanted, function) if not isinstance(s, int)]
+    return tensor.expand_shape(type_, value, reassociation_attribute(groups), varying, static(wanted))
 
 
 def is_free(value: ir.Value) -> bool:

@@ -9,12 +9,13 @@ its own, as sequences of different lengths have, the scatter has an update for e
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
-from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, loop, loop_of, loops_of, maps, substitute, yielded
-from inferno.passes.movements import reshape
+from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, loop, loop_of, loops_of, maps, substitute, yielded
+from inferno.passes.movements import reshape, spread
 from inferno.passes.programs import is_written, readers, root_of
+from inferno.passes.shapes import function_of, mixed, number, reassociation_attribute, shape, static
+from inferno.symbolic import Int, bounds, product
 
 WRITES = "inferno.write_slices"
 """On a module whose slices are to be written by themselves."""
@@ -49,7 +50,7 @@ def is_update(op: ir.Operation) -> bool:
     """Whether an elementwise operation chooses between the elements of an argument of the program and others, by some of its loops, and the program
     returns what that makes: it stays what it is, whoever reads it.  What nobody else reads, and is no argument's new value, is a tensor of its own, of which
     all is written anyway."""
-    if not is_elementwise(op) or len(op.results) != 1 or not op.results[0].type.has_static_shape or _old(op) is None:
+    if not is_elementwise(op) or len(op.results) != 1 or not knows_sizes(op) or _old(op) is None:
         return False
     chosen = owner(yielded(op)[0]).operands[0]
     if isinstance(chosen, ir.BlockArgument) and len(maps(op)[chosen.arg_number].results) >= op.results[0].type.rank:
@@ -72,10 +73,11 @@ def _old(op: ir.Operation) -> ir.BlockArgument | None:
     made = owner(yielded(op)[0])
     if made is None or made.name != "arith.select" or made.parent != op or not isinstance(made.operands[2], ir.BlockArgument):
         return None
-    number, value = made.operands[2].arg_number, None
-    if made.operands[2].owner == body(op) and number < len(inputs(op)):
-        value = inputs(op)[number]
-    same = value is not None and value.type == op.results[0].type and maps(op)[number] == maps(op)[-1]
+    place, value = made.operands[2].arg_number, None
+    if made.operands[2].owner == body(op) and place < len(inputs(op)):
+        value = inputs(op)[place]
+    alike = value is not None and value.type == op.results[0].type and shape(value) == shape(op.results[0])
+    same = alike and maps(op)[place] == maps(op)[-1]
     if not same or not isinstance(root_of(value), ir.BlockArgument) or not isinstance(op.parent.opview, func.FuncOp):
         return None
     return ir.BlockArgument(made.operands[2])
@@ -103,7 +105,8 @@ def _read(op: ir.Operation) -> _Slice | None:
     used = [_loops_of(v, op) for v in (choice.operands[1], *places.values())]
     if None in used or any(loops & set(places) for loops in used):
         return None
-    if any(n is not None and not 0 <= n < _sizes(op)[d] for d, n in ((d, _number(v)) for d, v in places.items())):
+    numbers = {d: n for d, v in places.items() if (n := number(v)) is not None}
+    if any(bounds(n)[0] < 0 or bounds(_sizes(op)[d] - n)[0] < 1 for d, n in numbers.items()):
         return None
     rows = [d for d in dimensions if any(d in loops for loops in used[1:])]
     return _Slice(_old(op), choice.operands[1], places, rows, rows + [d for d in dimensions if d not in rows and d not in places])
@@ -142,20 +145,19 @@ def _loops_of(value: ir.Value, op: ir.Operation) -> set[int] | None:
     return read | {ir.IntegerAttr(o.attributes["dim"]).value for o in needed if o.name == "linalg.index"}
 
 
-def _number(value: ir.Value) -> int | None:
-    made = owner(value)
-    return ir.IntegerAttr(made.attributes["value"]).value if made is not None and made.name == "arith.constant" else None
-
-
 def _write(op: ir.Operation, part: _Slice) -> ir.Value:
     """The new tensor, at the insertion point."""
     dimensions, old = dims(maps(op)[-1]), inputs(op)[part.old.arg_number]
-    sizes = [1 if d in part.places or d in part.rows else n for d, n in zip(dimensions, old.type.shape)]
-    numbers = {dimensions.index(d): _number(v) for d, v in part.places.items()}
-    new = _computed(op, part)
+    numbers = {dimensions.index(d): number(v) for d, v in part.places.items()}
+    new = _in_a_row(_computed(op, part), len(part.rows))
+    behind = min(len(part.rows), 1) - len(part.rows)  # by how many places the dimensions that are no rows are less
+    own = [None if d in part.places or d in part.rows else part.order.index(d) + behind for d in dimensions]
     if None not in numbers.values():
-        return tensor.InsertSliceOp(reshape(new, sizes), old, [], [], [], [numbers.get(d, 0) for d in range(len(sizes))], sizes, [1] * len(sizes)).result
-    update = reshape(new, [prod(new.type.shape) // prod(sizes), *sizes])
+        new = spread(new, own, function_of(op))
+        offsets, sizes = [numbers.get(d, 0) for d in range(len(own))], shape(new)
+        varying = [[v for v in mixed(values, function_of(op)) if not isinstance(v, int)] for values in (offsets, sizes)]
+        return tensor.InsertSliceOp(new, old, *varying, [], static(offsets), static(sizes), [1] * len(own)).result
+    update = spread(new, [0 if part.rows else None, *own], function_of(op))
     return _scatter(update, _table(op, part), old, [dimensions.index(d) for d in (*part.rows, *part.places)])
 
 
@@ -165,7 +167,7 @@ def _computed(op: ir.Operation, part: _Slice) -> ir.Value:
     indexing = [_renamed(maps(op)[n], part.order) for n in taken]
     if part.new in list(body(op).arguments) and indexing == [identity] and isinstance(inputs(op)[taken[0]].type, ir.RankedTensorType):
         return inputs(op)[taken[0]]
-    out = tensor.EmptyOp([_sizes(op)[d] for d in part.order], op.results[0].type.element_type).result
+    out = tensor.EmptyOp(mixed([_sizes(op)[d] for d in part.order], function_of(op)), op.results[0].type.element_type).result
     place = lambda d: loop(part.order.index(d))  # noqa: E731
     return _generic(op, taken, [*indexing, identity], out, lambda given: _clone(op, given, part.new, place))
 
@@ -180,21 +182,32 @@ def _table(op: ir.Operation, part: _Slice) -> ir.Value:
     taken = sorted({n for v in values for n in _taken(v, op)})
     indexing = [_renamed(maps(op)[n], part.rows, rank + 1) for n in taken]
     sizes = [_sizes(op)[d] for d in part.rows]
-    out = tensor.EmptyOp([*sizes, rank + len(values)], integer).result
+    out = tensor.EmptyOp([*mixed(sizes, function_of(op)), rank + len(values)], integer).result
 
     def fill(given: dict[int, ir.Value]) -> ir.Value:
         places = [loop(d) for d in range(rank)] + [_clone(op, given, v, lambda d: loop(part.rows.index(d))) for v in values]
         found = None
-        for number, place in enumerate(places):
+        for column, place in enumerate(places):
             if place.type != integer:
                 place = (arith.index_cast if isinstance(place.type, ir.IndexType) else arith.extsi)(integer, place)
             if found is not None:
-                here = arith.cmpi(arith.CmpIPredicate.eq, loop(rank), arith.constant(ir.IndexType.get(), number))
+                here = arith.cmpi(arith.CmpIPredicate.eq, loop(rank), arith.constant(ir.IndexType.get(), column))
                 place = arith.select(here, place, found)
             found = place
         return found
 
-    return reshape(_generic(op, taken, [*indexing, ir.AffineMap.get_identity(rank + 1)], out, fill), [prod(sizes), rank + len(values)])
+    table = _generic(op, taken, [*indexing, ir.AffineMap.get_identity(rank + 1)], out, fill)
+    return _in_a_row(table, rank) if rank else spread(table, [None, 0], function_of(op))
+
+
+def _in_a_row(value: ir.Value, count: int) -> ir.Value:
+    """The tensor with one dimension in the place of its first ``count``, at the insertion point."""
+    if count < 2:
+        return value
+    sizes = shape(value)
+    type_ = ir.RankedTensorType.get(static([product(sizes[:count]), *sizes[count:]]), value.type.element_type)
+    groups = [list(range(count)), *([d] for d in range(count, len(sizes)))]
+    return tensor.CollapseShapeOp(type_, value, reassociation_attribute(groups)).result
 
 
 def _renamed(map_: ir.AffineMap, order: list[int], count: int = 0) -> ir.AffineMap:
@@ -203,8 +216,8 @@ def _renamed(map_: ir.AffineMap, order: list[int], count: int = 0) -> ir.AffineM
     return substitute(map_, loops, count or len(order))
 
 
-def _sizes(op: ir.Operation) -> dict[int, int]:
-    return dict(zip(dims(maps(op)[-1]), op.results[0].type.shape))
+def _sizes(op: ir.Operation) -> dict[int, Int]:
+    return dict(zip(dims(maps(op)[-1]), shape(op.results[0])))
 
 
 def _generic(op: ir.Operation, taken: list[int], indexing: list[ir.AffineMap], out: ir.Value, fill: Callable[[dict[int, ir.Value]], ir.Value]) -> ir.Value:

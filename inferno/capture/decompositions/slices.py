@@ -17,11 +17,13 @@ _MOST = 1 << 26
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     sizes = (*x.shape, *source.shape, *index.shape)
-    if not x.dim() or index.dim() > 1 or any(not isinstance(n, int) for n in sizes) or not index.numel() or not x.numel():
+    known = all(isinstance(n, int) for n in sizes)
+    one = all(isinstance(n, int) and n == 1 for n in index.shape)
+    if not x.dim() or index.dim() > 1 or not (known or one) or any(isinstance(n, int) and n == 0 for n in sizes):
         return NotImplemented
     dim = dim % x.dim()
-    places, slices = x.shape[dim], index.numel()
-    if places * slices > _MOST or source.dim() != x.dim():
+    places, slices = x.shape[dim], 1 if one else index.numel()
+    if (known and places * slices > _MOST) or source.dim() != x.dim():
         return NotImplemented
     if slices > 1 and x.device.type == "cuda" and not torch.are_deterministic_algorithms_enabled():
         return put_slices(x, dim, index.reshape(-1), source)  # of several for one place any one may stay, as in eager
