@@ -5,6 +5,7 @@ from simulated_arithmetic import from_bf16, stored_dtype, to_bf16
 from simulated_memory import Memory, View
 
 from inferno.mlir import ir
+from inferno.passes.shapes import kept_dimensions, reassociation
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -32,14 +33,27 @@ class Accesses:
         offset = source.offset + sum(o * s for o, s in zip(offsets, source.strides))
         kept = ir.MemRefType(op.results[0].type).get_strides_and_offset()[0]
         if _DYNAMIC in kept:
-            assert len(kept) == len(source.strides)
-            kept = [a * b for a, b in zip(source.strides, sizes[1])]
+            dims = kept_dimensions(op, list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"])))
+            kept = [source.strides[d] * sizes[1][d] for d in dims]
         return [View(source.memory, tuple(kept), offset)]
 
     def memref_expand_shape(self, op, operands, mask):
-        return [View(operands[0].memory, tuple(ir.MemRefType(op.results[0].type).get_strides_and_offset()[0]), operands[0].offset)]
+        sizes, dynamic = list(ir.DenseI64ArrayAttr(op.attributes["static_output_shape"])), iter(operands[1:])
+        sizes = [next(dynamic) if s == _DYNAMIC else s for s in sizes]
+        strides = list(ir.MemRefType(op.results[0].type).get_strides_and_offset()[0])
+        for group, step in zip(reassociation(op), operands[0].strides) if _DYNAMIC in strides else ():
+            for d in reversed(group):
+                strides[d], step = step, step * sizes[d]
+        return [View(operands[0].memory, tuple(strides), operands[0].offset)]
 
-    memref_collapse_shape = memref_cast = memref_expand_shape
+    def memref_collapse_shape(self, op, operands, mask):
+        strides = tuple(ir.MemRefType(op.results[0].type).get_strides_and_offset()[0])
+        if _DYNAMIC in strides:
+            strides = tuple(operands[0].strides[group[-1]] for group in reassociation(op))
+        return [View(operands[0].memory, strides, operands[0].offset)]
+
+    def memref_cast(self, op, operands, mask):
+        return [operands[0]]
 
     def memref_get_global(self, op, operands, mask):
         name = ir.FlatSymbolRefAttr(op.attributes["name"]).value

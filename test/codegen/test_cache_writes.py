@@ -60,8 +60,8 @@ def numbered(cache, new):
 class OnGpu:
     """The model's program, simulated, with its writes in the place of arguments or apart from them; ``choose(kernel)`` may say another schedule."""
 
-    def __init__(self, model, inputs, choose=lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]), early=False):
-        found = capture(model, inputs)
+    def __init__(self, model, inputs, choose=lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]), early=False, dynamic_shapes=None):
+        found = capture(model, inputs, dynamic_shapes=dynamic_shapes)
         self.signature = found.signature
         text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
         self.program = Simulated(text, choose, early)
