@@ -19,7 +19,7 @@ def say_known_sizes(graph: Graph) -> None:
     table = SymbolTable()
     for node in graph.nodes:
         value = node.meta.get("val")
-        if node.op != "call_function":
+        if node.op not in ("call_function", "placeholder"):
             continue
         if isinstance(value, torch.SymInt) and isinstance(size := _size(table, value), int):
             for user in list(node.users):
@@ -29,7 +29,8 @@ def say_known_sizes(graph: Graph) -> None:
             shape = [known if isinstance(known, int) else s for known, s in zip(sizes, value.shape)]
             if any(isinstance(s, int) and not isinstance(before, int) for s, before in zip(shape, value.shape)):
                 with value.fake_mode:
-                    node.meta = {**node.meta, "val": torch.empty(shape, dtype=value.dtype, device=value.device)}
+                    others = {k: v for k, v in node.meta.items() if k != "tensor_meta"}  # which the importer would take before "val"
+                    node.meta = {**others, "val": torch.empty(shape, dtype=value.dtype, device=value.device)}
 
 
 def _size(table: SymbolTable, value: Any) -> Any:

@@ -149,7 +149,7 @@ def _reads_parts(op: ir.Operation) -> bool:
 
 
 def _is_anchor(op: ir.Operation) -> bool:
-    if op.name in _KEPT or not len(op.results) or _IN_PLACE in op.attributes:
+    if op.name in _KEPT or not len(op.results) or _IN_PLACE in op.attributes or _is_size(op):
         return False
     return not _is_cheap(op) or (_is_tensor(op.results[0]) and any(_needs_memory(user) for user in users(op.results[0])))
 
