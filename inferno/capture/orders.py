@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils._sympy.functions import Max
 
 
 def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
@@ -17,7 +18,7 @@ def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
     order = sorted(range(len(sizes)), key=lambda i: (-example(strides[i]), i))
     step: Any = 1
     for i in reversed(order):
-        size, stride = expression(sizes[i]), expression(strides[i])
+        size, stride = expression(sizes[i]), step_expression(strides[i])
         if size != 1 and stride != step:
             return None
         step = step * size
@@ -48,6 +49,14 @@ def example(size: int | torch.SymInt) -> int:
 def example_bytes(value: torch.Tensor) -> int:
     """The bytes of a tensor's elements in the example."""
     return math.prod(map(example, value.shape)) * value.dtype.itemsize
+
+
+def step_expression(step: int | torch.SymInt) -> Any:
+    """The same of a stride, in which torch counts a size of 0 as 1: there are no elements then, and how far apart they are says nothing."""
+    found = expression(step)
+    if isinstance(found, int) or not found.has(Max):
+        return found
+    return found.replace(lambda e: isinstance(e, Max) and len(e.args) == 2 and 1 in e.args, lambda e: e.args[1 - e.args.index(1)])
 
 
 def expression(size: int | torch.SymInt) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 from inferno.capture.functionalise import is_mutable
-from inferno.capture.orders import dense_order, expression
+from inferno.capture.orders import dense_order, step_expression
 from inferno.capture.partition import Part, Piece, base_of, is_view, readers
 
 aten = torch.ops.aten
@@ -69,7 +69,7 @@ def find_places(
 
 def _lies_as(new: torch.Tensor, old: torch.Tensor, device: torch.device) -> bool:
     """Whether two tensors without gaps on the device have their elements in the same order."""
-    same = [*map(expression, new.stride())] == [*map(expression, old.stride())]
+    same = [*map(step_expression, new.stride())] == [*map(step_expression, old.stride())]
     return new.device == old.device == device and not old.is_complex() and dense_order(old) is not None and same
 
 

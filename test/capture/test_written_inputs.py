@@ -281,16 +281,79 @@ def test_checked_programs_write_once():
     assert state.tolist() == [2.0] * 4
 
 
-def test_sizes_that_vary():
+def regions_of_any_size(function, make, sizes, **options):
+    """The regions of a function, compiled once for all sizes: its results, and what it makes of its arguments, are eager's."""
     torch._dynamo.reset()
     inferno.stats(reset=True)
-    fast = torch.compile(lambda s, x: (s.add_(x), (s * 2).sum())[1], backend="inferno", dynamic=True)
-    for n in (5, 9, 64):
-        state, x = torch.randn(n), torch.randn(n)
-        expected = state + x
-        torch.testing.assert_close(fast(state, x), (expected * 2).sum())
-        torch.testing.assert_close(state, expected)
+    fast = torch.compile(function, backend="inferno", **options)
+    for size in sizes:
+        ours = make(*size)
+        theirs = [t.clone(memory_format=torch.preserve_format) for t in ours]
+        with torch.no_grad():
+            torch.testing.assert_close(fast(*ours), function(*theirs), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(ours, theirs)
     assert inferno.stats().recompiles == 0
+    (made,) = graphs_of(fast)
+    return [region for _, region in made.regions]
+
+
+def sum_added(x, y):
+    x.add_(y)
+    return (x * 2).sum()
+
+
+def both_added(x, y):
+    x.add_(y)
+    y.add_(x)
+    return x * y
+
+
+@pytest.mark.parametrize(("function", "make", "count"), [
+    (sum_added, lambda n, m: [torch.randn(n, m), torch.randn(n, m)], 1), (both_added, lambda n, m: [torch.randn(n, m), torch.randn(n, m)], 2),
+    (sum_added, lambda n, m: [torch.randn(m, n).t(), torch.randn(m, n).t()], 1),  # both lie so
+    (sum_added, lambda n, m: [torch.zeros(n * m + 1)[1:].view(n, m), torch.randn(n, m)], 1),  # where no vector begins
+    (sum_added, lambda n, m: [torch.randn(n, 2 * m)[:, ::2], torch.randn(n, m)], 0),
+    (lambda x, y: (x.clone(), x.mul_(2))[0], lambda n, m: [torch.randn(n, m), torch.randn(n, m)], 0),
+], ids=["one", "two", "turned", "unaligned", "with gaps", "still needed"])
+def test_sizes_that_vary(function, make, count):
+    (region,) = regions_of_any_size(function, make, [(5, 9), (64, 33), (2, 17)], dynamic=True)
+    assert [len(s.written) for s in region.segments] == [count] and ("write_values" in region.text) == (count == 0)
+
+
+def token(keys, values, query, key, value, place):
+    keys.index_copy_(2, place, key)
+    values.index_copy_(2, place, value)
+    mask = (torch.arange(keys.shape[2]) <= place)[None, None, None]
+    return torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+
+
+@pytest.mark.parametrize("varying", ["all", "batch", "length"])
+def test_tokens_are_written_into_caches_of_any_size(varying):
+    def make(batch, length):
+        caches, tokens = [torch.zeros(batch, 4, length, 16) for _ in range(2)], [torch.randn(batch, 4, 1, 16) for _ in range(3)]
+        for tensor, dim in {"batch": [(t, 0) for t in (*caches, *tokens)], "length": [(t, 2) for t in caches]}.get(varying, ()):
+            torch._dynamo.mark_dynamic(tensor, dim)
+        return [*caches, *tokens, torch.tensor([9])]
+
+    sizes = [(2 if varying == "length" else b, 64 if varying == "batch" else t) for b, t in ((2, 64), (5, 80), (7, 33))]
+    (region,) = regions_of_any_size(token, make, sizes, dynamic=True if varying == "all" else None)
+    assert [len(s.written) for s in region.segments] == [2] and "write_values" not in region.text
+
+
+def test_statistics_of_batches_of_any_size():
+    torch._dynamo.reset()
+    inferno.stats(reset=True)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.BatchNorm2d(8))
+    other, fast = copy.deepcopy(model), torch.compile(model, backend="inferno", dynamic=True)
+    for batch, size in ((2, 12), (5, 9), (3, 20)):
+        x = torch.randn(batch, 3, size, size + 1)
+        for run in (fast, other):
+            run(x).square().mean().backward()
+    for ours, theirs in zip(model.buffers(), other.buffers()):
+        torch.testing.assert_close(ours, theirs)
+    (made,) = graphs_of(fast)
+    forward = dict(made.regions)["forward"]
+    assert [len(s.written) for s in forward.segments] == [6] and inferno.stats().recompiles == 0
 
 
 @pytest.mark.parametrize("make", [
