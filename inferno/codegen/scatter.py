@@ -108,8 +108,7 @@ def read_scatter(op: ir.Operation) -> Scatter:
 
 
 def emit_scatters(scatters: Sequence[Scatter], function: DeviceFunction) -> None:
-    """The whole kernel: each scatter, of an operation cloned into ``function``, has the next of its blocks, whose numbers are known where there are
-    several."""
+    """The whole kernel: each scatter, of an operation cloned into ``function``, has the next of its blocks."""
     ints, index = function.ints, ir.IndexType.get()
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
     thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)

@@ -28,7 +28,7 @@ class ScatterLaunches:
             self._scatter(wide, number)
             self._copy(total, narrow)
             return
-        joins = scatter.unique and isinstance(scatter.launch[0], int) and places is None
+        joins = scatter.unique and places is None
         if not joins:
             self._make_scatters()
         self._scatters.append(scatter)

@@ -6,6 +6,7 @@ What comes before a write is a copy, which is left out where it is made in place
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
+from inferno.schedule.accesses import knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.merge_independent import Group, Merge
 from inferno.schedule.universal import Universal
@@ -37,6 +38,6 @@ def is_write(kernel: func.FuncOp) -> bool:
     operations = [o.operation for o in kernel.entry_block.operations]
     if ATTRIBUTE not in kernel.attributes or from_attribute(kernel.attributes[ATTRIBUTE]).generator != Universal.generator:
         return False
-    if not all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs) or [o.name for o in operations] != _WRITE:
+    if not knows_arguments(kernel) or [o.name for o in operations] != _WRITE:
         return False
     return ir.BoolAttr(operations[1].attributes["unique_indices"]).value

@@ -157,3 +157,27 @@ def test_what_is_changed_of_any_size(name, varying, dtype):
             function(*expected)
             on_gpu(tuple(given), in_place)
             torch.testing.assert_close(given, expected, rtol=1e-2 if dtype == BF16 else 1e-5, atol=1e-2 if dtype == BF16 else 1e-6)
+
+
+def both(keys, values, k, v, place):
+    keys.index_copy_(1, place, k)
+    values.index_copy_(1, place, v)
+    return keys.float().sum(1) + values.float().sum(1)[..., :1]
+
+
+def test_keys_and_values_of_any_size_are_written_by_one_launch():
+    def inputs(batch, keys, values, place):
+        rows = (random(batch, keys, 8, dtype=BF16), random(batch, values, 16), random(batch, 1, 8, dtype=BF16), random(batch, 1, 16))
+        return *rows, torch.tensor([place])
+
+    shapes = {0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO}, {0: Dim.AUTO}, {}
+    on_gpu = OnGpu(both, inputs(4, 12, 20, 5), dynamic_shapes=shapes)
+    assert sum("scatter" in k for k in on_gpu.kernels(True)) == 1 and sum("scatter" in k for k in on_gpu.kernels(False)) == 3
+    for sizes in ((4, 12, 20, 5), (3, 40, 9, 8), (2, 7, 50, 0), (150, 3, 3, 2)):
+        for in_place in (True, False):
+            given = inputs(*sizes)
+            expected = [t.clone() for t in given[:2]]
+            total = both(*expected, *given[2:])
+            (found,) = on_gpu(given, in_place)
+            assert torch.equal(given[0], expected[0]) and torch.equal(given[1], expected[1])
+            torch.testing.assert_close(found, total, rtol=1e-4, atol=1e-4)
