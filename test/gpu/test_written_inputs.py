@@ -5,7 +5,9 @@ import copy
 import pytest
 import torch
 
+import inferno
 from checks import check
+from inferno.runtime.plan.plan import Launch
 from inferno.runtime.region.graphs import graphs_of
 
 F = torch.nn.functional
@@ -86,3 +88,85 @@ def test_captured_launches_write_to_the_tensors_of_each_call():
         expected = (x + y) * 0.5
         fast(x, y, n)
         assert torch.equal(x, expected) and n == 1
+
+
+def any_size(function, make, sizes, **options):
+    """The region of a function that is compiled once for all sizes; its results, and what it makes of its arguments, are eager's."""
+    torch._dynamo.reset()
+    inferno.stats(reset=True)
+    fast = torch.compile(function, backend="inferno", **options)
+    for size in sizes:
+        given = make(*size)
+        others = [t.clone() for t in given]
+        with torch.no_grad():
+            torch.testing.assert_close(fast(*given), function(*others), rtol=2e-2, atol=2e-2)
+        torch.testing.assert_close(given, others)
+    assert inferno.stats().recompiles == 0
+    (made,) = graphs_of(fast)
+    (segment,) = made.regions[0][1].segments
+    assert not any(isinstance(s, Launch) and s.copies for s in segment._executable.plan.steps)
+    return segment
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("varying", ["batch", "length", "all"])
+def test_caches_of_any_size(dtype, varying):
+    def make(batch, length):
+        caches = [torch.randn(batch, 8, length, 64, device="cuda", dtype=dtype) for _ in range(2)]
+        tokens = [torch.randn(batch, 8, 1, 64, device="cuda", dtype=dtype) for _ in range(3)]
+        for tensor, dim in {"batch": [(t, 0) for t in (*caches, *tokens)], "length": [(t, 2) for t in caches]}.get(varying, ()):
+            torch._dynamo.mark_dynamic(tensor, dim)
+        return [*caches, *tokens, torch.tensor([length - 3], device="cuda")]
+
+    sizes = [(8 if varying == "length" else b, 1024 if varying == "batch" else t) for b, t in ((8, 1024), (3, 600), (40, 4096))]
+    segment = any_size(step, make, sizes, dynamic=True if varying == "all" else None)
+    assert len(segment.written) == 2 and sum("scatter" in s.kernel for s in segment._executable.plan.steps) == 1
+
+
+def part_added(x, y):
+    x[:, 1:] += y[:, 1:]
+    return (y * 2,)
+
+
+def last_set(x, y):
+    x[:, -1] = y[:, 0]
+    return (y * 2,)
+
+
+def rows_put(x, y):
+    x[torch.arange(y.shape[0], device=y.device)] = y
+    return (y * 2,)
+
+
+def rows_added(x, y):
+    x.index_add_(0, torch.arange(y.shape[0], device=y.device), y)
+    return (y * 2,)
+
+
+def slots_set(x, y):
+    x[:, torch.tensor([1], device=y.device)] = y[:, :1]
+    return (y * 2,)
+
+
+def added(x, y):
+    x.add_(y).mul_(0.5)
+    return (y * 2,)
+
+
+@pytest.mark.parametrize("function", [part_added, last_set, rows_put, rows_added, slots_set, added])
+def test_what_is_changed_of_any_size(function):
+    segment = any_size(function, lambda n, m: [torch.randn(n, m, device="cuda") for _ in range(2)], [(1000, 512), (37, 91), (5000, 2048)], dynamic=True)
+    assert len(segment.written) == 1
+
+
+def test_statistics_of_batches_of_any_size():
+    torch._dynamo.reset()
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU()).cuda().train()
+    own = copy.deepcopy(model)
+    fast = torch.compile(own, backend="inferno", dynamic=True)
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        for batch, size in ((8, 20), (3, 33), (32, 17)):
+            x = torch.randn(batch, 3, size, size, device="cuda")
+            torch.testing.assert_close(fast(x), model(x), atol=1e-4, rtol=1e-4)
+    for ours, theirs in zip(own.buffers(), model.buffers()):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)

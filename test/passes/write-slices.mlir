@@ -222,3 +222,44 @@ module attributes {inferno.write_slices} {
     return %put : tensor<2x64x16xf32>
   }
 }
+
+// -----
+
+// Of sizes that vary: the last place is a number of them, and there are as many updates as rows.
+#whole = affine_map<(h, l, d) -> (h, l, d)>
+#row = affine_map<(h, l, d) -> (h, d)>
+#place = affine_map<(h, l, d) -> (h)>
+#cache = affine_map<()[s0, s1] -> (s0, s1, 16)>
+#rows = affine_map<()[s0, s1] -> (s0, 16)>
+#each = affine_map<()[s0, s1] -> (s0)>
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[CACHE:.*]]: tensor<?x?x16xf32> {{{.*}}}, %[[OTHER:.*]]: tensor<?x?x16xf32> {{{.*}}}, %[[X:.*]]: tensor<?x16xf32> {{{.*}}}, %[[AT:.*]]: tensor<?xi64>
+// CHECK-DAG: %[[LAST:.*]] = arith.addi %{{.*}}, %{{.*}} : index
+// CHECK-DAG: %[[NEW:.*]] = tensor.expand_shape %[[X]] {{.*}} output_shape [%[[H:.*]], 1, 16] : tensor<?x16xf32> into tensor<?x1x16xf32>
+// CHECK: tensor.insert_slice %[[NEW]] into %[[CACHE]][0, %[[LAST]], 0] [%[[H]], 1, 16] [1, 1, 1] : tensor<?x1x16xf32> into tensor<?x?x16xf32>
+// CHECK: tm_tensor.scatter {dimension_map = array<i64: 0, 1>} unique_indices(true) ins(%{{.*}}, %{{.*}} : tensor<?x1x1x16xf32>, tensor<?x2xi64>) outs(%[[OTHER]] : tensor<?x?x16xf32>)
+module attributes {inferno.write_slices} {
+  func.func @main(%cache: tensor<?x?x16xf32> {inferno.sizes = #cache, inferno.written}, %other: tensor<?x?x16xf32> {inferno.sizes = #cache, inferno.written}, %x: tensor<?x16xf32> {inferno.sizes = #rows}, %at: tensor<?xi64> {inferno.sizes = #each}, %n: index {inferno.divisor = 1 : i64, inferno.hint = 4 : i64, inferno.range = [2, 1024], inferno.symbol = "s0"}, %l: index {inferno.divisor = 1 : i64, inferno.hint = 64 : i64, inferno.range = [2, 1024], inferno.symbol = "s1"}) -> (tensor<?x?x16xf32>, tensor<?x?x16xf32>) {
+    %e = tensor.empty(%n, %l) : tensor<?x?x16xf32>
+    %less = arith.constant -1 : index
+    %last = arith.addi %l, %less : index
+    %end = linalg.generic {indexing_maps = [#row, #whole, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
+        ins(%x, %cache : tensor<?x16xf32>, tensor<?x?x16xf32>) outs(%e : tensor<?x?x16xf32>) {
+    ^bb0(%b: f32, %a: f32, %o: f32):
+      %i = linalg.index 1 : index
+      %c = arith.cmpi eq, %i, %last : index
+      %s = arith.select %c, %b, %a : f32
+      linalg.yield %s : f32
+    } -> tensor<?x?x16xf32>
+    %each = linalg.generic {indexing_maps = [#place, #row, #whole, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
+        ins(%at, %x, %other : tensor<?xi64>, tensor<?x16xf32>, tensor<?x?x16xf32>) outs(%e : tensor<?x?x16xf32>) {
+    ^bb0(%p: i64, %b: f32, %a: f32, %o: f32):
+      %i = linalg.index 1 : index
+      %j = arith.index_cast %i : index to i64
+      %c = arith.cmpi eq, %j, %p : i64
+      %s = arith.select %c, %b, %a : f32
+      linalg.yield %s : f32
+    } -> tensor<?x?x16xf32>
+    return %end, %each : tensor<?x?x16xf32>, tensor<?x?x16xf32>
+  }
+}

@@ -70,3 +70,34 @@ module {
     return %0 : tensor<8x8xf32>
   }
 }
+
+// -----
+
+// Of a size that varies what is read where the result is written is marked if it has that size, and not if it has another one that varies.
+
+// CHECK-LABEL: func.func private @alike
+// CHECK-SAME: inferno.overwrites = array<i64: 1>
+// CHECK-LABEL: func.func private @other
+// CHECK-NOT: inferno.overwrites
+#row = affine_map<(d0, d1) -> (d0, d1)>
+#same = affine_map<()[s0] -> (s0, 8)>
+#first = affine_map<()[s0, s1] -> (s0, 8)>
+#second = affine_map<()[s0, s1] -> (s1, 8)>
+module {
+  func.func private @alike(%n: index {inferno.divisor = 1 : i64, inferno.hint = 4 : i64, inferno.range = [2, 4611686018427387904], inferno.symbol = "n0"}, %a: tensor<?x8xf32> {inferno.sizes = #same}, %to: tensor<?x8xf32> {inferno.sizes = #same}) -> tensor<?x8xf32> {
+    %0 = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<?x8xf32>) outs(%to : tensor<?x8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %1 = arith.negf %in : f32
+      linalg.yield %1 : f32
+    } -> tensor<?x8xf32>
+    return %0 : tensor<?x8xf32>
+  }
+  func.func private @other(%n: index {inferno.divisor = 1 : i64, inferno.hint = 4 : i64, inferno.range = [2, 4611686018427387904], inferno.symbol = "n0"}, %m: index {inferno.divisor = 1 : i64, inferno.hint = 4 : i64, inferno.range = [2, 4611686018427387904], inferno.symbol = "n1"}, %a: tensor<?x8xf32> {inferno.sizes = #first}, %to: tensor<?x8xf32> {inferno.sizes = #second}) -> tensor<?x8xf32> {
+    %0 = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<?x8xf32>) outs(%to : tensor<?x8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %1 = arith.negf %in : f32
+      linalg.yield %1 : f32
+    } -> tensor<?x8xf32>
+    return %0 : tensor<?x8xf32>
+  }
+}
