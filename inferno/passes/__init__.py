@@ -48,6 +48,7 @@ _PASSES = {
     "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
     "compose-moves": "inferno.passes.compose_moves:compose_moves",
     "sink-concats": "inferno.passes.sink_concats:sink_concats",
+    "join-writes": "inferno.passes.join_writes:join_writes",
     "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
     "expand-windows": "inferno.passes.expand_windows:expand_windows",
     "order-batches": "inferno.passes.order_batches:order_batches",

@@ -143,9 +143,10 @@ def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
 
 
 def slice_parts(op: ir.Operation) -> tuple[list[Int], list[Int], list[Int]]:
-    """Offsets, sizes and steps of a slice, for each dimension of what it is a part of."""
+    """Offsets, sizes and steps of a slice, or of what is written to one, for each dimension of what it is a part of."""
     names = ("static_offsets", "static_sizes", "static_strides")
-    return tuple(_mixed(list(ir.DenseI64ArrayAttr(op.attributes[name])), _segment(op, 1 + i)) for i, name in enumerate(names))
+    first = 2 if op.name in ("tensor.insert_slice", "tensor.parallel_insert_slice") else 1
+    return tuple(_mixed(list(ir.DenseI64ArrayAttr(op.attributes[name])), _segment(op, first + i)) for i, name in enumerate(names))
 
 
 def _slice_shape(op: ir.Operation) -> list[Int]:

@@ -99,6 +99,10 @@ def set_part(x, y):
     x[:, 2:4] = y[:, :2]
 
 
+def part_of_part(x, y):
+    x[1:, 2:4] = y[1:, :2]
+
+
 def row_added(x, y):
     x.index_add_(0, torch.arange(y.shape[0]), y)
 
@@ -131,8 +135,8 @@ def added_row(x, y):
 
 
 MAPS = {f.__name__: (f, count) for f, count in (
-    (added, [True]), (twice, [True, True]), (adam, [True, True]), (part, [True]), (set_part, [True]), (row_added, [True]), (placed, [True]),
-    (scattered, [True]), (masked, [True]), (turned, [False]), (kept, [False]), (added_row, [False]),
+    (added, [True]), (twice, [True, True]), (adam, [True, True]), (part, [True]), (set_part, [True]), (part_of_part, [True]), (row_added, [True]),
+    (placed, [True]), (scattered, [True]), (masked, [True]), (turned, [False]), (kept, [False]), (added_row, [False]),
 )}
 
 
