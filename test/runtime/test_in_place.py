@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 import inferno
 from inferno.capture import capture
@@ -40,9 +41,9 @@ def made_in_place(plan: Plan, signature) -> list[bool]:
     return [plan.outputs[i].argument == r.target for i, r in enumerate(signature.results) if r.kind == "mutation"]
 
 
-def plan_for_gpu(model, inputs) -> tuple[Plan, object]:
+def plan_for_gpu(model, inputs, dynamic_shapes=None) -> tuple[Plan, object]:
     """The plan that a GPU would run, results in place, and the program's signature."""
-    found = capture(model, inputs)
+    found = capture(model, inputs, dynamic_shapes=dynamic_shapes)
     built = build_from("torch", found.text, find_target("sm_90a"), last="gpu", signature=found.signature)
     plan = read_plan(built.stages["gpu"])
     return write_in_place(plan, [(i, r.target) for i, r in enumerate(found.signature.results) if r.kind == "mutation"]), found.signature
@@ -142,6 +143,37 @@ def test_overlapping_inputs_are_refused_before_anything_is_written():
     with pytest.raises(inferno.InputError, match="share memory"):
         compiled(both[:4], both[1:])
     assert torch.equal(row, torch.ones(3)) and torch.equal(both, torch.ones(5, 3))
+
+
+def test_arguments_of_any_size_are_written_in_place():
+    def f(x, y):
+        x.add_(y)
+        return x * 2
+
+    any_size = {0: Dim.AUTO, 1: Dim.AUTO}
+    compiled = inferno.compile(f, (torch.randn(4, 5), torch.randn(4, 5)), dynamic_shapes=(any_size, any_size))
+    assert in_place(compiled) == [True]
+    for rows, columns in ((4, 5), (3, 9), (70, 33)):
+        y = torch.randn(rows, columns)
+        for x in (torch.randn(rows, columns), torch.randn(columns, rows).t(), torch.zeros(rows * columns + 1)[1:].view(rows, columns)):
+            given, address, version = x.clone(), x.data_ptr(), x._version
+            for _ in range(2):
+                torch.testing.assert_close((compiled(x, y), x), (f(given, y), given))
+            assert x.data_ptr() == address and x._version > version
+    both = torch.ones(5, 3)
+    with pytest.raises(inferno.InputError, match="share memory"):
+        compiled(both[:4], both[1:])
+    assert torch.equal(both, torch.ones(5, 3))
+
+
+def test_caches_of_any_size_are_written_in_place_on_a_gpu():
+    def step(keys, x, place):
+        keys.index_copy_(1, place, x)
+        return torch.softmax(x @ keys.transpose(1, 2), -1) @ keys
+
+    inputs = torch.randn(2, 256, 64), torch.randn(2, 1, 64), torch.tensor([3])
+    plan, signature = plan_for_gpu(step, inputs, ({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO}, {}))
+    assert made_in_place(plan, signature) == [True] and not any(isinstance(s, Launch) and s.copies for s in plan.steps)
 
 
 @pytest.mark.covering(most=2)
