@@ -13,7 +13,7 @@ from types import ModuleType
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
-from inferno.passes.shapes import UnknownSize, symbol_arguments
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans, sized_columns, sized_rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -22,7 +22,7 @@ from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
-    Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
+    Edges, defer, edges_by_symbols, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.row_schedule import row_bytes
 from inferno.schedule.row_sectors import spread
@@ -158,14 +158,6 @@ class _Program:
             return False  # of rows' means, which are one kernel with what follows
         return found < grid_rows.FASTER * sum(_cached(self.kernels[callee(call)], self.target) for call in edges.calls)
 
-    def edges(self, calls: list[ir.Operation]) -> Edges | None:
-        """What calls have to do with the rest; None where sizes are not known by the program's symbols."""
-        found = edges_of(calls, views=True)
-        try:
-            return by_symbols(found) if any(isinstance(v.type, ir.IndexType) for v in found.captured) else found
-        except UnknownSize:
-            return None
-
     def merge(self, edges: Edges) -> func.FuncOp:
         kernel = merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls, "rows_"))
         with kernel.context:
@@ -293,20 +285,20 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
 
 def alone(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds of a kernel by itself; a sum that is cut into chunks is two, and few blocks do not read as fast as many."""
-    c, moved = reductions.read(kernel, target), _moved_bytes(kernel) / _RATE
+    found, moved = reductions.planned(kernel, target), _moved_bytes(kernel) / _RATE
     if _kind(kernel) == "scan" and (scan := scans.read(kernel, target)) is not None:
         vector = scans.pick(scan, target).vector
         moved = max(moved, busy(scan.outer * scan.length * scan.inner * scan_instructions(scan.combiner, vector), target))
-    if c is None or not isinstance(c.count, int):
+    if found is None:
         return _KERNEL + moved
-    s = reductions.pick(c, target)
+    c, s = found
     return max(reductions.estimate(s, c, target), _KERNEL * (1 + (s.chunks > 1)) + moved)
 
 
 def _cached(kernel: func.FuncOp, target: Target) -> float:
     """The same where the L2 cache keeps what is read."""
-    c = reductions.read(kernel, target)
-    kernels = 1 + (c is not None and isinstance(c.count, int) and reductions.pick(c, target).chunks > 1)
+    found = reductions.planned(kernel, target)
+    kernels = 1 + (found is not None and found[1].chunks > 1)
     return _EACH * kernels + _IN_CACHE * max(0.0, alone(kernel, target) - _KERNEL * kernels)
 
 
@@ -332,7 +324,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
         if all(kind == "map" for kind in kinds):
             calls = trial
             continue
-        edges = program.edges(trial)
+        edges = edges_by_symbols(trial, views=True)
         weighed = program.kind(candidate) == "scan" or _gives(candidate, calls)
         if edges is None or program.estimate(edges) is None or ((weighed or program.is_apart(edges)) and not _takes(program, found, edges, candidate)):
             refused.add(candidate)

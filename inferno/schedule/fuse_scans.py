@@ -6,11 +6,10 @@ results, one behind if it needs nothing that waits for the group.  That always p
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
-from inferno.passes.shapes import UnknownSize
 from inferno.schedule import scans
 from inferno.schedule.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
+from inferno.schedule.merge_calls import Edges, defer, edges_by_symbols, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
 from inferno.target import Target, find_target
 
 _MOST = 8  # kernels that become one
@@ -41,7 +40,7 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     found: tuple[Edges, func.FuncOp] | None = None
     while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
         trial = sorted([*calls, candidate], key=places.__getitem__)
-        edges = _edges(trial)
+        edges = edges_by_symbols(trial, views=True)
         merged = merged_kernel(kernels, edges, joint_name(module, trial)) if edges is not None else None
         if merged is None or not _is_taken(merged, target):
             if merged is not None:
@@ -60,15 +59,6 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
 
 def _is_taken(kernel: func.FuncOp, target: Target) -> bool:
     return scans.read(kernel, target) is not None or scans.read_sized(kernel, target) is not None
-
-
-def _edges(calls: list[ir.Operation]) -> Edges | None:
-    """What calls have to do with the rest; None where sizes are not known by the program's symbols."""
-    found = edges_of(calls, views=True)
-    try:
-        return by_symbols(found) if any(isinstance(v.type, ir.IndexType) for v in found.captured) else found
-    except UnknownSize:
-        return None
 
 
 def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: set[ir.Operation], places: dict[ir.Operation, int]) -> ir.Operation | None:

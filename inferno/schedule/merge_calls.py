@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
+from inferno.errors import UnsupportedOperation
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.kernel_names import free
@@ -47,16 +48,24 @@ def erase_unread(kernel: func.FuncOp) -> None:
             op.erase()
 
 
+def is_open(kernel: func.FuncOp | None) -> bool:
+    """Whether there is a kernel that has no schedule yet, of any sizes."""
+    return kernel is not None and ATTRIBUTE not in kernel.attributes
+
+
 def may_change(kernel: func.FuncOp | None) -> bool:
-    """Whether there is a kernel that has no schedule yet, and all its sizes are numbers."""
-    if kernel is None or ATTRIBUTE in kernel.attributes:
-        return False
-    return all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
+    """The same, where all sizes are numbers."""
+    return is_open(kernel) and all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
 
 
 def inputs_of(call: ir.Operation) -> list[ir.Value]:
     """What a call takes beside its destinations."""
     return list(call.operands)[: len(call.operands) - len(call.results)]
+
+
+def tensors_of(call: ir.Operation) -> list[ir.Value]:
+    """The same without sizes."""
+    return [v for v in inputs_of(call) if isinstance(v.type, ir.RankedTensorType)]
 
 
 def tell_sources(new: ir.Operation, calls: Sequence[ir.Operation]) -> None:
@@ -83,6 +92,15 @@ def by_symbols(edges: Edges) -> Edges:
     known = {v: known_size(v) for v in taken if isinstance(v.type, ir.IndexType)}
     used = dict.fromkeys(symbols[s] for size in known.values() for s in symbols_of(size))
     return replace(edges, captured=(*used, *(v for v in edges.captured if v not in known)), sizes=known)
+
+
+def edges_by_symbols(calls: Sequence[ir.Operation], views: bool) -> Edges | None:
+    """What calls have to do with the rest, by symbols where they take sizes; None where these are not computed of symbols."""
+    found = edges_of(calls, views)
+    try:
+        return by_symbols(found) if any(isinstance(v.type, ir.IndexType) for v in found.captured) else found
+    except UnsupportedOperation:
+        return None
 
 
 def pattern(edges: Edges) -> Hashable:

@@ -17,7 +17,7 @@ from inferno.passes.generics import (
 )
 from inferno.passes.locations import merge
 from inferno.passes.programs import callee, readers, root_of
-from inferno.passes.shapes import UnknownSize, shape
+from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE
@@ -26,7 +26,7 @@ from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.fuse_reductions import changes_places
 from inferno.schedule.merge_calls import (
-    Edges, by_symbols, defer, edges_of, erase_unread, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
+    Edges, defer, edges_by_symbols, erase_unread, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
@@ -92,12 +92,9 @@ def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Op
     """Make two calls one, if that pays; the new call."""
     if len(first.results) + len(second.results) > MOST_RESULTS or wait_for_each_other((first, second), program.places):
         return None
-    edges = edges_of([first, second], views=True)
-    if any(isinstance(v.type, ir.IndexType) for v in edges.captured):
-        try:
-            edges = by_symbols(edges)
-        except UnknownSize:
-            return None
+    edges = edges_by_symbols([first, second], views=True)
+    if edges is None:
+        return None
     made, asked = set(first.results), pattern(edges)
     reads = any(root_of(v) in made for v in inputs_of(second))
     if asked not in program.asked:

@@ -5,24 +5,25 @@ gradients that are scaled and asked whether they are finite, a residual that is 
 both read the same.  The kernel of sums computes the map's elements where it has them, as the first part of its terms, and writes those that are given back
 or read by others.  What is behind sums, a mean's quotient, stays behind them, and what is made of several, as a loss of two others, joins.
 
-Sums over rows that ``rows`` or ``columns`` keep have such maps beside them before.  Places of extrema, sums of what is picked, products for tensor cores, and
-sizes that vary stay apart.
+Sums over rows that ``rows`` or ``columns`` keep have such maps beside them before.  Places of extrema, sums of what is picked and products for tensor cores
+stay apart.  Sizes that vary are those of the program: equal loops are of the same expression of its symbols.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir, owner, tensor, walk
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_elementwise, kinds, maps, outputs
+from inferno.mlir import func, ir, walk
+from inferno.passes.generics import REDUCTION, body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import reductions
 from inferno.schedule.assign import choose
+from inferno.schedule.behind_sums import put_behind
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.fuse_reductions import alone, changes_places
 from inferno.schedule.mark_overwrites import stored_at, updated
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, erase_unread, inputs_of, joint_name, may_change, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
+    Edges, defer, edges_by_symbols, is_open, joint_name, merged_kernel, operations_in, pattern, replace_calls, tensors_of, wait_for_each_other,
 )
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
@@ -59,15 +60,15 @@ def merge_reads(module: ir.Module, target: str) -> None:
 
 
 def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
-    generics = generics_of(kernel) if may_change(kernel) else []
+    generics = generics_of(kernel) if is_open(kernel) else []
     if not generics or sum(len(body(g).operations) for g in generics) > LARGEST:
         return None
     if len(generics) == 1 and is_elementwise(generics[0]):
         (generic,) = generics
         own = maps(generic)[len(inputs(generic)):]
         return "map" if inputs(generic) and all(m == own[0] for m in own) and not walk(generic, "tensor.extract", "scf.if") else None
-    c = reductions.read(kernel, target) if any(REDUCTION in kinds(g) for g in generics) else None
-    if c is None or c.extremum is not None or c.exponentials is not None or walk(kernel, "tensor.extract"):
+    found = reductions.planned(kernel, target) if any(REDUCTION in kinds(g) for g in generics) else None
+    if found is None or found[0].extremum is not None or found[0].exponentials is not None or walk(kernel, "tensor.extract"):
         return None
     return "sums" if _is_for_reductions(kernel, target) else None
 
@@ -90,7 +91,9 @@ def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Op
     """Make two calls one, if that pays; the new call."""
     if wait_for_each_other((first, second), program.places):
         return None
-    edges = edges_of([first, second], views=True)
+    edges = edges_by_symbols([first, second], views=True)
+    if edges is None:
+        return None
     asked = pattern(edges)
     if asked not in program.asked:
         program.asked[asked] = _merged(program, edges)
@@ -120,7 +123,7 @@ def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
         return None
     kernels = [program.kernels[callee(c)] for c in edges.calls]
     before = sum(map(count_bytes, kernels))
-    made, taken = set(edges.calls[0].results), {root_of(v) for v in inputs_of(edges.calls[1])}
+    made, taken = set(edges.calls[0].results), {root_of(v) for v in tensors_of(edges.calls[1])}
     if made.isdisjoint(taken):  # a map comes first, that is read before sums are known
         edges = replace(edges, calls=tuple(sorted(edges.calls, key=lambda c: program.kind(c) != "map")))
     kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
@@ -135,16 +138,19 @@ def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
 
 def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> bool:
     """Whether the generator of reductions takes a kernel, in less time than what it stands for."""
-    c = reductions.read(kernel, target)
-    if c is None or len(c.combiners) > _MOST_SUMS or len(c.block.operations) > LARGEST or not _is_for_reductions(kernel, target):
+    found = reductions.planned(kernel, target)
+    if found is None:
         return False
-    return reductions.estimate(reductions.pick(c, target), c, target) + c.strewn < sum(_apart(k, target) for k in before)
+    c, s = found
+    if len(c.combiners) > _MOST_SUMS or len(c.block.operations) > LARGEST or not _is_for_reductions(kernel, target):
+        return False
+    return reductions.estimate(s, c, target) + c.strewn < sum(_apart(k, target) for k in before)
 
 
 def _apart(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds of a kernel by itself: a map has tiles for what lies in another order, sums have not."""
-    c = reductions.read(kernel, target)
-    return alone(kernel, target) + (0.0 if c is None else c.strewn)
+    found = reductions.planned(kernel, target)
+    return alone(kernel, target) + (0.0 if found is None else found[0].strewn)
 
 
 def _unite(kernel: func.FuncOp) -> bool:
@@ -160,7 +166,7 @@ def _unite(kernel: func.FuncOp) -> bool:
             made.update(g.results)
     for each in sums:
         each.move_before(operations_in(kernel)[-1])  # behind all maps; what is behind sums is made anew
-    if behind and not _put_behind(kernel, sums, behind):
+    if behind and not put_behind(kernel, sums, behind):
         return False
     return len(sums) == 1 or merge_generics(sums) is not None
 
@@ -169,34 +175,3 @@ def _is_plain(generic: ir.Operation) -> bool:
     """Whether it goes over operands that are alike, element by element."""
     identity = ir.AffineMap.get_identity(len(kinds(generic)))
     return is_elementwise(generic) and all(m == identity for m in maps(generic)) and not walk(generic, "tensor.extract", "scf.if", "linalg.index")
-
-
-def _put_behind(kernel: func.FuncOp, sums: list[ir.Operation], behind: list[ir.Operation]) -> bool:
-    """Let one operation at the end make all that is behind sums, and give back those that are given back themselves; whether they are alike."""
-    end, made = operations_in(kernel)[-1], [r for g in sums for r in g.results]
-    shape = made[0].type.shape
-    if any(r.type.shape != shape for g in (*sums, *behind) for r in g.results):
-        return False
-    known = [*made, *(r for g in behind for r in g.results)]
-    returned = [i for i, v in enumerate(end.operands) if v in known]
-    to = list(kernel.entry_block.arguments)[-len(end.operands):]
-
-    def finish(values: list[ir.Value]) -> list[ir.Value]:
-        found = dict(zip(made, values))
-        for g in behind:
-            found.update(zip(g.results, clone_body(body(g), [*(found[v] for v in inputs(g)), *[None] * len(g.results)])))
-        return [found[end.operands[i]] for i in returned]
-
-    with ir.InsertionPoint(end), end.location:
-        every = [ir.AffineMap.get_identity(len(shape))] * (len(made) + len(returned))
-        new = build(made, [to[i] for i in returned], every, [PARALLEL] * len(shape), finish, behind[-1].location)
-    for fill in (owner(v) for g in sums for v in outputs(g)):
-        with ir.InsertionPoint(fill), fill.location:
-            type_ = fill.results[0].type
-            fill.operands[len(fill.operands) - 1] = tensor.EmptyOp(list(type_.shape), type_.element_type).result
-    for i, result in zip(returned, new.results):
-        end.operands[i] = result
-    for g in reversed(behind):
-        g.erase()
-    erase_unread(kernel)
-    return True

@@ -10,7 +10,7 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import reductions
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, places_in, replace_calls, waits,
+    Edges, defer, edges_by_symbols, is_open, joint_name, merge_in, merged_kernel, operations_in, places_in, replace_calls, tensors_of, waits,
 )
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.recompute_maps import generics_of
@@ -43,13 +43,13 @@ def _pair(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     places = places_in(main)
     calls = [c for c in places if c.name == "func.call" and _reduces_one(c, kernels)]
     for at, first in enumerate(calls):
-        tensor = root_of(inputs_of(first)[0])
+        tensor = root_of(tensors_of(first)[0])
         beside = set(readers(tensor))
         for second in calls[at + 1:]:
             if second not in beside or waits(second, {first}, places):
                 continue
-            edges = edges_of([first, second], views=True)
-            if (merged := _merged(module, kernels, edges, target)) is not None:
+            edges = edges_by_symbols([first, second], views=True)
+            if edges is not None and (merged := _merged(module, kernels, edges, target)) is not None:
                 return edges, merged
     return None
 
@@ -57,7 +57,7 @@ def _pair(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
 def _reduces_one(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
     """Whether a call makes reductions of one tensor, and nothing else."""
     kernel = kernels.get(callee(call))
-    if kernel is None or not may_change(kernel) or len(inputs_of(call)) != 1 or len(call.results) > _MOST:
+    if not is_open(kernel) or len(tensors_of(call)) != 1 or len(call.results) > _MOST:
         return False
     generics = generics_of(kernel)
     return bool(generics) and all(set(kinds(g)) != {PARALLEL} for g in generics)
@@ -65,13 +65,14 @@ def _reduces_one(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> bool:
 
 def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, target: Target) -> func.FuncOp | None:
     """A kernel of one operation that stands for calls, if it takes less time."""
-    if len(edges.captured) != 1 or not len(edges.exported) == sum(len(c.results) for c in edges.calls) <= _MOST:
+    read = [v for v in edges.captured if isinstance(v.type, ir.RankedTensorType)]
+    if len(read) != 1 or not len(edges.exported) == sum(len(c.results) for c in edges.calls) <= _MOST:
         return None
     merged = merged_kernel(kernels, edges, joint_name(module, edges.calls))
     generic = merge_generics(generics_of(merged))
-    c = reductions.read(merged, target) if generic is not None and list(operations_in(merged)[-1].operands) == list(generic.results) else None
-    if c is not None and c.extremum is None and isinstance(c.count, int):
-        if reductions.estimate(reductions.pick(c, target), c, target) < sum(alone(kernels[callee(call)], target) for call in edges.calls):
+    found = reductions.planned(merged, target) if generic is not None and list(operations_in(merged)[-1].operands) == list(generic.results) else None
+    if found is not None and found[0].extremum is None:
+        if reductions.estimate(found[1], found[0], target) < sum(alone(kernels[callee(call)], target) for call in edges.calls):
             return merged
     merged.operation.erase()
     return None

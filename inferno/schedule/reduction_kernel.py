@@ -124,8 +124,7 @@ def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
         return None
     module = _split(kernel)  # which term is the last one a size says
     c = read_varying(module.body.operations[0], _parse_known, most=4, bodies=True)
-    plain = c is not None and c.extremum is None and c.exponentials is None and not c.stored
-    return c if plain and c.terms else None
+    return c if c is not None and c.extremum is None and c.exponentials is None and c.terms else None
 
 
 def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:

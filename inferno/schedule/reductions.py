@@ -107,11 +107,19 @@ class Reductions:
 
 def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
     """A schedule if ``kernel`` is one reduction of a kind that can be generated."""
-    c = read(kernel, target)
-    if c is None:
-        varying = read_sized(kernel, target)
-        return None if varying is None else pick_sized(varying, target)
-    return None if c.taken and not _is_faster(kernel, c, target) else pick(c, target)
+    found = planned(kernel, target)
+    if found is None:
+        return None
+    c, s = found
+    return None if c.taken and not _is_faster(kernel, s, c, target) else s
+
+
+def planned(kernel: func.FuncOp, target: Target) -> tuple[ReductionKernel, Reductions] | None:
+    """What ``kernel`` computes, of any sizes, and the schedule that these ask for."""
+    if (c := read(kernel, target)) is not None:
+        return c, pick(c, target)
+    c = read_sized(kernel, target)
+    return None if c is None else (c, pick_sized(c, target))
 
 
 def read_sized(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
@@ -128,14 +136,14 @@ def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
     return replace(own, vector=vector, unroll=min(_UNROLLED, own.unroll * own.vector // vector), interleaved=False)
 
 
-def _is_faster(kernel: func.FuncOp, c: ReductionKernel, target: Target) -> bool:
+def _is_faster(kernel: func.FuncOp, s: Reductions, c: ReductionKernel, target: Target) -> bool:
     """Whether every other generator that takes a kernel with maps in front of its sums takes clearly longer, and not by launches: those that keep rows read
     them once, too."""
-    from inferno.schedule import columns, grid_rows  # which are made of this module's
+    from inferno.schedule import columns, grid_rows, sized_columns, sized_rows  # which are made of this module's
 
-    time = estimate(pick(c, target), c, target)
-    read = [(form, other) for form in (columns, grid_rows, rows) if (other := form.read(kernel, target)) is not None]
-    large = _moved(c) > (_SMALL if c.count == 1 else _LARGE)  # one row is a block's or a cluster's
+    time = estimate(s, c, target)
+    read = [(form, other) for form in (columns, sized_columns, grid_rows, rows, sized_rows) if (other := form.read(kernel, target)) is not None]
+    large = hint(_moved(c)) > (_SMALL if c.count == 1 else _LARGE)  # one row is a block's or a cluster's
     return not read or (large and all(_CLEARLY * time < form.estimate(form.pick(other, target), other, target) for form, other in read))
 
 
@@ -253,7 +261,7 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
     """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
-    return _LAUNCH * (1 + (s.chunks > 1)) + _moved(c) / min(_RATE * target.multiprocessors, _ONE * s.tiles(c) * s.chunks)
+    return _LAUNCH * (1 + (s.chunks > 1)) + hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
 
 
 def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> float:

@@ -137,3 +137,50 @@ func.func private @mean(%n: index {inferno.divisor = 1 : i64, inferno.hint = 500
   } -> tensor<f32>
   return %r : tensor<f32>
 }
+
+// -----
+
+// A mean, and the sum that it is of: the program gives back both.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @[[BOTH:sum_mean]](%arg1, %arg0, %{{.*}}, %{{.*}})
+// CHECK-NOT: call
+// CHECK: return %[[R]]#1, %[[R]]#0
+// CHECK: func.func private @[[BOTH]]
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel"]
+// CHECK: %[[Q:.*]] = arith.divf %[[S:.*]], %
+// CHECK: linalg.yield %[[S]], %[[Q]]
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+#points = affine_map<(d0, d1) -> (d1, d0)>
+#row = affine_map<(d0, d1) -> (d0)>
+#one = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<?x64xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>},
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 5000 : i64, inferno.range = [2, 100000], inferno.symbol = "s0"}) -> (tensor<64xf32>, tensor<64xf32>) {
+  %e = tensor.empty() : tensor<64xf32>
+  %s = call @sum(%n, %x, %e) : (index, tensor<?x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %m = call @mean(%n, %s, %e) : (index, tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %m, %s : tensor<64xf32>, tensor<64xf32>
+}
+func.func private @sum(%n: index {inferno.divisor = 1 : i64, inferno.hint = 5000 : i64, inferno.range = [2, 100000], inferno.symbol = "n0"},
+                       %x: tensor<?x64xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>}, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<?x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @mean(%n: index {inferno.divisor = 1 : i64, inferno.hint = 5000 : i64, inferno.range = [2, 100000], inferno.symbol = "n0"},
+                        %s: tensor<64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %i = arith.index_cast %n : index to i64
+  %r = linalg.generic {indexing_maps = [#one, #one], iterator_types = ["parallel"]} ins(%s : tensor<64xf32>) outs(%o : tensor<64xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %c = arith.sitofp %i : i64 to f32
+    %y = arith.divf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}

@@ -139,3 +139,74 @@ func.func @main(%x: tensor<256x65536xf32>, %y: tensor<65536x256xf32>) -> (tensor
   } -> tensor<65536x256xf32>
   return %d, %s : tensor<65536x256xf32>, tensor<256xf32>
 }
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#all = affine_map<(d0, d1) -> ()>
+
+/// Rows that vary in number: the difference is written, and its magnitudes are added up, by one kernel.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @[[K:[a-z_0-9]*]](%arg2, %arg0, %arg1,
+// CHECK-NOT: call
+// CHECK: func.func private @[[K]](%{{.*}}: index {{.*}}, %{{.*}}: tensor<?x4096xf32>
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]
+// CHECK: linalg.generic {{.*}}iterator_types = ["reduction", "reduction"]
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+func.func @main(%x: tensor<?x4096xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 4096)>}, %y: tensor<?x4096xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 4096)>},
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 4096 : i64, inferno.range = [2, 4611686018427387904], inferno.symbol = "s0"})
+    -> (tensor<?x4096xf32>, tensor<f32>) {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x4096xf32>
+  %o = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<f32>) -> tensor<f32>
+  %d = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<?x4096xf32>, tensor<?x4096xf32>) outs(%e : tensor<?x4096xf32>) {
+  ^bb0(%a: f32, %b: f32, %w: f32):
+    %v = arith.subf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<?x4096xf32>
+  %s = linalg.generic {indexing_maps = [#points, #all], iterator_types = ["reduction", "reduction"]} ins(%d : tensor<?x4096xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %w: f32):
+    %t = math.absf %a : f32
+    %v = arith.addf %t, %w : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  return %d, %s : tensor<?x4096xf32>, tensor<f32>
+}
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d1)>
+#all = affine_map<(d0, d1) -> ()>
+
+/// Both read the weights, but rows of numbers that are equal in the example alone.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: call
+// CHECK: return
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<?x64xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, 64)>}, %y: tensor<?x64xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s1, 64)>},
+                %g: tensor<64xf32>,
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [2, 4611686018427387904], inferno.symbol = "s0"},
+                %k: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [2, 4611686018427387904], inferno.symbol = "s1"})
+    -> (tensor<f32>, tensor<f32>) {
+  %z = arith.constant 0.0 : f32
+  %o = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<f32>) -> tensor<f32>
+  %s = linalg.generic {indexing_maps = [#points, #row, #all], iterator_types = ["reduction", "reduction"]} ins(%x, %g : tensor<?x64xf32>, tensor<64xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %b: f32, %w: f32):
+    %t = arith.mulf %a, %b : f32
+    %u = math.absf %t : f32
+    %v = arith.addf %u, %w : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  %q = linalg.generic {indexing_maps = [#points, #row, #all], iterator_types = ["reduction", "reduction"]} ins(%y, %g : tensor<?x64xf32>, tensor<64xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %b: f32, %w: f32):
+    %t = arith.mulf %a, %b : f32
+    %u = math.absf %t : f32
+    %v = arith.addf %u, %w : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  return %s, %q : tensor<f32>, tensor<f32>
+}

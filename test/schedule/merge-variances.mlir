@@ -216,3 +216,109 @@ func.func private @distances(%m: tensor<f32>, %x: tensor<90000xf32>, %o: tensor<
   } -> tensor<f32>
   return %r : tensor<f32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+
+// As many elements as the call says, which may be none: the mean is divided by the same size that is summed over.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @[[SUMS:reduce_squares[_0-9]*]](%arg1, %arg0, %{{.*}}, %{{.*}})
+// CHECK: call @[[REST:squared_distances[_0-9]*]](%arg1, %[[R]]#0, %[[R]]#1,
+// CHECK-NOT: call
+// CHECK: func.func private @[[SUMS]](%{{.*}}: index {{.*}}, %{{.*}}: tensor<?x64xbf16> {inferno.sizes = {{.*}}}, %{{.*}}: tensor<64xf64>, %{{.*}}: tensor<64xf64>)
+// CHECK: func.func private @[[REST]](%[[N:.*]]: index {{.*}}, %{{.*}}: tensor<64xf64>, %{{.*}}: tensor<64xf64>, %{{.*}}: tensor<64xf32>
+// CHECK: %[[M:.*]] = arith.maxsi %{{.*}}, %[[N]] : index
+// CHECK: %[[I:.*]] = arith.index_cast %[[M]] : index to i64
+// CHECK: %[[F:.*]] = arith.sitofp %[[I]] : i64 to f64
+// CHECK: arith.divf %{{.*}}, %[[F]] : f64
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+func.func @main(%x: tensor<?x64xbf16> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>},
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "s0"}) -> tensor<64xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %s = call @sum(%n, %x, %e) : (index, tensor<?x64xbf16>, tensor<64xf32>) -> tensor<64xf32>
+  %d = call @distances(%n, %s, %x, %e) : (index, tensor<64xf32>, tensor<?x64xbf16>, tensor<64xf32>) -> tensor<64xf32>
+  return %d : tensor<64xf32>
+}
+func.func private @sum(%n: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "n0"},
+                       %x: tensor<?x64xbf16> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>}, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<?x64xbf16>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: bf16, %s: f32):
+    %w = arith.extf %a : bf16 to f32
+    %y = arith.addf %w, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @distances(%n: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "n0"},
+                             %m: tensor<64xf32>, %x: tensor<?x64xbf16> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>}, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %i = arith.index_cast %n : index to i64
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#columns, #points, #columns], iterator_types = ["reduction", "parallel"]}
+      ins(%m, %x : tensor<64xf32>, tensor<?x64xbf16>) outs(%f : tensor<64xf32>) {
+  ^bb0(%t: f32, %a: bf16, %s: f32):
+    %c = arith.sitofp %i : i64 to f32
+    %b = arith.divf %t, %c : f32
+    %w = arith.extf %a : bf16 to f32
+    %d = arith.subf %w, %b : f32
+    %q = arith.mulf %d, %d : f32
+    %y = arith.addf %q, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+
+// A sum divided by another size, that is the same in the example, is no mean.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: call @reduce_squares
+// CHECK: return
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<?x64xbf16> {inferno.sizes = affine_map<()[s0, s1] -> (s0, 64)>},
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "s0"},
+                %k: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "s1"}) -> tensor<64xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %s = call @sum(%n, %x, %e) : (index, tensor<?x64xbf16>, tensor<64xf32>) -> tensor<64xf32>
+  %d = call @distances(%n, %k, %s, %x, %e) : (index, index, tensor<64xf32>, tensor<?x64xbf16>, tensor<64xf32>) -> tensor<64xf32>
+  return %d : tensor<64xf32>
+}
+func.func private @sum(%n: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "n0"},
+                       %x: tensor<?x64xbf16> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>}, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<?x64xbf16>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: bf16, %s: f32):
+    %w = arith.extf %a : bf16 to f32
+    %y = arith.addf %w, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @distances(%n: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "n0"},
+                             %k: index {inferno.divisor = 1 : i64, inferno.hint = 500 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "n1"},
+                             %m: tensor<64xf32>, %x: tensor<?x64xbf16> {inferno.sizes = affine_map<()[s0, s1] -> (s0, 64)>}, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %i = arith.index_cast %k : index to i64
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#columns, #points, #columns], iterator_types = ["reduction", "parallel"]}
+      ins(%m, %x : tensor<64xf32>, tensor<?x64xbf16>) outs(%f : tensor<64xf32>) {
+  ^bb0(%t: f32, %a: bf16, %s: f32):
+    %c = arith.sitofp %i : i64 to f32
+    %b = arith.divf %t, %c : f32
+    %w = arith.extf %a : bf16 to f32
+    %d = arith.subf %w, %b : f32
+    %q = arith.mulf %d, %d : f32
+    %y = arith.addf %q, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
