@@ -2,19 +2,25 @@
 
 The one that is launched branches on the block's number: an arm is the body of one of them, which sees its blocks counted from 0.  Parts that
 are equal are one arm; which tensors it works on its block's number says.  Whatever a block has is as large as the largest arm needs.
+Where how many blocks a part has varies, the ends of ranges are parameters, which the call computes.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import Any
 
-from inferno.codegen.launcher import launch, launcher
+from inferno.codegen.integers import Integer
+from inferno.codegen.launcher import launch, launcher, scalar
+from inferno.codegen.launcher import size as sized
 from inferno.codegen.nvvm_builder import Words, special_register
 from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
-from inferno.mlir import arith, clone_onto, func, gpu, ir, scf, walk
+from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, scf, walk
+from inferno.passes.shapes import known_size, symbol_arguments
 from inferno.schedule.kernel_parts import anonymous, extract, parts_of
+from inferno.symbolic import Int, substitute
 
 _REGISTERS = 65536  # of a multiprocessor
 _PARAMETER_BYTES = 4096
@@ -59,9 +65,10 @@ def merge(kernel: func.FuncOp, members: Sequence["Member"]) -> None:
         parameters = _Parameters()
         for member in members:
             member.take(arguments, parameters)
-        grid = sum(m.arm.blocks for m in members)
+        ends = [(e, None if isinstance(e, int) else parameters.add(scalar(sized(e)), ir.IndexType.get(), "")) for e in accumulate(m.blocks for m in members)]
+        grid = ends[-1][0]
         launch(f"{name}_gpu", name, parameters.values, (grid, 1, 1), made[0].block, made[0].cluster, max(a.shared for a in made))
-    _merge(name, members, parameters)
+    _merge(name, members, parameters, ends)
 
 
 @dataclass(eq=False)
@@ -95,10 +102,13 @@ class Arm:
         return _numbers(self.start, "cluster")
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> Int:
+        """Of its sizes, where their number varies."""
         count, *others = _numbers(self.start, "grid")
         if count == AT_CALL and self.most is not None:
             count = self.most
+        elif count == AT_CALL and others == [1, 1] and self.kernel.name == "gpu.func":
+            return known_size(owner(list(self.start.operands)[-1]).operands[0])
         if count < 1 or others != [1, 1]:
             raise CompileError(f"@{self.launcher.name.value} has a grid of {[count, *others]}; one of a known number of blocks is needed")
         return count
@@ -147,11 +157,12 @@ def _identity(value: ir.Value) -> str:
 
 @dataclass(eq=False)
 class Member:
-    """One part: its arm, and which of the kernel function's arguments it works on; then which of the kernel's parameters."""
+    """One part: its arm, and which of the kernel function's arguments it works on; then which of the kernel's parameters, and its blocks."""
 
     arm: Arm
     numbers: Sequence[int]
     parameters: Sequence[int] = ()
+    blocks: Int = 0
 
     def take(self, arguments: Sequence[ir.Value], parameters: _Parameters) -> None:
         """The launcher's operations but the launch, on these arguments, at the insertion point."""
@@ -168,6 +179,8 @@ class Member:
             parameters.add(known[v], a.type, attributes[i] if attributes else "")
             for i, (v, a) in enumerate(zip(arm.given, block.arguments))
         ]
+        own = symbol_arguments(arm.launcher.operation)
+        self.blocks = substitute(arm.blocks, {s: known_size(arguments[self.numbers[v.arg_number]]) for s, v in own.items()})
 
 
 def _raise_registers(arms: Sequence[Arm]) -> None:
@@ -182,8 +195,8 @@ def _raise_registers(arms: Sequence[Arm]) -> None:
         op.attributes["regCount"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), max(count, start))
 
 
-def _merge(name: str, members: Sequence[Member], parameters: _Parameters) -> None:
-    """The one kernel, in the first arm's module; the others' code goes."""
+def _merge(name: str, members: Sequence[Member], parameters: _Parameters, ends: Sequence[tuple[Int, int | None]]) -> None:
+    """The one kernel, in the first arm's module; the others' code goes.  ``ends`` of the members' blocks, with the parameters that say those that vary."""
     arms = list(dict.fromkeys(m.arm for m in members))
     first = arms[0]
     size = sum(128 if "byval" in attributes else 8 for _, attributes in parameters.kinds)
@@ -191,11 +204,11 @@ def _merge(name: str, members: Sequence[Member], parameters: _Parameters) -> Non
         raise CompileError(f"@{name} has {size} bytes of parameters; a launch has {_PARAMETER_BYTES}")
     function = _function(first.module, name, [a.kernel for a in arms], parameters, _arrays(arms))
     block = function.regions[0].blocks[0]
-    begins = [sum(m.arm.blocks for m in members[:i]) for i in range(len(members))]
     with ir.InsertionPoint.at_block_terminator(block), first.kernel.location:
-        values = list(block.arguments)
-        number = special_register("ctaid.x") if function.name == "llvm.func" else Words().narrow(gpu.block_id(gpu.Dimension.x))
-        _Arms(values[:len(parameters.kinds)], values[len(parameters.kinds):], number, list(zip(begins, members))).emit(arms)
+        values, words = list(block.arguments), Words()
+        number = special_register("ctaid.x") if function.name == "llvm.func" else words.narrow(gpu.block_id(gpu.Dimension.x))
+        at = [0, *(end if place is None else words.narrow(values[place]) for end, place in ends)]
+        _Arms(values[:len(parameters.kinds)], values[len(parameters.kinds):], number, list(zip(at, at[1:], members))).emit(arms)
     held = {ir.StringAttr(o.operation.attributes["sym_name"]).value for o in first.module.regions[0].blocks[0].operations}
     for arm in arms:
         for op in [o.operation for o in arm.module.regions[0].blocks[0].operations if o.operation.name == "llvm.mlir.global"]:
@@ -245,12 +258,12 @@ def _function(
 
 @dataclass(frozen=True)
 class _Arms:
-    """The body of the one kernel: ``members`` with the number of their first block."""
+    """The body of the one kernel: ``members`` with the number of their first block, and of the one behind their last."""
 
     parameters: list[ir.Value]
     arrays: list[ir.Value]
     block: ir.Value
-    members: list[tuple[int, Member]]
+    members: list[tuple[Integer, Integer, Member]]
 
     def emit(self, arms: Sequence[Arm]) -> None:
         """Branch to one of these arms."""
@@ -258,7 +271,7 @@ class _Arms:
             self._arm(arms[0])
             return
         words, (arm, *others) = Words(), arms
-        own = [words.less(words.sub(self.block, begin), arm.blocks) for begin, m in self.members if m.arm is arm]
+        own = [words.less(words.sub(self.block, begin), words.sub(end, begin)) for begin, end, m in self.members if m.arm is arm]
         mine = own[0]
         for other in own[1:]:
             mine = arith.ori(mine, other)
@@ -269,7 +282,7 @@ class _Arms:
                 scf.yield_([])
 
     def _arm(self, arm: Arm) -> None:
-        words, mine = Words(), [(begin, m) for begin, m in self.members if m.arm is arm]
+        words, mine = Words(), [(begin, m) for begin, _, m in self.members if m.arm is arm]
         begin, values = words.value(mine[0][0]), [self.parameters[p] for p in mine[0][1].parameters]
         for other, member in mine[1:]:  # from the last range whose first block is not behind this one
             here = words.at_least(self.block, other)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from inferno.mlir import func
+from inferno.mlir import func, ir
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import count_bytes
 
@@ -26,8 +26,8 @@ class Bundle:
 
 
 def fits(kernel: func.FuncOp) -> bool:
-    """Whether a kernel may be one of a bundle: a small one, of known sizes, in one launch of blocks that are no cluster."""
-    if ATTRIBUTE not in kernel.attributes or not all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs):
+    """Whether a kernel may be one of a bundle: a small one, by the example's sizes, in one launch of blocks that are no cluster."""
+    if ATTRIBUTE not in kernel.attributes or not all(isinstance(t, ir.RankedTensorType | ir.IndexType) for t in kernel.type.inputs):
         return False
     s = from_attribute(kernel.attributes[ATTRIBUTE])
     whole = s.chunks == 1 if s.generator == "reductions" else getattr(s, "cluster", 1) == 1

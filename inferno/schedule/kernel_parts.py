@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.mlir import clone_onto, func, ir, outside_values
-from inferno.passes.shapes import argument_attributes, symbol_arguments
+from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
 from inferno.schedule.kept_operands import PARTS, keep, kept
+from inferno.symbolic import symbols_of
 
 # Operations that parts may share: each gets its own.
 _COMMON = ("arith.constant", "tensor.empty", "linalg.fill")
@@ -31,15 +33,18 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
     operations = operations_of(kernel, results)
     used = {v.arg_number for o in operations for v in outside_values(o) if isinstance(v, ir.BlockArgument)}
     used |= {split for weight, split in kept(kernel, PARTS).items() if weight in used}
-    used |= {a.arg_number for a in block.arguments if isinstance(a.type, ir.IndexType)}  # sizes, which tensors' sizes are told by
+    symbols, own = symbol_arguments(kernel.operation), [block.arguments[n] for n in (*used, *(first + r for r in results))]
+    used |= {symbols[s].arg_number for v in own if is_dynamic(v) for size in shape(v) for s in symbols_of(size)}
     numbers = [*sorted(n for n in used if n < first), *(first + r for r in results)]
     part = func.FuncOp(name, ([kernel.type.inputs[n] for n in numbers], [v.type for v in returned]), visibility="private")
     for attribute in kernel.attributes:
         if attribute not in OWN:
             part.attributes[attribute] = kernel.attributes[attribute]
-    if symbol_arguments(kernel.operation):
+    if symbols:
         said = argument_attributes(kernel.operation)
-        part.attributes["arg_attrs"] = ir.ArrayAttr.get([said[n] for n in numbers])
+        left = [s for s, v in symbols.items() if v.arg_number in used]
+        sized = {n: {SIZES: sizes_attribute(shape(block.arguments[n]), left)} if is_dynamic(block.arguments[n]) else {} for n in numbers}
+        part.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get({e.name: e.attr for e in said[n]} | sized[n]) for n in numbers])
     keep(part, PARTS, {numbers.index(weight): numbers.index(split) for weight, split in kept(kernel, PARTS).items() if split in numbers})
     body = part.add_entry_block()
     known = {block.arguments[n]: a for n, a in zip(numbers, body.arguments)}

@@ -56,10 +56,11 @@ def test_right(name):
     assert (found := check(simulated, function, args)).right, str(found)
 
 
-@pytest.mark.parametrize("name", ["several generators", "equal parts"])
-def test_assembles(name):
+@pytest.mark.parametrize("name, varying", [("several generators", False), ("equal parts", False), ("equal parts", True), ("a transposing one", True)])
+def test_assembles(name, varying):
     function, args, _ = CASES[name]
-    assert_assembles(SimulatedBundles(function, args).program.gpu, TARGET)
+    sizes = tuple({d: torch.export.Dim.AUTO for d in range(a.dim())} for a in args) if varying else None
+    assert_assembles(SimulatedBundles(function, args, sizes).program.gpu, TARGET)
 
 
 @pytest.mark.parametrize("other", [Elementwise(threads=128), Reductions(1, 128, 8)], ids=["elementwise", "reductions"])
@@ -96,10 +97,31 @@ def test_left_alone(function, args):
     assert not SimulatedBundles(function, args).bundles
 
 
-def test_sizes_that_vary_are_left_alone():
-    batch = torch.export.Dim("batch", min=2)
-    function = lambda x, y: (torch.softmax(x, -1), torch.sin(y)[1:])  # noqa: E731
-    assert not SimulatedBundles(function, (torch.empty(4, 8), torch.empty(9)), dynamic_shapes=({0: batch}, None)).bundles
+@pytest.mark.covering(most=3)
+@pytest.mark.parametrize("name", ["several generators", "equal parts", "bytes and halves", "a transposing one", "of nothing"])
+def test_sizes_that_vary(name):
+    """How many blocks a part has, and where the next one's begin, a call says."""
+    function, args, _ = CASES[name]
+    torch.manual_seed(0)
+    simulated = SimulatedBundles(function, args, tuple({d: torch.export.Dim.AUTO for d in range(a.dim())} for a in args))
+    assert len(simulated.bundles) == 1
+    for part in (1.0, 0.4, 2.3):
+        given = tuple(torch.randn([max(2, int(n * part)) for n in a.shape]) for a in args)
+        assert (found := check(simulated, function, given)).right, str(found)
+
+
+def apart(x, y, z):
+    return torch.sin(x)[:, None] * z, torch.softmax(z, -1), torch.cos(y)[:, None] + z, torch.exp(y)[:, None] * z
+
+
+def test_parts_without_blocks():
+    """Where a size is 0, whichever part has that."""
+    sizes = tuple({0: torch.export.Dim(name, min=0, max=1 << 20)} for name in ("n", "m"))
+    simulated = SimulatedBundles(apart, (torch.randn(9), torch.randn(300), torch.randn(40, 8)[0]), (*sizes, None))
+    assert len(simulated.bundles) == 1
+    for n, m in ((9, 300), (0, 300), (300, 0), (0, 0), (1, 1)):
+        args = torch.randn(n), torch.randn(m), torch.randn(8)
+        torch.testing.assert_close(simulated(*args), apart(*args))
 
 
 def test_a_schedule_for_other_kernels():

@@ -8,7 +8,6 @@ from kernels import TARGET
 from torch.export import Dim
 from universal_program import SimulatedModel
 
-import inferno
 from inferno.schedule import assign
 
 PASSES = ",".join(f"{p}{{target=sm_90a}}" for p in ("merge-variances", "merge-sums", "fuse-sum-maps", "merge-maps", "merge-reads"))

@@ -1,4 +1,4 @@
-// RUN: inferno-opt -p 'inferno-fuse,assign-schedules{target=sm_90a},bundle-kernels{target=sm_90a}' %s | FileCheck %s
+// RUN: inferno-opt -p 'inferno-fuse,assign-schedules{target=sm_90a},bundle-kernels{target=sm_90a}' %s --split-input-file | FileCheck %s
 
 // Two small kernels that do not wait for each other are one, in blocks of one size; the third one, which reads a result, and the fourth one,
 // whose result may be written in the place of %y, are not.
@@ -35,5 +35,39 @@ module attributes {inferno.bundles} {
       linalg.yield %w : f32
     } -> tensor<16xf32>
     return %a, %c, %b, %d : tensor<64x32xf32>, tensor<32x64xf32>, tensor<16x8xf32>, tensor<16xf32>
+  }
+}
+
+// -----
+
+// Rows of two numbers that vary, and of both in the one kernel.
+// CHECK-LABEL: func.func @main
+// CHECK: call @exp_bundle(%arg2, %arg0, %arg3, %arg1,
+// CHECK-NOT: call
+// CHECK: func.func private @exp_bundle
+// CHECK-SAME: %{{.*}}: index {{{.*}}inferno.symbol = "n0"}, %{{.*}}: tensor<?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0)>}
+// CHECK-SAME: %{{.*}}: index {{{.*}}inferno.symbol = "n1"}, %{{.*}}: tensor<?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s1)>}
+// CHECK: math.exp
+// CHECK: math.sin
+#row = affine_map<(i, j) -> (i)>
+#all = affine_map<(i, j) -> (i, j)>
+module attributes {inferno.bundles} {
+  func.func @main(%x: tensor<?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0)>}, %y: tensor<?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s1)>},
+                  %n: index {inferno.divisor = 1 : i64, inferno.hint = 64 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "s0"},
+                  %m: index {inferno.divisor = 1 : i64, inferno.hint = 64 : i64, inferno.range = [0, 4611686018427387904], inferno.symbol = "s1"})
+      -> (tensor<?x32xf32>, tensor<?x8xf32>) {
+    %e = tensor.empty(%n) : tensor<?x32xf32>
+    %a = linalg.generic {indexing_maps = [#row, #all], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?xf32>) outs(%e : tensor<?x32xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = math.exp %u : f32
+      linalg.yield %w : f32
+    } -> tensor<?x32xf32>
+    %f = tensor.empty(%m) : tensor<?x8xf32>
+    %b = linalg.generic {indexing_maps = [#row, #all], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<?xf32>) outs(%f : tensor<?x8xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = math.sin %u : f32
+      linalg.yield %w : f32
+    } -> tensor<?x8xf32>
+    return %a, %b : tensor<?x32xf32>, tensor<?x8xf32>
   }
 }
