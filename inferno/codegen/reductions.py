@@ -133,6 +133,8 @@ class _Emitter(Extrema):
         totals = self.reduce_interleaved(chunk, lane) if s.interleaved else self.reduce(begin, length, lane)
         if c.extremum is not None:
             totals[0] = convert(totals[0], c.combiners[0].total)
+        if not is_multiple(c.neighbours, s.vector):
+            totals = self.reduce_rest(totals, chunk, lane)
         if c.along:
             end = units if s.interleaved else None if isinstance(length, int) and length % (s.along * s.unroll) == 0 else ints.add(begin, length)
             self.meet_along(totals, thread, lane, column, chunk, end)
@@ -210,6 +212,18 @@ class _Emitter(Extrema):
                 scf.YieldOp(self.some(ints.add(first, ints.mul(loop.induction_variable, step * s.chunks)), None, list(loop.inner_iter_args)))
             running = list(loop.results_)
         return self.some(ints.add(first, rounds * step * s.chunks), units, running) if left else running
+
+    def reduce_rest(self, running: Values, chunk: Integer, lane: Integer) -> Values:
+        """The same with the terms behind the last whole vector, of which the last chunk's first threads have one each."""
+        ints, c, s = self.ints, self.c, self.s
+        term = ints.add(ints.value(ints.mul(s.units(c), s.vector)), lane)
+        here = arith.andi(ints.less(term, c.length), ints.equal(chunk, s.chunks - 1))
+        choice = scf.IfOp(here, [v.type for v in running], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.yield_(replace(self, s=replace(s, vector=1)).some(term, None, running, 1))
+        with ir.InsertionPoint(choice.else_block):
+            scf.yield_(running)
+        return list(choice.results)
 
     def some(self, unit: Integer, end: Integer | None, running: Values, count: int = 0) -> Values:
         """The totals with ``unroll`` units more, or ``count``, of which those from ``end`` on are none."""

@@ -96,6 +96,12 @@ class ReductionKernel:
         return gcd(self.inner, self.together) if self.together else self.inner
 
     @property
+    def is_flat(self) -> bool:
+        """Whether one sum of a length that varies goes over whole tensors as they lie: vectors may leave a few terms at the end."""
+        plain = self.extremum is None and self.exponentials is None and not self.together
+        return plain and self.along and not self.points and len(self.terms) == 1 and not isinstance(self.length, int)
+
+    @property
     def strewn(self) -> float:
         """Microseconds that elements take of which each is in a sector of its own."""
         return strewn_time(self.sizes, (self.terms if self.along else self.points)[-1][-1], self.sources, self.stored)

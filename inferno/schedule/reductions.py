@@ -91,7 +91,8 @@ class Reductions:
     def fits(self, c: ReductionKernel) -> bool:
         """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
         powers = all(x > 0 and x & (x - 1) == 0 for x in (self.across, self.along))
-        fits = powers and 32 <= self.threads <= 1024 and is_multiple(c.neighbours, self.vector) and self.chunks > 0
+        divides = is_multiple(c.neighbours, self.vector) or (c.is_flat and self.vector <= self.along)
+        fits = powers and 32 <= self.threads <= 1024 and divides and self.chunks > 0
         return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
 
     def shared_bytes(self, c: ReductionKernel) -> int:
@@ -128,10 +129,14 @@ def read_sized(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
 
 
 def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
-    """The schedule that memory asks for of sizes like the example's, with vectors that divide neighbours of all sizes."""
-    own = _by_size(replace(c, sizes=tuple(max(1, hint(x)) for x in c.sizes)), target)
+    """The schedule that memory asks for of sizes like the example's, with vectors that divide neighbours of all sizes, or leave few of all."""
+    sizes = [max(1, hint(x)) for x in c.sizes]
+    if c.is_flat:
+        sizes = [1] * len(sizes)
+        sizes[c.terms[0][-1]] = 8 * ceil(hint(c.length) / 8)
+    own = _by_size(replace(c, sizes=tuple(sizes)), target)
     vector = own.vector
-    while not is_multiple(c.neighbours, vector):
+    while not is_multiple(c.neighbours, vector) and not c.is_flat:
         vector //= 2
     return replace(own, vector=vector, unroll=min(_UNROLLED, own.unroll * own.vector // vector), interleaved=False)
 

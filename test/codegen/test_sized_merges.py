@@ -90,11 +90,11 @@ def of_none(x, y):
 
 def test_none_and_one():
     """Sums of nothing are 0, and what is divided by no elements is no number, as elsewhere."""
-    rows = {0: torch.export.Dim("n", min=0, max=1 << 20)}
+    sizes = {d: Dim(name, min=0, max=1 << 20) for d, name in enumerate(("n", "m"))}
     args = tuple(torch.zeros(SHAPE) for _ in range(2))
-    merged = simulated(of_none, args, (rows, rows))
+    merged = simulated(of_none, args, (sizes, sizes))
     torch.manual_seed(0)
-    for count in (0, 1, 5):
-        args = pair((count, SHAPE[1]))
+    for shape in ((0, 7), (1, 1), (5, 3), (3, 0), (1, 40), (77, 1)):
+        args = pair(shape)
         for found, expected in zip(merged(*args), of_none(*args)):
             assert torch.allclose(found, expected, equal_nan=True), (found, expected)

@@ -30,7 +30,7 @@ def chosen(force: Reductions | None):
 
 CASES = {  # the model, the example's sizes, the dimensions that vary, others
     "all": (lambda x: x.square().sum(), (4, 6, 40), (0, 1), [(2, 3, 40), (9, 7, 40)]),
-    "all of any size": (lambda x: x.abs().mean(), (4, 6, 40), (0, 1, 2), [(2, 3, 5), (9, 7, 41)]),
+    "all of any size": (lambda x: x.abs().mean(), (4, 6, 40), (0, 1, 2), [(2, 3, 5), (9, 7, 41), (2, 2, 2)]),
     "rows": (lambda x: x.sum(-1), (6, 40), (1,), [(6, 3), (6, 1000), (6, 77)]),
     "any rows": (lambda x: x.amax(-1), (6, 40), (0, 1), [(3, 33), (50, 9)]),
     "columns": (lambda x: x.sum(0), (40, 24), (0,), [(3, 24), (333, 24)]),
@@ -39,18 +39,19 @@ CASES = {  # the model, the example's sizes, the dimensions that vary, others
     "channels last": (lambda x: x.sum((0, 1, 2)), (2, 6, 10, 8), (0, 1, 2), [(3, 5, 2, 8), (1 + 1, 11, 9, 8)]),
     "middle": (lambda x: x.sum(1), (3, 20, 16), (1,), [(3, 2, 16), (3, 101, 16)]),
     "computed": (lambda x: (x.abs() * 2).exp().sum(-1), (6, 40), (1,), [(6, 3), (6, 130)]),
-    "distances from a mean": (lambda x: x.var(), (6, 40), (0, 1), [(3, 7), (50, 33)]),
+    "distances from a mean": (lambda x: x.var(), (6, 40), (0, 1), [(3, 7), (50, 33), (2, 2)]),
     "of a size": (lambda x: (x / x.shape[0]).sum(-1), (6, 40), (0,), [(3, 40), (70, 40)]),
     "parts": (lambda x: (x[:, 1:] - x[:, :-1]).abs().sum(1), (6, 40), (0, 1), [(3, 7), (50, 33)]),
     "halves": (lambda x: x[x.shape[0] // 2 :].amax(0), (6, 40), (0, 1), [(4, 7), (50, 33)]),
-    "numbers": (lambda x: (x > 0).sum(), (6, 40), (0, 1), [(3, 7), (20, 33)]),
+    "numbers": (lambda x: (x > 0).sum(), (6, 40), (0, 1), [(3, 7), (20, 33), (2, 3)]),
 }
-FORCED = [None, Reductions(1, 32, 1, 2, chunks=7), Reductions(8, 8, 1, 3, chunks=3), Reductions(32, 2, 1, 1)]
+FORCED = [None, Reductions(1, 32, 1, 2, chunks=7), Reductions(8, 8, 1, 3, chunks=3), Reductions(32, 2, 1, 1), Reductions(1, 32, 8, 2, chunks=3)]
+NAMES = ["own", "cut", "side by side", "whole", "vectors"]
 
 
 @pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("force", FORCED, ids=NAMES)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name, force, dtype):
     model, shape, varying, others = CASES[name]
@@ -76,7 +77,7 @@ PICKS = {  # by whole numbers
 
 @pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("force", FORCED, ids=NAMES)
 @pytest.mark.parametrize("name", PICKS)
 def test_picks(name, force, dtype):
     """What is summed is picked out of a matrix, all of whose sizes vary."""
@@ -103,7 +104,7 @@ MEANS = {  # quotients by a number of elements, as in CASES
 
 @pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("force", FORCED, ids=NAMES)
 @pytest.mark.parametrize("name", MEANS)
 def test_what_is_made_of_sums(name, force, dtype):
     """It is part of their kernel, or of the one that brings together what they are in chunks."""
@@ -127,7 +128,7 @@ WEIGHTED = {  # sums of products, of which a map is made that reads other tensor
 @pytest.mark.covering(most=6)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("varying", [(), (0,), (0, 1)], ids=["none", "batch", "batch and terms"])
-@pytest.mark.parametrize("force", FORCED, ids=["own", "cut", "side by side", "whole"])
+@pytest.mark.parametrize("force", FORCED, ids=NAMES)
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_other_tensors_beside_sums(name, force, varying, dtype):
     torch.manual_seed(0)

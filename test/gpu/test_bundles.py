@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import assert_right, poison_memory
+from checks import assert_right, check, poison_memory
 
 import inferno
 
@@ -49,3 +49,27 @@ def test_replayed_in_a_cuda_graph():
     for _ in range(3):
         for ours, theirs in zip(compiled(*args), function(*args)):
             torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["several generators", "equal parts", "bytes and halves", "a transposing one", "of nothing"])
+def test_sizes_that_vary(name):
+    function, args, _ = CASES[name]
+    compiled = inferno.compile(
+        function, tuple(a.cuda() for a in args), dynamic_shapes=tuple({d: torch.export.Dim.DYNAMIC for d in range(a.dim())} for a in args), fallback=False)
+    assert sum(r.generator == "bundle" for r in compiled.explain().rows) == 1
+    for part in (1.0, 0.4, 2.3, 17.0, 1.0):
+        poison_memory()
+        given = tuple(torch.randn([max(2, int(n * part)) for n in a.shape], device="cuda") for a in args)
+        found = check(compiled, function, given)
+        assert found.right, f"{part}: {found}"
+
+
+def test_parts_without_blocks():
+    """Where a size is 0, whichever part has that."""
+    function = lambda x, y, z: (torch.sin(x)[:, None] * z, torch.softmax(z, -1), torch.cos(y)[:, None] + z, torch.exp(y)[:, None] * z)  # noqa: E731
+    make = lambda *sizes: tuple(torch.randn(n, device="cuda") for n in sizes)  # noqa: E731
+    sizes = tuple({0: torch.export.Dim(name, min=0, max=1 << 20)} for name in ("n", "m"))
+    compiled = inferno.compile(function, make(9, 300, 8), dynamic_shapes=(*sizes, None), fallback=False)
+    for n, m in ((9, 300), (0, 300), (300, 0), (0, 0), (1, 1)):
+        args = make(n, m, 8)
+        torch.testing.assert_close(compiled(*args), function(*args))
