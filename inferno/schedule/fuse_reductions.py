@@ -13,7 +13,6 @@ from types import ModuleType
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
-from inferno.passes.shapes import symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows, scans, sized_columns, sized_rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -24,6 +23,7 @@ from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
     Edges, defer, edges_by_symbols, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
 )
+from inferno.schedule.row_kernel import has_sized_tables
 from inferno.schedule.row_schedule import row_bytes
 from inferno.schedule.row_sectors import spread
 from inferno.schedule.row_work import busy, scan_instructions
@@ -194,7 +194,7 @@ def _kind(kernel: func.FuncOp, whole: bool = False) -> str | None:
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
     if whole and len(generics) > 1:
         generics = [g for g in generics if "reduction" in iterators(g)]
-    if len(generics) != 1 or ATTRIBUTE in kernel.attributes or (symbol_arguments(kernel.operation) and walk(kernel, "tensor.extract")):
+    if len(generics) != 1 or ATTRIBUTE in kernel.attributes or has_sized_tables(kernel):
         return None
     sizes, kinds = loop_sizes(generics[0]), iterators(generics[0])
     others = [a for a in kernel.entry_block.arguments if not isinstance(a.type, (ir.RankedTensorType, ir.IndexType))]

@@ -10,7 +10,7 @@ from math import prod
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.programs import VIEWS
-from inferno.passes.shapes import symbol_arguments
+from inferno.passes.shapes import is_dynamic, symbol_arguments
 from inferno.schedule.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
 from inferno.schedule.log_sums import in_pairs
@@ -192,10 +192,15 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
         return None
     if not symbol_arguments(kernel.operation):
         return _Parser.read(kernel)
-    if walk(kernel.operation, "tensor.extract"):
-        return None  # its table's strides would be those of numbers in the symbols' places
+    if has_sized_tables(kernel):
+        return None  # whose strides would be those of numbers in the symbols' places
     c = read_varying(kernel, _Parser.read, most=2)
     return c if c is not None and _has_known_points(c) else None
+
+
+def has_sized_tables(kernel: func.FuncOp) -> bool:
+    """Whether bodies extract elements of tensors whose sizes vary."""
+    return any(is_dynamic(op.operands[0]) for op in walk(kernel.operation, "tensor.extract"))
 
 
 @asked_once

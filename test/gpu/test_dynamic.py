@@ -309,3 +309,24 @@ def test_no_rows_and_many(dtype):
     assert made(*inputs(0)).shape == (0, 256)
     with pytest.raises(inferno.InputError, match="expected a size from 0 to 20000, got 20001"):
         made(*inputs(20001))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_embeddings_and_their_norm(dtype):
+    """One kernel, which picks the rows that it normalises."""
+    class Embedded(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.places, self.norm = torch.nn.Embedding(30000, 768), torch.nn.Parameter(torch.randn(2048, 768)), torch.nn.LayerNorm(768)
+
+        def forward(self, i):
+            return self.norm(self.tokens(i) + self.places[: i.shape[1]])
+
+    torch.manual_seed(0)
+    model = Embedded().to("cuda", dtype).requires_grad_(False)
+    make = lambda *shape: (torch.randint(30000, shape, device="cuda"),)  # noqa: E731
+    made = inferno.compile(model, make(8, 512), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},), fallback=False)
+    assert len(made.explain().rows) == 1
+    for shape in ((8, 512), (2, 2), (3, 777), (16, 2048), (100, 33), (8, 512)):
+        found = check(made, model, make(*shape))
+        assert found.right, f"{shape}: {found}"
