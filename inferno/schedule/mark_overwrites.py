@@ -17,7 +17,7 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import bit_width
-from inferno.schedule.reduction_kernel import parse_reduction
+from inferno.schedule.reduction_kernel import parse_reduction, parse_varying
 from inferno.schedule.scatter_kernel import parse_scatter
 from inferno.symbolic import hint, product
 
@@ -104,7 +104,7 @@ def _made_of(generic: ir.Operation, result: int) -> set[ir.Value]:
 
 def stored_at(kernel: func.FuncOp, result: int) -> list[int]:
     """The arguments that a kernel of sums reads only where it stores a result beside them, and of whose element it makes that."""
-    c = parse_reduction(kernel)
+    c = parse_reduction(kernel) or parse_varying(kernel)
     arguments, number = list(kernel.entry_block.arguments), len(kernel.type.inputs) - len(kernel.type.results) + result
     place = next((i for i, at in enumerate(c.stored) if at.argument == number), None) if c is not None else None
     if place is None:
