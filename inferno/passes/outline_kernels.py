@@ -25,7 +25,7 @@ from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of
 
 _KEPT = VIEWS | {"tensor.empty", "func.call", "func.return"}
 _STARTS = {"tensor.empty", "linalg.fill", "arith.constant"}
-_SCALAR_DIALECTS = ("arith.", "math.", "complex.", "index.")
+_SCALAR_DIALECTS = ("arith.", "math.", "complex.", "index.", "affine.")
 # On a part of what is sorted: it is a kernel, for a sort can leave out what is not read.
 _OWN_KERNEL = "inferno.own_kernel"
 # On what is read where it is, by all of its readers as they were before one of them became a call.

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.export import Dim
 from torch.utils._pytree import tree_leaves
 from checks import assert_right
 from decomposition_checks import EDGES, OF_NUMBERS, aten, check, inf, nan, normal, same, whole
@@ -121,6 +122,18 @@ def test_ranges_have_all_their_elements(dtype):
     """10000 is 9984 in bf16."""
     ours = inferno.compile(lambda x: torch.arange(10000, dtype=dtype) + x, (torch.zeros(1, dtype=dtype),), target="cpu")
     assert torch.equal(ours(torch.zeros(1, dtype=dtype)), torch.arange(10000.0).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.float16], ids=str)
+def test_ranges_to_a_size_that_varies(dtype):
+    """Places are counted in 64 bits, for so many may a size be."""
+    def model(x):
+        return torch.arange(x.shape[0], dtype=dtype) + x, torch.arange(2, 3 * x.shape[0], 2, dtype=dtype)
+
+    ours = inferno.compile(model, (torch.zeros(12, dtype=dtype),), dynamic_shapes=({0: Dim.AUTO},), target="cpu", fallback=False)
+    for count in (12, 5, 90):
+        x = torch.full((count,), 3, dtype=dtype)
+        assert all(map(torch.equal, ours(x), model(x)))
 
 
 def test_evenly_spaced_numbers():

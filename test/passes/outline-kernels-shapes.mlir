@@ -123,3 +123,22 @@ func.func @main(%x: tensor<?x8xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 8
   } -> tensor<?x4xf32>
   return %0 : tensor<?x4xf32>
 }
+
+// -----
+
+// A size that is computed by a map, as canonicalization makes it of a reshape's, stays in @main.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[N:.*]] = affine.apply
+// CHECK: %[[A:.*]] = call @exp({{.*}}) {{.*}} -> tensor<?xf32>
+// CHECK: %[[B:.*]] = tensor.expand_shape %[[A]] {{\[}}[0, 1]] output_shape [%[[N]], 1]
+// CHECK: return %[[B]]
+func.func @main(%x: tensor<?x?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, s1)>},
+                %b: index {inferno.divisor = 1 : i64, inferno.hint = 2 : i64, inferno.range = [2, 512], inferno.symbol = "s0"},
+                %t: index {inferno.divisor = 1 : i64, inferno.hint = 12 : i64, inferno.range = [2, 512], inferno.symbol = "s1"}) -> tensor<?x1xf32> {
+  %n = affine.apply affine_map<()[s0, s1] -> (s0 * s1)>()[%b, %t]
+  %rows = tensor.collapse_shape %x [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %y = linalg.exp ins(%rows : tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %column = tensor.expand_shape %y [[0, 1]] output_shape [%n, 1] : tensor<?xf32> into tensor<?x1xf32>
+  return %column : tensor<?x1xf32>
+}

@@ -1,4 +1,5 @@
-"""Ranges of floating-point numbers: torch-mlir would count their elements in the result's type, which in 16 bits is some other number.
+"""Ranges of floating-point numbers, and of narrow integers where sizes vary: torch-mlir would count their elements in the result's type, which in 16 bits is
+some other number.
 
 Evenly spaced integers are left to torch: where a number falls on an integer, what is below depends on how the processor's vectors lie.
 """
@@ -22,7 +23,8 @@ def arange(start: _Number, end: _Number, step: _Number = 1, *, dtype: torch.dtyp
     whole = all(isinstance(n, (int, torch.SymInt)) for n in numbers)
     if dtype is None:
         dtype = torch.int64 if whole else torch.get_default_dtype()
-    if not dtype.is_floating_point or not (whole or all(type(n) in (int, float) for n in numbers)) or not step:
+    counted = dtype not in (torch.int64, torch.bool) and whole and any(isinstance(n, torch.SymInt) for n in numbers)
+    if not (dtype.is_floating_point or counted) or not (whole or all(type(n) in (int, float) for n in numbers)) or not step:
         return NotImplemented
     if whole:
         return torch.arange(start, end, step, dtype=torch.int64, device=device).to(dtype)
