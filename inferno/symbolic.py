@@ -286,6 +286,8 @@ def _quotient(a: Int, b: Int) -> Int:
         return exact
     if bounds(b)[0] < 1 and bounds(b)[1] >= 0 and bounds(b)[0] != 0:
         raise Undecided(f"{a} // {b}: the divisor may be negative")
+    if isinstance(b, int) and (inner := _is_quotient(a)) is not None:  # as torch says it: a // 2 // 4 is a // 8
+        return floordiv(inner.a, inner.b * b)
     if isinstance(b, int) and isinstance(a, Size):  # what divides goes out of the quotient: (8 n + r) // 4 is 2 n + r // 4
         whole = [(m, c) for m, c in a.terms if c % b == 0]
         rest = _sum([(m, c) for m, c in a.terms if c % b])
@@ -304,6 +306,13 @@ def _quotient(a: Int, b: Int) -> Int:
     if isinstance(b, int) and bounds(a)[0] // b == bounds(a)[1] // b:
         return bounds(a)[0] // b
     return Size((((Apply("floordiv", a, b),), 1),))
+
+
+def _is_quotient(value: Int) -> Apply | None:
+    """The quotient by a number above 0 that a size is, if it is one and nothing else."""
+    atoms, factor = value.terms[0] if isinstance(value, Size) and len(value.terms) == 1 else ((), 0)
+    found = atoms[0] if factor == 1 and len(atoms) == 1 else None
+    return found if isinstance(found, Apply) and found.kind == "floordiv" and isinstance(found.b, int) and found.b > 0 else None
 
 
 def ceildiv(a: Int, b: int) -> Int:

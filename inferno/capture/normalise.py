@@ -1,5 +1,6 @@
 """Bring a graph into the form that torch-mlir imports right; refuse what is known to end the process or to import wrong."""
 
+import functools
 import math
 import operator
 
@@ -32,6 +33,8 @@ _COUNTED_FROM_THE_FRONT = {
 
 # Of sizes, by the names that the import knows.
 _EXTREMA = {torch.sym_max: torch.ops.prim.max.int, torch.sym_min: torch.ops.prim.min.int}
+# Of floats that AOTAutograd makes tensors of: other names of what the import knows.
+_ALIASES = {aten.true_divide.Tensor: aten.div.Tensor}
 
 _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 
@@ -50,6 +53,10 @@ def normalise(graph: torch.fx.Graph) -> None:
         if node.target is operator.mod:
             _divide_out(graph, node)
             continue
+        if node.target is torch.sym_sum:
+            _add_up(graph, node)
+            continue
+        node.target = _ALIASES.get(node.target, node.target)
         if _is_empty(node):
             _make_empty(graph, node)
             continue
@@ -73,6 +80,14 @@ def normalise(graph: torch.fx.Graph) -> None:
             _through(graph, node, torch.float32)
     graph.eliminate_dead_code()
     graph.lint()
+
+
+def _add_up(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """A sum of several sizes as additions, of which the import knows those of two."""
+    with graph.inserting_before(node):
+        total = functools.reduce(lambda a, b: _scalar(graph, operator.add, a, b), node.args[0])
+    node.replace_all_uses_with(total)
+    graph.erase_node(node)
 
 
 def _refuse(node: torch.fx.Node) -> None:

@@ -137,6 +137,9 @@ def reshape(value: ir.Value, new: Sequence[Int], op: ir.Operation) -> ir.Value:
     if groups is None:
         raise UnknownSize(f"a reshape from {old} to {list(new)} is not understood")
     element = value.type.element_type
+    known = ir.RankedTensorType.get(static(old), element)
+    if value.type != known:  # the import forgets numbers that it reshapes to
+        value = tensor.CastOp(known, value).result
     merged = [product([old[d] for d in a]) for a, _ in groups]
     if len(merged) < len(old):
         value = tensor.CollapseShapeOp(ir.RankedTensorType.get(static(merged), element), value, reassociation_attribute([a for a, _ in groups])).result

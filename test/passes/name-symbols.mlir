@@ -50,6 +50,24 @@ func.func @main(%x: tensor<?x?x12x8xf32> {inferno.sizes = affine_map<()[s0, s1] 
 
 // -----
 
+// A number that the import forgets, as of what it reshaped before, is said before the tensor is reshaped again.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:.*]]: tensor<?x?x4xf32>
+// CHECK: %[[K:.*]] = tensor.cast %[[X]] : tensor<?x?x4xf32> to tensor<?x2x4xf32>
+// CHECK: tensor.expand_shape %[[K]] {{\[\[}}0], [1], [2, 3]] {{.*}} : tensor<?x2x4xf32> into tensor<?x2x2x2xf32>
+func.func @main(%x: tensor<?x?x4xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 2, 4)>}) -> tensor<?x2x2x2xf32> attributes {
+    inferno.symbols = [{inferno.symbol = "s0", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 3}]} {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : i64
+  %d = tensor.dim %x, %c0 : tensor<?x?x4xf32>
+  %n = arith.index_cast %d : index to i64
+  %sizes = tensor.from_elements %n, %c2, %c2, %c2 : tensor<4xi64>
+  %0 = tensor.reshape %x(%sizes) : (tensor<?x?x4xf32>, tensor<4xi64>) -> tensor<?x2x2x2xf32>
+  return %0 : tensor<?x2x2x2xf32>
+}
+
+// -----
+
 // A condition that depends on the call stays, and so does a program without symbols.
 // CHECK-LABEL: func.func @main
 // CHECK: arith.cmpi eq
