@@ -124,11 +124,12 @@ def test_ranges_have_all_their_elements(dtype):
     assert torch.equal(ours(torch.zeros(1, dtype=dtype)), torch.arange(10000.0).to(dtype))
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.float16], ids=str)
 def test_ranges_to_a_size_that_varies(dtype):
-    """Places are counted in 64 bits, for so many may a size be."""
+    """Places are counted in 64 bits, for so many may a size be, and steps that are written as floats are the integers that they are."""
     def model(x):
-        return torch.arange(x.shape[0], dtype=dtype) + x, torch.arange(2, 3 * x.shape[0], 2, dtype=dtype)
+        n = x.shape[0]
+        return torch.arange(n, dtype=dtype) + x, torch.arange(2, 3 * n, 2, dtype=dtype), torch.arange(n, -n, -1.0, dtype=dtype), torch.arange(0.0, n)
 
     ours = inferno.compile(model, (torch.zeros(12, dtype=dtype),), dynamic_shapes=({0: Dim.AUTO},), target="cpu", fallback=False)
     for count in (12, 5, 90):

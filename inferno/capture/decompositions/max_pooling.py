@@ -24,13 +24,13 @@ def max_pool2d(
         return NotImplemented
     kernel, step, pad, gap = (_pair(v) for v in (kernel_size, stride or kernel_size, padding, dilation))
     values = None
-    if x.is_floating_point():
+    if x.is_floating_point() and not (ceil_mode and any(not isinstance(n, int) for n in x.shape)):  # of sizes that vary it imports without that alone
         values = aten.max_pool3d_with_indices.default(x.unsqueeze(2), [1, *kernel], [1, *step], [0, *pad], [1, *gap], ceil_mode)[0].squeeze(2)
         counts = values.shape[2:]
     else:
         counts = [_count(x.shape[d + 2], kernel[d], step[d], pad[d], gap[d], ceil_mode) for d in (0, 1)]
     if kernel[0] * kernel[1] <= _MOST_COMPARED:
-        found, places = _compared(x, kernel, step, pad, gap, counts)
+        found, places = _compared(x, kernel, step, pad, gap, counts, ceil_mode)
         return (found if values is None else values), places
     rows, columns = (
         (torch.arange(counts[d], device=x.device) * step[d] - pad[d]).unsqueeze(-1) + torch.arange(kernel[d], device=x.device) * gap[d]
@@ -42,12 +42,14 @@ def max_pool2d(
 
 
 def _compared(
-    x: Tensor, kernel: list[int], step: list[int], pad: list[int], gap: list[int], counts: list[int],
+    x: Tensor, kernel: list[int], step: list[int], pad: list[int], gap: list[int], counts: list[int], ceil_mode: bool,
 ) -> tuple[Tensor, Tensor]:
     """Maxima and their places: of what is equal the first one, and the last NaN, as torch has it."""
     ends = [(counts[d] - 1) * step[d] + gap[d] * (kernel[d] - 1) + 1 - pad[d] - x.shape[d + 2] for d in (0, 1)]
+    # Of a size that varies as far as any window goes: what is asked of it would be a condition of the graph.
+    after = [max(0, end) if isinstance(end, int) else pad[d] + ceil_mode * (step[d] - 1) for d, end in enumerate(ends)]
     least = -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
-    padded = aten.constant_pad_nd.default(x, [pad[1], max(0, ends[1]), pad[0], max(0, ends[0])], least) if any(pad) or max(ends) > 0 else x
+    padded = aten.constant_pad_nd.default(x, [pad[1], after[1], pad[0], after[0]], least) if any(pad) or any(after) else x
     begins = [torch.arange(counts[d], device=x.device, dtype=torch.int32) * step[d] - pad[d] for d in (0, 1)]
     first = [((gap[d] - 1 - begins[d]) // gap[d]).clamp(min=0) for d in (0, 1)]  # inside, where all are the least
     best = torch.full((), least, dtype=x.dtype, device=x.device)
@@ -66,9 +68,10 @@ def _compared(
 
 def _count(size: int, kernel: int, step: int, pad: int, gap: int, ceil_mode: bool) -> int:
     """How many windows there are; with ``ceil_mode`` also one that begins inside and ends outside."""
-    room = size + 2 * pad - gap * (kernel - 1) - 1
-    count = (-(-room // step) if ceil_mode else room // step) + 1
-    return count - 1 if ceil_mode and (count - 1) * step >= size + pad else count
+    reach = gap * (kernel - 1) + 1
+    room = size + 2 * pad - reach
+    count = ((room + step - 1) // step if ceil_mode else room // step) + 1
+    return count - 1 if ceil_mode and pad + step > reach and (count - 1) * step >= size + pad else count
 
 
 def adaptive_max_pool2d(x: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:

@@ -19,15 +19,22 @@ _Number = int | float
 
 def arange(start: _Number, end: _Number, step: _Number = 1, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **_: object) -> Tensor:
     """start + i * step, rounded once; [ceil((end - start) / step)], counted in float64 as torch does."""
-    numbers = (start, end, step)
-    whole = all(isinstance(n, (int, torch.SymInt)) for n in numbers)
+    given = (start, end, step)
+    whole = all(isinstance(n, (int, torch.SymInt)) for n in given)
     if dtype is None:
         dtype = torch.int64 if whole else torch.get_default_dtype()
-    counted = dtype not in (torch.int64, torch.bool) and whole and any(isinstance(n, torch.SymInt) for n in numbers)
-    if not (dtype.is_floating_point or counted) or not (whole or all(type(n) in (int, float) for n in numbers)) or not step:
+    varies = any(isinstance(n, torch.SymInt) for n in given)
+    numbers = tuple(int(n) if varies and isinstance(n, float) and n.is_integer() else n for n in given)
+    integers = all(isinstance(n, (int, torch.SymInt)) for n in numbers)
+    down = varies and integers and isinstance(numbers[2], int) and numbers[2] < 0  # the import divides by it, which says nothing of the quotient's sign
+    counted = varies and integers and (not whole or down or dtype not in (torch.int64, torch.bool))
+    if not (dtype.is_floating_point or counted) or not (integers or all(type(n) in (int, float) for n in numbers)) or not step:
         return NotImplemented
-    if whole:
-        return torch.arange(start, end, step, dtype=torch.int64, device=device).to(dtype)
+    if down:
+        first, last, back = numbers[0], numbers[1], -numbers[2]
+        return (first - back * torch.arange((first - last + back - 1) // back, device=device)).to(dtype)
+    if integers:
+        return torch.arange(*numbers, dtype=torch.int64, device=device).to(dtype)
     count = math.ceil((end - start) / step)
     return (torch.arange(max(count, 0), device=device).to(torch.float64) * step + start).to(dtype)
 
