@@ -14,10 +14,13 @@ aten = torch.ops.aten
 
 def replace_restrides(graph: Graph) -> None:
     """Rewrite them in ``graph``, in place."""
-    for node in graph.nodes:
+    for node in list(graph.nodes):
         if node.op != "call_function" or node.kwargs:
             continue
-        if node.target is aten.as_strided.default and (_only_reshapes(node) or _counts_all(node)):
+        if node.target is aten.as_strided.default and _only_restrides(node):
+            node.replace_all_uses_with(node.args[0])
+            node.graph.erase_node(node)
+        elif node.target is aten.as_strided.default and (_only_reshapes(node) or _counts_all(node)):
             _replace(node, node.args[0])
         elif node.target is aten.as_strided_scatter.default and _fills_all(node):
             _replace(node, node.args[1])
@@ -71,10 +74,30 @@ def _is_whole(node: Node) -> bool:
     )
 
 
+def _only_restrides(node: Node) -> bool:
+    """Whether a new tensor, of which sizes vary, keeps them all, and the strides of all that are not 1."""
+    if not _is_new(node.args[0]):
+        return False
+    old, new = node.args[0].meta["val"], node.meta["val"]
+    alike = [[(_known(n), _known(s)) for n, s in _large(t)] for t in (old, new)]
+    same = alike[0] == alike[1] and list(map(_known, old.shape)) == list(map(_known, new.shape))
+    return not _is_static(old) and same and _known(old.storage_offset()) == _known(new.storage_offset())
+
+
+def _known(number: int | torch.SymInt) -> object:
+    """What can be compared without a guard."""
+    return number if isinstance(number, int) else number.node.expr
+
+
+def _is_new(source: Node) -> bool:
+    """Whether the graph makes it: a caller's tensor may lie in memory in another way."""
+    return source.op == "call_function" and not getattr(source.target, "is_view", True)
+
+
 def _only_reshapes(node: Node) -> bool:
     source = node.args[0]
-    if source.op != "call_function" or getattr(source.target, "is_view", True):
-        return False  # a caller's tensor may lie in memory in another way
+    if not _is_new(source):
+        return False
     old, new = source.meta["val"], node.meta["val"]
     if any(not isinstance(s, int) for t in (old, new) for s in (*t.shape, *t.stride())) or old.numel() != new.numel() or not old.numel():
         return False
@@ -88,4 +111,4 @@ def _only_reshapes(node: Node) -> bool:
 
 def _large(value: Tensor) -> list[tuple[int, int]]:
     """Sizes and strides of the dimensions that are not of size 1."""
-    return [(n, s) for n, s in zip(value.shape, value.stride()) if n != 1]
+    return [(n, s) for n, s in zip(value.shape, value.stride()) if not isinstance(n, int) or n != 1]
