@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from inferno.capture.signature import Argument
 from inferno.capture.symbols import SymbolTable
+from inferno.capture.unread_sizes import name_unread
 from inferno.errors import UnsupportedOperation
 from inferno.symbolic import read_off
 
@@ -52,7 +53,9 @@ def take_sizes(graph: torch.fx.Graph) -> tuple[tuple[Argument, ...], tuple[Sourc
         sources[number] = Source(places.index(number), is_size=True, negated=negated)
     table = SymbolTable()
     kept = [n for n in places if n in sources]
-    arguments = tuple(Argument(n.name, "input", table.shape(n.meta["val"]), n.meta["val"].dtype) for n in kept)
+    shapes = [table.shape(n.meta["val"]) for n in kept]
+    shapes = name_unread(shapes, len(table.symbols))
+    arguments = tuple(Argument(n.name, "input", shape, n.meta["val"].dtype) for n, shape in zip(kept, shapes))
     read_off([a.shape for a in arguments])
     return arguments, tuple(sources[n] for n in kept)
 
