@@ -8,12 +8,13 @@ import torch
 from torch.export import Dim
 
 import inferno
-from checks import check
+from checks import assert_close_to_float64, check
 
 for folder in ("codegen", "runtime"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, SUMS  # noqa: E402
 from test_dynamic_models import bert, inputs, llama  # noqa: E402
+from test_one_graph import MODELS as PIECES, compiled as one_graph, examples  # noqa: E402
 
 F = torch.nn.functional
 
@@ -330,3 +331,15 @@ def test_embeddings_and_their_norm(dtype):
     for shape in ((8, 512), (2, 2), (3, 777), (16, 2048), (100, 33), (8, 512)):
         found = check(made, model, make(*shape))
         assert found.right, f"{shape}: {found}"
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_one_graph_serves_every_size(name):
+    """Through torch.compile: nothing is compiled again, and only what torch's library does faster may be in eager."""
+    model = PIECES[name].cuda() if isinstance(PIECES[name], torch.nn.Module) else PIECES[name]
+    fast = one_graph(model)
+    for x in examples("cuda"):
+        with torch.no_grad():
+            assert_close_to_float64(fast(x), model, (x,))
+    found = inferno.stats()
+    assert (found.graphs, found.recompiles) == (1, 0)

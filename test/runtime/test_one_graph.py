@@ -39,8 +39,8 @@ MODELS = {
     "maxima at the end, too": lambda x: functional.max_pool2d(x, 3, 2, ceil_mode=True).relu(),
     "maxima and their places": lambda x: functional.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True)[1],
     "pooled to one": lambda x: functional.adaptive_avg_pool1d(x.exp().flatten(2), 1),
-    "a stride": nn.Conv2d(3, 2, 2, 2), "a narrow integer's range": lambda x: x + torch.arange(x.shape[3], dtype=torch.int32),
-    "down to the negative": lambda x: x.sum(3) + torch.arange(x.shape[2], -x.shape[2], -2.0, dtype=torch.int64),
+    "a stride": nn.Conv2d(3, 2, 2, 2), "a narrow integer's range": lambda x: x + torch.arange(x.shape[3], dtype=torch.int32, device=x.device),
+    "down to the negative": lambda x: x.sum(3) + torch.arange(x.shape[2], -x.shape[2], -2.0, dtype=torch.int64, device=x.device),
 }
 
 
@@ -51,9 +51,9 @@ def compiled(model):
     return torch.compile(model, backend="inferno")
 
 
-def examples():
+def examples(device="cpu"):
     for shape in SIZES:
-        x = torch.randn(shape)
+        x = torch.randn(shape, device=device)
         for d in (0, 2, 3):
             torch._dynamo.maybe_mark_dynamic(x, d)
         yield x
