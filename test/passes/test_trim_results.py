@@ -25,7 +25,7 @@ def block(x, qkv, out, up, down):
 
 def rotated(x):
     """By halves, as rotary positions are."""
-    angles = torch.arange(x.shape[2]).to(x.dtype)[:, None] * torch.linspace(1, 0.1, x.shape[3] // 2, dtype=x.dtype)
+    angles = torch.arange(x.shape[2], device=x.device).to(x.dtype)[:, None] * torch.linspace(1, 0.1, x.shape[3] // 2, device=x.device, dtype=x.dtype)
     angles = torch.cat((angles, angles), -1)
     return x * angles.cos() + torch.cat((-x[..., x.shape[3] // 2:], x[..., : x.shape[3] // 2]), -1) * angles.sin()
 
@@ -40,7 +40,7 @@ def gated(x, qkv, out, up, down):
 
 def masked_by_hand(x, qkv, out, up, down):
     q, k, v = (split(t) for t in (x @ qkv).chunk(3, -1))
-    scores = (q @ k.mT / 4).masked_fill(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1), -1e9)
+    scores = (q @ k.mT / 4).masked_fill(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1), -1e9)
     return F.silu((torch.softmax(scores, -1) @ v).transpose(1, 2).flatten(2) @ out) + x
 
 
