@@ -314,8 +314,9 @@ def replace_calls(edges: Edges, merged: func.FuncOp) -> ir.Operation:
         at = new
         while pending:
             view = pending.pop(0)
-            view.move_after(at)
-            at = view
+            if view.is_before_in_block(at):  # what is behind it already may have sizes that are computed behind it, too
+                view.move_after(at)
+                at = view
             pending += [u for u in users(view.results[0]) if u.name in VIEWS]
     for call in reversed(edges.calls):
         for result in call.results:

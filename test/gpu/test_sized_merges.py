@@ -11,7 +11,7 @@ from torch.export import Dim
 import inferno
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
-from test_sized_merges import MODELS, of_none
+from test_sized_merges import MODELS, of_none, overlapping
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -20,6 +20,8 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 @pytest.mark.parametrize("varying", ((0,), (1,), (0, 1)), ids=("rows", "columns", "both"))
 @pytest.mark.parametrize("model", MODELS)
 def test_right(model, varying, dtype):
+    if model is overlapping and dtype != torch.bfloat16:
+        pytest.skip("one number made of four sums: in float16 these are infinite, in float32 its last digits are chance")
     torch.manual_seed(0)
     make = lambda *shape: tuple((torch.randn(shape, device="cuda") + 0.5).to(dtype) for _ in range(2))  # noqa: E731
     dims = {d: Dim.DYNAMIC for d in varying}

@@ -210,3 +210,39 @@ func.func @main(%x: tensor<?x64xf32> {inferno.sizes = affine_map<()[s0, s1] -> (
   } -> tensor<f32>
   return %s, %q : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#all = affine_map<(d0, d1) -> ()>
+#half = affine_map<()[s0] -> (s0 floordiv 2)>
+
+/// What reshapes a result by a size that is computed behind the calls stays behind both.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @
+// CHECK: %[[N:.*]] = affine.apply #
+// CHECK: tensor.expand_shape %[[R]]#0 {{.*}}[%[[N]], 2, 4096]
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+func.func @main(%x: tensor<?x4096xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 4096)>}, %y: tensor<?x4096xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 4096)>},
+                %n: index {inferno.divisor = 2 : i64, inferno.hint = 4096 : i64, inferno.range = [2, 4611686018427387904], inferno.symbol = "s0"})
+    -> (tensor<?x2x4096xf32>, tensor<f32>) {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x4096xf32>
+  %o = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<f32>) -> tensor<f32>
+  %d = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<?x4096xf32>, tensor<?x4096xf32>) outs(%e : tensor<?x4096xf32>) {
+  ^bb0(%a: f32, %b: f32, %w: f32):
+    %v = arith.subf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<?x4096xf32>
+  %s = linalg.generic {indexing_maps = [#points, #all], iterator_types = ["reduction", "reduction"]} ins(%d : tensor<?x4096xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %w: f32):
+    %t = math.absf %a : f32
+    %v = arith.addf %t, %w : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  %q = affine.apply #half()[%n]
+  %r = tensor.expand_shape %d [[0, 1], [2]] output_shape [%q, 2, 4096] : tensor<?x4096xf32> into tensor<?x2x4096xf32>
+  return %r, %s : tensor<?x2x4096xf32>, tensor<f32>
+}
