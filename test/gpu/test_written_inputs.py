@@ -118,7 +118,8 @@ def test_caches_of_any_size(dtype, varying):
             torch._dynamo.mark_dynamic(tensor, dim)
         return [*caches, *tokens, torch.tensor([length - 3], device="cuda")]
 
-    sizes = [(8 if varying == "length" else b, 1024 if varying == "batch" else t) for b, t in ((8, 1024), (3, 600), (40, 4096))]
+    drawn = (6, 1024), (3, 600), (40, 4096)  # 8 heads and 8 batches would be one size for Dynamo
+    sizes = [(8 if varying == "length" else b, 1024 if varying == "batch" else t) for b, t in drawn]
     segment = any_size(step, make, sizes, dynamic=True if varying == "all" else None)
     assert len(segment.written) == 2 and sum("scatter" in s.kernel for s in segment._executable.plan.steps) == 1
 
