@@ -17,6 +17,7 @@ from inferno.passes.programs import programs
 from inferno.passes.shapes import kept_dimensions, reassociation
 
 _PART = 2  # of so many elements at most one is computed: that pays wherever these lie
+_MOST = 4  # parts are computed each by itself: every one is a kernel at least
 _SLICE, _CONCAT = "tensor.extract_slice", "tensor.concat"
 
 _Parts = tuple[Part, ...]  # of a tensor's dimensions, or of an operation's loops
@@ -82,7 +83,7 @@ def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
     found = _together(found)
     if any(_of_operand(op, n, p) is None for p in found for n, v in enumerate(op.operands) if type_of(v) is not None):
         return []
-    return found if 0 < _PART * sum(prod(n for _, n, _ in p) for p in found) <= prod(sizes) else []
+    return found if 0 < _PART * _elements(found) <= prod(sizes) else []
 
 
 def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts | None:
@@ -95,10 +96,14 @@ def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts
 
 
 def _together(found: Iterable[_Parts]) -> list[_Parts]:
-    """These parts, each once; or one that all of them are in, if that is no more."""
+    """These parts, each once; or one that all of them are in, if that is no more, or they are many."""
     each = list(dict.fromkeys(found))
     around = tuple(map(_around, zip(*each)))
-    return [around] if each and prod(n for _, n, _ in around) <= sum(prod(n for _, n, _ in parts) for parts in each) else each
+    return [around] if each and (len(each) > _MOST or _elements([around]) <= _elements(each)) else each
+
+
+def _elements(found: Sequence[_Parts]) -> int:
+    return sum(prod(n for _, n, _ in parts) for parts in found)
 
 
 def _around(parts: Sequence[Part]) -> Part:

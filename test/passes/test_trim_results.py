@@ -87,6 +87,15 @@ def test_other_sums(name):
     assert_close_to_float64(inferno.compile(OTHERS[name], args, target="cpu", fallback=False)(*args), OTHERS[name], args)
 
 
+@pytest.mark.parametrize("places, steps, rows", [(range(8), 20, 32), ([0, 5, 13], 20, 4), ([0, 3, 5, 6, 7], 20, 32), ([0, 3, 5, 7, 11, 20], 41, 164)])
+def test_many_steps_are_one_product(places, steps, rows):
+    """As a recurrence takes each step's part of one product of all: few by themselves, many together, or all."""
+    args = torch.empty(steps, 4, 32), torch.empty(32, 48)
+    found = inferno.compile(lambda x, w: [torch.tanh((x @ w)[t]) for t in places], args, target="sm_90a").ir("fused")
+    products = [line for line in found.splitlines() if '"reduction"]' in line]
+    assert products and all(f"<{rows}x48xf32>" in line for line in products), found
+
+
 @pytest.mark.parametrize("name, tokens", [("first", 33), ("an image", 10), ("most", 330)])
 def test_no_more_is_computed(name, tokens):
     """The layer's last products are of so many tokens."""
