@@ -4,8 +4,10 @@ from collections.abc import Collection, Sequence
 
 from inferno.mlir import ir, linalg, owner, tensor
 from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, substitute
+from inferno.passes.shapes import function_of, mixed, shape, static
+from inferno.symbolic import Int
 
-Part = tuple[int, int, int]  # of a dimension: where it begins, how many there are, and how far apart
+Part = tuple[Int, Int, Int]  # of a dimension: where it begins, how many there are, and how far apart
 
 
 def taken_by(op: ir.Operation, drops: bool = False) -> list[Part] | None:
@@ -21,7 +23,7 @@ def type_of(value: ir.Value) -> ir.RankedTensorType | None:
 
 def compute_part(producer: ir.Operation, parts: Sequence[Part], kept: Collection[int]) -> ir.Operation:
     """What computes ``parts`` of a generic's loops, at the insertion point: without the loops of one iteration that are not ``kept``, which its results have no
-    dimension for."""
+    dimension for.  Of loops that the body asks for their iterations, the parts are numbers."""
     kept = sorted({*kept, *(d for d, kind in enumerate(kinds(producer)) if kind == REDUCTION)})
     names = [ir.AffineDimExpr.get(kept.index(d)) if d in kept else ir.AffineConstantExpr.get(0) for d in range(len(parts))]
 
@@ -33,7 +35,8 @@ def compute_part(producer: ir.Operation, parts: Sequence[Part], kept: Collection
     values = [_slice(v, m, parts, kept) for v, m in zip(inputs(producer), maps(producer))]
     begun = [_begin(v, m, parts, kept) for v, m in zip(outputs(producer), maps(producer)[count:])]
     # Through a map, which knows what kind of expression each is.
-    loops = ir.AffineMap.get(len(kept), 0, [name * step + begin for name, (begin, _, step) in zip(names, parts)]).results
+    known = [name * step + begin if isinstance(begin, int) and isinstance(step, int) else name for name, (begin, _, step) in zip(names, parts)]
+    loops = ir.AffineMap.get(len(kept), 0, known).results
     return build(
         values, begun, list(map(without, maps(producer))), [kinds(producer)[d] for d in kept],
         lambda arguments: clone_body(body(producer), arguments, loops), producer.location,
@@ -42,8 +45,15 @@ def compute_part(producer: ir.Operation, parts: Sequence[Part], kept: Collection
 
 def extract(value: ir.Value, parts: Sequence[Part], stays: Sequence[bool] | None = None) -> ir.Value:
     """A part of a tensor, without the dimensions of one element that do not stay."""
-    type_ = ir.RankedTensorType.get([n for d, (_, n, _) in enumerate(parts) if stays is None or stays[d]], value.type.element_type)
-    return tensor.extract_slice(type_, value, [], [], [], *([part[i] for part in parts] for i in range(3)))
+    type_ = ir.RankedTensorType.get(static([n for d, (_, n, _) in enumerate(parts) if stays is None or stays[d]]), value.type.element_type)
+    numbers = [[part[i] for part in parts] for i in range(3)]
+    varying = [[v for v in mixed(each, _function()) if not isinstance(v, int)] for each in numbers]
+    return tensor.extract_slice(type_, value, *varying, *map(static, numbers))
+
+
+def _function() -> ir.Operation:
+    """The function around the insertion point."""
+    return function_of(ir.InsertionPoint.current.block.owner.operation)
 
 
 def _begin(value: ir.Value, map_: ir.AffineMap, parts: Sequence[Part], kept: Sequence[int]) -> ir.Value:
@@ -52,7 +62,7 @@ def _begin(value: ir.Value, map_: ir.AffineMap, parts: Sequence[Part], kept: Seq
     if made is None or made.name not in ("tensor.empty", "linalg.fill"):
         return _slice(value, map_, parts, kept)
     found = [ir.AffineDimExpr(e).position for e in map_.results]
-    empty = tensor.EmptyOp([parts[d][1] for d in found if d in kept], value.type.element_type).result
+    empty = tensor.EmptyOp(mixed([parts[d][1] for d in found if d in kept], _function()), value.type.element_type).result
     return empty if made.name == "tensor.empty" else linalg.fill(made.operands[0], outs=[empty])
 
 
@@ -60,7 +70,7 @@ def _slice(value: ir.Value, map_: ir.AffineMap, parts: Sequence[Part], kept: Seq
     """What is read of an operand, without the dimensions of loops that are not ``kept``."""
     if type_of(value) is None:
         return value
-    sizes = value.type.shape
+    sizes = shape(value)
     taken = [parts[ir.AffineDimExpr(e).position] if isinstance(e, ir.AffineDimExpr) else (0, n, 1) for e, n in zip(map_.results, sizes)]
     stays = [not isinstance(e, ir.AffineDimExpr) or ir.AffineDimExpr(e).position in kept for e in map_.results]
     if all(stays) and all(part == (0, n, 1) for part, n in zip(taken, sizes)):

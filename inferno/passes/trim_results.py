@@ -11,10 +11,13 @@ from math import gcd, prod
 
 from inferno.mlir import func, ir, owner, tensor, users, walk
 from inferno.passes.generics import REDUCTION, dims, inputs, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
-from inferno.passes.movements import reshape
-from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
+from inferno.passes.movements import spread
+from inferno.passes.parts import Part, compute_part, extract, type_of
 from inferno.passes.programs import programs
-from inferno.passes.shapes import kept_dimensions, reassociation
+from inferno.passes.shapes import (
+    UnknownSize, function_of, kept_dimensions, mixed, reassociation, reassociation_attribute, shape, slice_parts, static,
+)
+from inferno.symbolic import Int, bounds, hint
 
 _PART = 2  # of so many elements at most one is computed: that pays wherever these lie
 _MOST = 4  # parts are computed each by itself: every one is a kernel at least
@@ -53,7 +56,7 @@ def _asked_in_part(program: func.FuncOp) -> list[ir.Operation]:
         if parts:
             found.append(op)
         for number, operand in enumerate(op.operands):
-            each = [_of_operand(op, number, p) for p in parts] or [taken_by(op, drops=True) if number == 0 else None]
+            each = [_of_operand(op, number, p) for p in parts] or [_taken(op) if number == 0 else None]
             for one in each:
                 asked.setdefault(operand, _Asked()).add(one)
         for value in (v for inner in walk(op) if inner != op for v in inner.operands if type_of(v) is not None):
@@ -65,25 +68,47 @@ def _asked_in_part(program: func.FuncOp) -> list[ir.Operation]:
     return [op for op in found if op in sums]
 
 
+def _taken(op: ir.Operation) -> _Parts | None:
+    """What a slice takes of each dimension; None of anything else."""
+    try:
+        return tuple(zip(*slice_parts(op))) if op.name == _SLICE else None
+    except UnknownSize:
+        return None
+
+
 def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
     """The parts of an operation's loops, or of the result of what reshapes or slices, that its readers ask for; none where it cannot be computed in these, or
     they are too much."""
-    types = [t for t in map(type_of, (*op.results, *op.operands)) if t is not None]
-    if any(w.whole for w in wanted) or not any(w.parts for w in wanted) or not all(t.has_static_shape for t in types):
+    if any(w.whole for w in wanted) or not any(w.parts for w in wanted) or not all(map(_has_known_sizes, (*op.results, *op.operands))):
         return []
     if is_generic(op):
         sizes, count = loop_sizes(op), len(inputs(op))
         found = [_of_loops(m, sizes, p) for m, w in zip(maps(op)[count:], wanted) for p in w.parts]
     elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", _SLICE, _CONCAT):
-        sizes, found = op.results[0].type.shape, wanted[0].parts
+        sizes, found = shape(op.results[0]), wanted[0].parts
     else:
         return []
-    if None in found:
+    if None in found or None in sizes:
         return []
     found = _together(found)
+    if is_generic(op) and any(not isinstance(n, int) for p in found for d in _asked_for(op) for n in (p[d][0], p[d][2])):
+        return []
     if any(_of_operand(op, n, p) is None for p in found for n, v in enumerate(op.operands) if type_of(v) is not None):
         return []
-    return found if 0 < _PART * _elements(found) <= prod(sizes) else []
+    return found if 0 < _PART * _elements(found) <= prod(map(hint, sizes)) else []
+
+
+def _has_known_sizes(value: ir.Value) -> bool:
+    """Whether a value is no tensor, or one whose sizes are numbers or said by the program's symbols."""
+    try:
+        return type_of(value) is None or shape(value) is not None
+    except UnknownSize:
+        return False
+
+
+def _asked_for(generic: ir.Operation) -> set[int]:
+    """The loops whose iterations a body asks for."""
+    return {ir.IntegerAttr(i.attributes["dim"]).value for i in walk(generic, "linalg.index")}
 
 
 def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts | None:
@@ -99,17 +124,21 @@ def _together(found: Iterable[_Parts]) -> list[_Parts]:
     """These parts, each once; or one that all of them are in, if that is no more, or they are many."""
     each = list(dict.fromkeys(found))
     around = tuple(map(_around, zip(*each)))
+    if None in around:
+        return each if len(each) <= _MOST else []
     return [around] if each and (len(each) > _MOST or _elements([around]) <= _elements(each)) else each
 
 
 def _elements(found: Sequence[_Parts]) -> int:
-    return sum(prod(n for _, n, _ in parts) for parts in found)
+    return sum(prod(hint(n) for _, n, _ in parts) for parts in found)
 
 
-def _around(parts: Sequence[Part]) -> Part:
-    """The least part of a dimension that several are in."""
+def _around(parts: Sequence[Part]) -> Part | None:
+    """The least part of a dimension that several are in; None where that is not known."""
     if len(set(parts)) == 1:
         return parts[0]
+    if not all(isinstance(n, int) for part in parts for n in part):
+        return None
     begin, end = min(b for b, _, _ in parts), max(b + (n - 1) * s for b, n, s in parts)
     step = gcd(*(s for _, n, s in parts if n > 1), *(b - begin for b, _, _ in parts)) or 1
     return begin, (end - begin) // step + 1, step
@@ -122,19 +151,21 @@ def _of_operand(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
     if op.name == _SLICE:
         return _inside(op, parts)
     if op.name == _CONCAT:
-        sizes, dim = op.operands[number].type.shape, _joined(op)
-        whole = parts[dim] == (0, op.results[0].type.shape[dim], 1)
+        sizes, dim = shape(op.operands[number]), _joined(op)
+        whole = parts[dim] == (0, shape(op.results[0])[dim], 1)
         return (*parts[:dim], (0, sizes[dim], 1), *parts[dim + 1:]) if whole else None
     if op.name == "tensor.expand_shape":
-        merged = [_merge([(op.results[0].type.shape[d], parts[d]) for d in group]) for group in reassociation(op)]
+        sizes = shape(op.results[0])
+        merged = [_merge([(sizes[d], parts[d]) for d in group]) for group in reassociation(op)]
         return None if None in merged else tuple(merged)
-    split = [_split(part, [op.operands[0].type.shape[d] for d in group]) for part, group in zip(parts, reassociation(op))]
+    sizes = shape(op.operands[0])
+    split = [_split(part, [sizes[d] for d in group]) for part, group in zip(parts, reassociation(op))]
     return None if None in split else tuple(part for each in split for part in each)
 
 
 def _read(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
     value, sizes, found = op.operands[number], loop_sizes(op), []
-    for expression, size in zip(maps(op)[number].results, value.type.shape if type_of(value) is not None else ()):
+    for expression, size in zip(maps(op)[number].results, shape(value) if type_of(value) is not None else ()):
         loops = loops_of(expression)
         if isinstance(expression, ir.AffineDimExpr):
             found.append(parts[next(iter(loops))])
@@ -147,8 +178,7 @@ def _read(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
 
 def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
     """A part of what a slice takes."""
-    own = taken_by(cut, drops=True)
-    if own is None:
+    if (own := _taken(cut)) is None:
         return None
     given = dict(zip(kept_dimensions(cut, [n for _, n, _ in own]), parts))
     inner = [given.get(d, (0, n, 1)) for d, (_, n, _) in enumerate(own)]
@@ -160,7 +190,7 @@ def _joined(concat: ir.Operation) -> int:
     return ir.IntegerAttr(concat.attributes["dim"]).value
 
 
-def _merge(dimensions: Sequence[tuple[int, Part]]) -> Part | None:
+def _merge(dimensions: Sequence[tuple[Int, Part]]) -> Part | None:
     """The part of the one dimension that these, of so many elements each, become; None if its elements are not equally far apart."""
     begin, count, step = 0, 1, 1
     for size, (b, n, s) in dimensions:
@@ -175,18 +205,24 @@ def _merge(dimensions: Sequence[tuple[int, Part]]) -> Part | None:
     return begin, count, step
 
 
-def _split(part: Part, sizes: Sequence[int]) -> list[Part] | None:
+def _split(part: Part, sizes: Sequence[Int]) -> list[Part] | None:
     """The parts of the dimensions that one becomes."""
     if len(sizes) == 1:
         return [part]
     begin, count, step = part
     inner = prod(sizes[1:])
-    first, rest = divmod(begin, inner)
-    if step % inner == 0:
-        outer, within = (first, count, step // inner), (rest, 1, 1)
-    elif rest + (count - 1) * step < inner:
+    numbers = all(isinstance(n, int) for n in (*part, inner))
+    if isinstance(begin, int) and isinstance(inner, int):
+        first, rest = divmod(begin, inner)
+    elif bounds(begin)[0] >= 0 and bounds(inner - begin)[0] >= 1:
+        first, rest = 0, begin
+    else:
+        return None
+    if step == inner or (isinstance(step, int) and isinstance(inner, int) and step % inner == 0):
+        outer, within = (first, count, 1 if step == inner else step // inner), (rest, 1, 1)
+    elif bounds(inner - rest - (count - 1) * step)[0] >= 1:
         outer, within = (first, 1, 1), (rest, count, step)
-    elif inner % step == 0 and rest < step and count % (inner // step) == 0:
+    elif numbers and inner % step == 0 and rest < step and count % (inner // step) == 0:
         outer, within = (first, count // (inner // step), 1), (rest, inner // step, step)
     else:
         return None
@@ -205,15 +241,23 @@ def _rewrite(op: ir.Operation) -> None:
             value = made[around][number]
             if parts != around:
                 order = dims(maps(op)[len(inputs(op)) + number]) if is_generic(op) else range(len(parts))
-                value = extract(value, [_within(parts[d], around[d]) for d in order if around[d][1] > 1])
-            cut.results[0].replace_all_uses_with(reshape(value, cut.results[0].type.shape))
+                inside = [_within(parts[d], around[d]) for d in order if around[d][1] != 1]
+                value = extract(value, inside, [n != 1 for _, n, _ in inside])
+            cut.results[0].replace_all_uses_with(_with_ones(value, cut.results[0].type.shape))
             cut.erase()
     op.erase()
 
 
 def _within(part: Part, around: Part) -> Part:
     """What a part is of one that it is in."""
-    return (part[0] - around[0]) // around[2], part[1], part[2] // around[2] if part[1] > 1 else 1
+    return (part[0] - around[0]) // around[2], part[1], part[2] // around[2] if part[1] != 1 else 1
+
+
+def _with_ones(value: ir.Value, wanted: Sequence[int]) -> ir.Value:
+    """A tensor with the dimensions of one element that it is wanted to have."""
+    own = iter(range(value.type.rank))
+    places = [None if n == 1 else next(own) for n in wanted]
+    return value if None not in places else spread(value, places, function_of(ir.InsertionPoint.current.block.owner.operation))
 
 
 def _cuts(op: ir.Operation) -> list[tuple[int, ir.Operation, _Parts]]:
@@ -221,7 +265,7 @@ def _cuts(op: ir.Operation) -> list[tuple[int, ir.Operation, _Parts]]:
     found = []
     for result in op.results:
         for cut in list(users(result)):
-            parts = tuple(taken_by(cut, drops=True))
+            parts = tuple(_taken(cut))
             if is_generic(op):
                 parts = _of_loops(maps(op)[len(inputs(op)) + result.result_number], loop_sizes(op), parts)
             found.append((result.result_number, cut, parts))
@@ -231,16 +275,26 @@ def _cuts(op: ir.Operation) -> list[tuple[int, ir.Operation, _Parts]]:
 def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
     """Parts of an operation's results, without dimensions of one element."""
     if is_generic(op):
-        new = compute_part(op, parts, {d for d, (_, n, _) in enumerate(parts) if n > 1})
+        new = compute_part(op, parts, {d for d, (_, n, _) in enumerate(parts) if n != 1})
         keep_attributes(new, op)
         yield from new.results
         return
     found, dim = [], _joined(op) if op.name == _CONCAT else None
-    for number, operand in enumerate(op.operands):
+    for number in range(len(op.operands) if dim is not None else 1):
         taken = _of_operand(op, number, parts)
-        found.append(extract(operand, taken, [n > 1 or d == dim for d, (_, n, _) in enumerate(taken)]))
+        found.append(extract(op.operands[number], taken, [n != 1 or d == dim for d, (_, n, _) in enumerate(taken)]))
+    kept = [d for d, (_, n, _) in enumerate(parts) if n != 1 or d == dim]
+    sizes = [parts[d][1] for d in kept]
+    type_ = ir.RankedTensorType.get(static(sizes), op.results[0].type.element_type)
     if dim is not None:
-        kept = [d for d, (_, n, _) in enumerate(parts) if n > 1 or d == dim]
-        type_ = ir.RankedTensorType.get([parts[d][1] for d in kept], op.results[0].type.element_type)
-        found = [tensor.ConcatOp(type_, kept.index(dim), found).result]
-    yield reshape(found[0], [n for _, n, _ in parts if n > 1])
+        yield tensor.ConcatOp(type_, kept.index(dim), found).result
+    elif op.name == _SLICE or found[0].type.rank == len(kept):
+        yield found[0]
+    elif op.name == "tensor.expand_shape":
+        groups = [[kept.index(d) for d in group if d in kept] for group in reassociation(op)]
+        varying = [n for n in mixed(sizes, function_of(op)) if not isinstance(n, int)]
+        yield tensor.expand_shape(type_, found[0], reassociation_attribute([g for g in groups if g]), varying, static(sizes))
+    else:
+        own = iter(range(found[0].type.rank))
+        groups = [[next(own) for d in group if taken[d][1] != 1] for group in reassociation(op)]
+        yield tensor.CollapseShapeOp(type_, found[0], reassociation_attribute([g for g in groups if g])).result

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from checks import assert_close_to_float64
+from torch.export import Dim
 from torch.nn import functional as F
 
 import inferno
@@ -102,3 +103,34 @@ def test_no_more_is_computed(name, tokens):
     args = (torch.empty(33, 10, WIDTH, dtype=torch.bfloat16), *(w.bfloat16() for w in weights()))
     ir = inferno.compile(lambda *args: PARTS[name](block(*args)), args, target="sm_90a").ir("fused")
     assert {int(n) for n in re.findall(rf"tensor<(\d+)x{4 * WIDTH}x(?:bf16|f32)>", ir)} - {WIDTH} == {tokens} - {WIDTH}
+
+
+VARYING = {"images": {0: Dim.AUTO}, "tokens": {1: Dim.AUTO}, "both": {0: Dim.AUTO, 1: Dim.AUTO}}
+
+
+@pytest.mark.covering(most=6)
+@pytest.mark.parametrize("varying", VARYING)
+@pytest.mark.parametrize("model", [block, gated, masked_by_hand])
+@pytest.mark.parametrize("name", ["first", "last", "first and last", "an image", "channels", "turned", "all, and one", "a part of a part", "each third"])
+def test_sizes_that_vary(name, model, varying):
+    program = lambda *args: PARTS[name](model(*args))  # noqa: E731
+    made = lambda images, tokens: (torch.randn(images, tokens, WIDTH), *weights())  # noqa: E731
+    compiled = inferno.compile(program, made(4, 10), dynamic_shapes=(VARYING[varying], None, None, None, None), target="cpu", fallback=False)
+    for images, tokens in ((4, 10), (7, 13), (3, 4)):
+        args = made(4 if varying == "tokens" else images, 10 if varying == "images" else tokens)
+        assert_close_to_float64(compiled(*args), program, args)
+
+
+@pytest.mark.parametrize("varying", VARYING)
+@pytest.mark.parametrize("images", [1, 6])
+def test_no_more_is_computed_of_sizes_that_vary(images, varying):
+    """All but keys and values is of the last token."""
+    if images == 1 and varying != "tokens":
+        pytest.skip("one image does not vary")
+    args = (torch.empty(images, 64, WIDTH, dtype=torch.bfloat16), *(w.bfloat16() for w in weights()))
+
+    def work(program):
+        sizes = (VARYING[varying], None, None, None, None)
+        return sum(row.flops * row.calls for row in inferno.compile(program, args, dynamic_shapes=sizes, target="sm_90a").explain().rows)
+
+    assert work(lambda *args: block(*args)[:, -1]) < 0.4 * work(block)
