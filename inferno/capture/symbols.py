@@ -5,6 +5,7 @@ as guards.  Here the symbols are numbered in the order in which the inputs have 
 Python expression of those names, which is checked at the call.
 """
 
+import builtins
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,12 +13,15 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, FloorToInt, IntTrueDiv, Max, Min, Mod, PythonMod, ToFloat, TruncToInt
+from torch.utils._sympy.functions import (
+    CeilToInt, CleanDiv, FloatTrueDiv, FloorDiv, FloorToInt, IntTrueDiv, Max, Min, Mod, PythonMod, ToFloat, TruncToInt,
+)
 from torch.utils._sympy.printers import PythonPrinter
 
 from inferno.errors import UnsupportedOperation
 from inferno.symbolic import UNBOUNDED, Int, Symbol, floordiv, maximum, minimum, size_of
 
+_ROUNDED = (TruncToInt, FloorToInt, CeilToInt)
 _EXACT = 1 << 10  # factors up to which products with sizes are exact as floats, since no tensor has 2**43 elements
 
 
@@ -63,7 +67,7 @@ class SymbolTable:
             for other in sizes[1:]:
                 total = pick(total, other)
             return total
-        if isinstance(expr, (TruncToInt, FloorToInt)) and (whole := _whole(expr)) is not None:
+        if isinstance(expr, _ROUNDED) and (whole := _whole(expr)) is not None:
             return self.expression(whole)
         raise UnsupportedOperation(f"a size is {expr}, which is no arithmetic on sizes")
 
@@ -96,7 +100,9 @@ class SymbolTable:
         return found[::-1]
 
     def guards(self, asserted: Sequence[sympy.Basic] = ()) -> tuple[str, ...]:
-        """What torch assumed of the symbols, and what the program asserts of them, as Python expressions of our names."""
+        """What torch assumed of the symbols, and what the program asserts of them, as Python expressions of our names.
+
+        UnsupportedOperation where one is said by anything else, as a logarithm of a size is: no call could check it."""
         if self.environment is None:
             return ()
         found = []
@@ -104,25 +110,33 @@ class SymbolTable:
             expr = self.environment.simplify(expr) if _mentions_others(expr, self.symbols) else expr
             if isinstance(expr, (sympy.logic.boolalg.BooleanTrue, bool)) or _mentions_others(expr, self.symbols):
                 continue
-            expr = expr.replace(lambda e: isinstance(e, (TruncToInt, FloorToInt)), lambda e: _whole(e) or e)
+            expr = expr.replace(lambda e: isinstance(e, _ROUNDED), lambda e: _whole(e) or e)
             renamed = expr.xreplace({s: sympy.Symbol(self.symbols[s.name].name, integer=True) for s in expr.free_symbols})
-            found.append(PythonPrinter().doprint(renamed))
+            text = PythonPrinter().doprint(renamed)
+            names = set(compile(text, "<guard>", "eval").co_names) - {s.name for s in renamed.free_symbols}
+            if not all(hasattr(builtins, n) for n in names):
+                raise UnsupportedOperation(f"{expr} is assumed of sizes, which is no arithmetic on these")
+            found.append(text)
         return tuple(dict.fromkeys(found))
 
 
 def _whole(expr: sympy.Expr) -> sympy.Expr | None:
-    """A float that is rounded down, of a size times 0.5 or 1.25 or divided by a number, in integers."""
+    """A float that is rounded down or up, of a size times 0.5 or 1.25 or divided by a number, in integers."""
     inner, times, by = expr.args[0], 1, 1
     if isinstance(inner, sympy.Mul) and len(inner.args) == 2 and isinstance(inner.args[0], sympy.Float):
         (times, by), inner = float(inner.args[0]).as_integer_ratio(), inner.args[1]
     elif isinstance(inner, IntTrueDiv) and isinstance(inner.args[1], sympy.Integer):
         by = int(inner.args[1])
+    elif isinstance(inner, FloatTrueDiv) and isinstance(inner.args[1], sympy.Float):
+        (by, times), inner = float(inner.args[1]).as_integer_ratio(), inner.args[0]
     size = inner.args[0] if isinstance(inner, (ToFloat, IntTrueDiv)) else None
-    return FloorDiv(size * times, by) if size is not None and size.is_nonnegative and is_exact(times, by) else None
+    if size is None or not size.is_nonnegative or not is_exact(times, by):
+        return None
+    return FloorDiv(size * times + (by - 1 if isinstance(expr, CeilToInt) else 0), by)
 
 
 def is_exact(times: int, by: int) -> bool:
-    """Whether size * times / by, computed with floats, is rounded down to the whole number that the exact quotient is, of any size."""
+    """Whether size * times / by, computed with floats, is rounded to the whole number that the exact quotient is, of any size."""
     return 0 < times <= _EXACT and 0 < by <= _EXACT
 
 

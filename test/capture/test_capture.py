@@ -6,10 +6,12 @@ import sys
 from collections import namedtuple
 
 import pytest
+import sympy
 import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils._sympy.functions import OpaqueUnaryFn_sqrt, ToFloat
 
 import inferno
 from inferno.capture import capture
@@ -215,6 +217,8 @@ def test_what_a_program_asserts_of_its_sizes_is_asked_of_a_call():
     asserted = table.take_assertions(graph)
     assert [n.op for n in graph.nodes] == ["placeholder", "output"]
     assert table.guards(asserted) == ("s0 < 100",)
+    with pytest.raises(UnsupportedOperation, match="no arithmetic"):  # no call could check it
+        table.guards([sympy.Gt(OpaqueUnaryFn_sqrt(ToFloat(size.node.expr)), 3)])
 
 
 @pytest.mark.thorough

@@ -129,7 +129,8 @@ def test_ranges_to_a_size_that_varies(dtype):
     """Places are counted in 64 bits, for so many may a size be, and steps that are written as floats are the integers that they are."""
     def model(x):
         n = x.shape[0]
-        return torch.arange(n, dtype=dtype) + x, torch.arange(2, 3 * n, 2, dtype=dtype), torch.arange(n, -n, -1.0, dtype=dtype), torch.arange(0.0, n)
+        whole = torch.arange(n, dtype=dtype) + x, torch.arange(2, 3 * n, 2, dtype=dtype), torch.arange(n, -n, -1.0, dtype=dtype)
+        return *whole, torch.arange(0.0, n), torch.arange(0, n, 2.0)
 
     ours = inferno.compile(model, (torch.zeros(12, dtype=dtype),), dynamic_shapes=({0: Dim.AUTO},), target="cpu", fallback=False)
     for count in (12, 5, 90):
