@@ -8,6 +8,7 @@ import torch
 
 from inferno.capture.decompositions.precision import NARROW
 from inferno.capture.nodes import unsupported
+from inferno.capture.orders import expression
 from inferno.capture.refusal import CHECKS, refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -118,7 +119,7 @@ def _varies(node: torch.fx.Node) -> bool:
 def _reshape_flat(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """A reshape with sizes that vary, by way of one dimension: torch-mlir takes two sizes that it flattens for one and a 1."""
     source, old, value = node.args[0], node.args[0].meta["val"], node.meta["val"]
-    if len(old.shape) == len(value.shape) and all(a is b or a == b for a, b in zip(map(_expression, old.shape), map(_expression, value.shape))):
+    if len(old.shape) == len(value.shape) and all(a is b or a == b for a, b in zip(map(expression, old.shape), map(expression, value.shape))):
         node.replace_all_uses_with(source)
         graph.erase_node(node)
         return
@@ -143,8 +144,8 @@ def _keep_sizes(graph: torch.fx.Graph, expand: torch.fx.Node) -> bool:
     """Say -1 for the sizes that an expand keeps: torch-mlir would ask of each that varies, for each element, whether it is 1.
     Whether nothing is left to expand, and it is gone."""
     old, new = list(expand.args[0].meta["val"].shape), list(expand.meta["val"].shape)
-    before = [None] * (len(new) - len(old)) + [_expression(s) for s in old]
-    same = [b is not None and b == _expression(s) for b, s in zip(before, new)]
+    before = [None] * (len(new) - len(old)) + [expression(s) for s in old]
+    same = [b is not None and b == expression(s) for b, s in zip(before, new)]
     if all(same):
         expand.replace_all_uses_with(expand.args[0])
         graph.erase_node(expand)
@@ -171,10 +172,6 @@ def _count_indices_from_the_front(graph: torch.fx.Graph, put: torch.fx.Node) -> 
             indices[d] = graph.call_function(aten.where.self, (negative, moved, index))
             indices[d].meta = _meta(put, value.clone())
     put.args = (put.args[0], indices, *put.args[2:])
-
-
-def _expression(size: int | torch.SymInt) -> object:
-    return size if isinstance(size, int) else size.node.expr
 
 
 def _integer(graph: torch.fx.Graph, view: torch.fx.Node, dim: int, size: torch.SymInt) -> object:

@@ -52,13 +52,13 @@ def example_bytes(value: torch.Tensor) -> int:
 
 
 def step_expression(step: int | torch.SymInt) -> Any:
-    """The same of a stride, in which torch counts a size of 0 as 1: there are no elements then, and how far apart they are says nothing."""
+    """A stride as ``expression`` has a size, but for sizes of 0, which torch counts as 1 there: no elements are any number apart."""
     found = expression(step)
     if isinstance(found, int) or not found.has(Max):
         return found
-    return found.replace(lambda e: isinstance(e, Max) and len(e.args) == 2 and 1 in e.args, lambda e: e.args[1 - e.args.index(1)])
+    return found.replace(lambda e: isinstance(e, Max) and 1 in e.args, lambda e: Max(*(a for a in e.args if a != 1)))
 
 
 def expression(size: int | torch.SymInt) -> Any:
-    """A size that torch learns no guard of where it is compared."""
+    """A size as what can be compared: of a ``SymInt`` torch would learn a guard."""
     return size if isinstance(size, int) else size.node.expr

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
+from inferno.capture.orders import expression
+
 aten = torch.ops.aten
 
 
@@ -66,8 +68,8 @@ def _is_whole(node: Node) -> bool:
         return False
     while node.op == "call_function" and getattr(node.target, "is_view", False) and node.target is not aten.as_strided.default:
         node = node.args[0]
-    if node.op != "call_function" or getattr(node.target, "is_view", True):
-        return False  # a caller's tensor may lie in memory in another way
+    if not _is_new(node):
+        return False
     base = node.meta["val"]
     return all(
         isinstance(t, Tensor) and _is_static(t) and t.is_contiguous() and t.numel() == base.numel() > 0 and t.storage_offset() == 0 for t in (value, base)
@@ -76,17 +78,11 @@ def _is_whole(node: Node) -> bool:
 
 def _only_restrides(node: Node) -> bool:
     """Whether a new tensor, of which sizes vary, keeps them all, and the strides of all that are not 1."""
-    if not _is_new(node.args[0]):
-        return False
     old, new = node.args[0].meta["val"], node.meta["val"]
-    alike = [[(_known(n), _known(s)) for n, s in _large(t)] for t in (old, new)]
-    same = alike[0] == alike[1] and list(map(_known, old.shape)) == list(map(_known, new.shape))
-    return not _is_static(old) and same and _known(old.storage_offset()) == _known(new.storage_offset())
-
-
-def _known(number: int | torch.SymInt) -> object:
-    """What can be compared without a guard."""
-    return number if isinstance(number, int) else number.node.expr
+    if not _is_new(node.args[0]) or _is_static(old) or old.dim() != new.dim():
+        return False
+    numbers = [(*t.shape, *(s for _, s in _large(t)), t.storage_offset()) for t in (old, new)]
+    return [*map(expression, numbers[0])] == [*map(expression, numbers[1])]
 
 
 def _is_new(source: Node) -> bool:
@@ -99,7 +95,7 @@ def _only_reshapes(node: Node) -> bool:
     if not _is_new(source):
         return False
     old, new = source.meta["val"], node.meta["val"]
-    if any(not isinstance(s, int) for t in (old, new) for s in (*t.shape, *t.stride())) or old.numel() != new.numel() or not old.numel():
+    if not _is_static(old) or not _is_static(new) or old.numel() != new.numel() or not old.numel():
         return False
     if new.storage_offset() != old.storage_offset():
         return False

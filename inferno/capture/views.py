@@ -21,6 +21,7 @@ from torch.export.graph_signature import OutputKind, TensorArgument
 from torch.fx import Graph, Node
 
 from inferno.capture.nodes import apply
+from inferno.capture.orders import expression
 from inferno.capture.signature import Result, Signature, View
 from inferno.errors import CaptureError
 
@@ -166,7 +167,7 @@ def _is_lazy(value: Tensor) -> bool:
 
 def _is_same(value: Tensor, base: Tensor) -> bool:
     """Whether both are one tensor, also where sizes vary; comparing these themselves would be a guard."""
-    numbers = [[n if isinstance(n, int) else n.node.expr for n in _numbers(t)] for t in (value, base)]
+    numbers = [[*map(expression, _numbers(t))] for t in (value, base)]
     return numbers[0] == numbers[1] and value.dtype == base.dtype
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from inferno.capture.orders import step_expression
 from inferno.errors import CaptureError
 
 aten = torch.ops.aten
@@ -31,9 +32,9 @@ def _is_view(x: Tensor, size: list[int]) -> bool:
     if not all(type(n) is int for n in numbers):
         step = 1
         for n, stride in zip(reversed(x.shape), reversed(x.stride())):
-            if _expression(stride) != step and _expression(n) != 1:
+            if step_expression(stride) != step and step_expression(n) != 1:
                 return False
-            step = step * _expression(n)
+            step = step * step_expression(n)
         return True
     with _disable_current_modes():
         try:
@@ -41,15 +42,6 @@ def _is_view(x: Tensor, size: list[int]) -> bool:
         except RuntimeError:
             return False
     return True
-
-
-def _expression(number: int | torch.SymInt) -> object:
-    """A size or stride, without the bound 1 that torch gives the sizes in strides: a tensor of size 0 has any view."""
-    if isinstance(number, int):
-        return number
-    from torch.utils._sympy.functions import Max
-
-    return number.node.expr.replace(lambda e: isinstance(e, Max) and 1 in e.args, lambda e: Max(*(a for a in e.args if a != 1)))
 
 
 TABLE = {aten.view.default: view}
