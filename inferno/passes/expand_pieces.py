@@ -14,7 +14,7 @@ from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
 from inferno.passes.picks import product_of
 from inferno.passes.programs import is_written
-from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
+from inferno.passes.shapes import SizeValues, UnknownSize, function_of, kept_dimensions, reassociation, shape, sizes
 from inferno.symbolic import Int
 
 # Pieces that compute something costly each for itself, and operations between it and them: the sigmoid of a gate whose gradients lie side by side was written
@@ -235,8 +235,8 @@ def _is_of_numbers(op: ir.Operation) -> bool:
 def _in_part(op: ir.Operation, place: Sequence[ir.Value]) -> tuple[list[ir.Value], ir.Value | None]:
     """Where a place is in what is written by an ``insert_slice``, and whether it is; None where every place is."""
     offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
-    at, inside, kept = [], None, kept_dimensions(extents, op.operands[0].type.shape)
-    for x, offset, size, step, whole, stays in zip(place, offsets, extents, steps, op.results[0].type.shape, kept):
+    at, inside, kept = [], None, kept_dimensions(op)
+    for d, (x, offset, size, step, whole) in enumerate(zip(place, offsets, extents, steps, op.results[0].type.shape)):
         conditions = []
         if step != 1:
             conditions.append(arith.cmpi(arith.CmpIPredicate.eq, arith.remui(x, index(step)), index(offset % step)))
@@ -245,7 +245,7 @@ def _in_part(op: ir.Operation, place: Sequence[ir.Value]) -> tuple[list[ir.Value
         x = _minus(x, first)
         if first or size < -(-(whole - offset % step) // step):  # (what is before the first element is a huge number without a sign)
             conditions.append(arith.cmpi(arith.CmpIPredicate.ult, x, index(size)))
-        at += [x] if stays else []
+        at += [x] if d in kept else []
         for one in conditions:
             inside = one if inside is None else arith.andi(inside, one)
     return at, inside
@@ -282,28 +282,15 @@ def _begins_at_numbers(op: ir.Operation) -> bool:
 
 def _of_slice(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
     """Where a place of a slice is in what it is a slice of."""
-    offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
-    found, rest = [], list(place)
-    for offset, step, stays in zip(offsets, steps, kept_dimensions(extents, op.results[0].type.shape)):
-        if not stays:
+    offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_strides"))
+    found, own = [], dict(zip(kept_dimensions(op), place))
+    for d, (offset, step) in enumerate(zip(offsets, steps)):
+        if d not in own:
             found.append(index(offset))
             continue
-        x = rest.pop(0)
+        x = own[d]
         x = arith.muli(x, index(step)) if step != 1 else x
         found.append(_minus(x, -offset))
-    return found
-
-
-def kept_dimensions(extents: Sequence[int], shape: Sequence[int]) -> list[bool]:
-    """Which dimensions of a slice of so many elements its own tensor has, too: some of one element are not in its ``shape``."""
-    wanted, found, dropped = list(shape), [], len(extents) - len(shape)
-    for d, size in enumerate(extents):
-        stays = not (dropped and size == 1 and (not wanted or wanted[0] != 1 or len(wanted) < len(extents) - d))
-        found.append(stays)
-        if stays:
-            wanted.pop(0)
-        else:
-            dropped -= 1
     return found
 
 

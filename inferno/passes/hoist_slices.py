@@ -7,7 +7,6 @@ from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products
-from inferno.passes.expand_pieces import kept_dimensions
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.movements import reshape
@@ -15,7 +14,7 @@ from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
 from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.programs import root_of
 from inferno.passes.slice_scans import slice_scan
-from inferno.passes.shapes import reassociation, reassociation_attribute
+from inferno.passes.shapes import kept_dimensions, reassociation, reassociation_attribute
 
 _PART = 4  # of what is made not more than all but one such part is made again
 
@@ -97,8 +96,7 @@ def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[Part
     for cut, taken in cuts:
         with ir.InsertionPoint(cut), cut.location:
             order = dims(maps(producer)[-1])
-            stays = kept_dimensions([taken[d][1] for d in order], cut.results[0].type.shape)
-            parts.append(compute_part(producer, taken, {d for d, stay in zip(order, stays) if stay}))
+            parts.append(compute_part(producer, taken, {order[d] for d in kept_dimensions(cut)}))
             cut.results[0].replace_all_uses_with(parts[-1].results[0])
         cut.erase()
     if not any(True for _ in users(producer.results[0])):

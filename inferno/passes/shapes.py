@@ -15,6 +15,7 @@ from inferno.mlir import arith, ir, owner
 from inferno.symbolic import Int, Symbol, bounds, build, ceildiv, floordiv, maximum, minimum, product, size_of
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
+_WRITES = ("tensor.insert_slice", "tensor.parallel_insert_slice")
 _CASTS = {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast_ui"}
 
 
@@ -98,9 +99,7 @@ def _shape(value: ir.Value) -> Sequence[Int] | None:
         return shape(op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)])
     if name in ("tensor.cast", "memref.cast", "bufferization.to_tensor", "bufferization.to_buffer"):
         return shape(op.operands[0])
-    if name in ("tensor.insert_slice", "tensor.parallel_insert_slice"):
-        return shape(op.operands[1])
-    if name in ("tensor.insert", "tensor.scatter"):
+    if name in (*_WRITES, "tensor.insert", "tensor.scatter"):
         return shape(op.operands[1])
     if name in ("tensor.collapse_shape", "memref.collapse_shape"):
         source = shape(op.operands[0])
@@ -145,22 +144,22 @@ def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
 def slice_parts(op: ir.Operation) -> tuple[list[Int], list[Int], list[Int]]:
     """Offsets, sizes and steps of a slice, or of what is written to one, for each dimension of what it is a part of."""
     names = ("static_offsets", "static_sizes", "static_strides")
-    first = 2 if op.name in ("tensor.insert_slice", "tensor.parallel_insert_slice") else 1
+    first = 2 if op.name in _WRITES else 1
     return tuple(_mixed(list(ir.DenseI64ArrayAttr(op.attributes[name])), _segment(op, first + i)) for i, name in enumerate(names))
 
 
 def _slice_shape(op: ir.Operation) -> list[Int]:
     sizes = slice_parts(op)[1]
-    return [sizes[d] for d in kept_dimensions(op, sizes)]
+    return [sizes[d] for d in kept_dimensions(op)]
 
 
-def kept_dimensions(op: ir.Operation, sizes: Sequence[Int]) -> list[int]:
-    """The dimensions of a slice that its result has: a rank-reduced one drops sizes of 1, no matter which of them."""
-    rank, left, found = op.results[0].type.rank, list(range(len(sizes))), []
-    for d in range(rank):
-        while left and sizes[left[0]] == 1 and len(left) > rank - d:
-            left.pop(0)
-        found.append(left.pop(0))
+def kept_dimensions(op: ir.Operation) -> list[int]:
+    """The dimensions of a slice that its own tensor has, too: some of size 1 may be none of it, no matter which of those that lie beside each other."""
+    own = op.operands[0] if op.name in _WRITES else op.results[0]
+    found: list[int] = []
+    for d, size in enumerate(ir.DenseI64ArrayAttr(op.attributes["static_sizes"])):
+        if size != 1 or own.type.shape[len(found):len(found) + 1] == [1]:
+            found.append(d)
     return found
 
 
@@ -179,8 +178,8 @@ def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
         return layout(op.operands[0])
     if op.name == "memref.subview":
         before, begin = layout(op.operands[0])
-        offsets, counts, steps = slice_parts(op)
-        own = tuple(before[d] * steps[d] for d in kept_dimensions(op, counts))
+        offsets, _, steps = slice_parts(op)
+        own = tuple(before[d] * steps[d] for d in kept_dimensions(op))
         return own, sum((o * s for o, s in zip(offsets, before)), start=begin)
     raise UnknownSize(f"the strides of {str(op)[:200]} are not known")
 

@@ -180,7 +180,7 @@ def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
     """A part of what a slice takes."""
     if (own := _taken(cut)) is None:
         return None
-    given = dict(zip(kept_dimensions(cut, [n for _, n, _ in own]), parts))
+    given = dict(zip(kept_dimensions(cut), parts))
     inner = [given.get(d, (0, n, 1)) for d, (_, n, _) in enumerate(own)]
     return tuple((begin + step * b, n, step * s) for (begin, _, step), (b, n, s) in zip(own, inner))
 

@@ -141,7 +141,7 @@ def placed(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap) -> Access |
     if whole is None:
         return None
     begin = whole.offset + sum(o * w for o, w in zip(offsets, whole.strides))
-    part = Access(whole.argument, whole.element, tuple(whole.strides[d] * steps[d] for d in kept_dimensions(op, sizes)), begin, whole.shape)
+    part = Access(whole.argument, whole.element, tuple(whole.strides[d] * steps[d] for d in kept_dimensions(op)), begin, whole.shape)
     loops = [linear(e, map_.n_dims) for e in map_.results]
     if None in loops:
         return None

@@ -33,7 +33,7 @@ class Accesses:
         offset = source.offset + sum(o * s for o, s in zip(offsets, source.strides))
         kept = ir.MemRefType(op.results[0].type).get_strides_and_offset()[0]
         if _DYNAMIC in kept:
-            dims = kept_dimensions(op, list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"])))
+            dims = kept_dimensions(op)
             kept = [source.strides[d] * sizes[1][d] for d in dims]
         return [View(source.memory, tuple(kept), offset)]
 

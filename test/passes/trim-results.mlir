@@ -62,3 +62,25 @@ func.func @main(%x: tensor<20x8xf32>, %c: tensor<20xf32>) -> (tensor<20xf32>, te
   %u = tensor.extract_slice %m[4] [3] [1] : tensor<20xf32> to tensor<3xf32>
   return %y, %t, %u : tensor<20xf32>, tensor<3xf32>, tensor<3xf32>
 }
+
+// -----
+
+// Of dimensions of one element a part keeps the first and not the last: the second is what is cut again.
+// CHECK-LABEL: func.func @main
+// CHECK: tensor.extract_slice %arg0[2, 2, 0] [1, 2, 4] [1, 1, 1] : tensor<8x5x4xf32> to tensor<2x4xf32>
+// CHECK: tensor.extract_slice %arg1[0, 0] [4, 1] [1, 1] : tensor<4x6xf32> to tensor<4xf32>
+func.func @main(%x: tensor<8x5x4xf32>, %w: tensor<4x6xf32>) -> tensor<1x2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x5x6xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x5x6xf32>) -> tensor<8x5x6xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, l, k) -> (i, j, k)>, affine_map<(i, j, l, k) -> (k, l)>, affine_map<(i, j, l, k) -> (i, j, l)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<8x5x4xf32>, tensor<4x6xf32>) outs(%f : tensor<8x5x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<8x5x6xf32>
+  %t = tensor.extract_slice %y[2, 0, 0] [1, 5, 1] [1, 1, 1] : tensor<8x5x6xf32> to tensor<1x5xf32>
+  %u = tensor.extract_slice %t[0, 2] [1, 2] [1, 1] : tensor<1x5xf32> to tensor<1x2xf32>
+  return %u : tensor<1x2xf32>
+}
