@@ -7,9 +7,10 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 from inferno.codegen.stand_ins import stand_in
 from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
 from inferno.passes.generics import inverse
+from inferno.passes.movements import insert
 from inferno.passes.name_symbols import resolve_scalars
 from inferno.passes.negate_terms import negate_terms
-from inferno.passes.shapes import argument_attributes, function_of, mixed, shape, static, symbol_arguments
+from inferno.passes.shapes import argument_attributes, shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.symbolic import Int
 
@@ -81,16 +82,9 @@ def _concat(op: ir.Operation, destination: ir.Value) -> ir.Value:
         offsets: list[Int] = [0] * len(sizes)
         offsets[dim] = offset
         if 0 not in sizes:
-            value = _insert(part, value, offsets, sizes, op)
+            value = insert(part, value, offsets, sizes, op)
         offset += sizes[dim]
     return value
-
-
-def _insert(part: ir.Value, value: ir.Value, offsets: list[Int], sizes: list[Int], op: ir.Operation) -> ir.Value:
-    """``part`` in the place of a part of ``value``."""
-    places, extents = (mixed(s, function_of(op)) for s in (offsets, sizes))
-    varying = [[v for v in values if not isinstance(v, int)] for values in (places, extents)]
-    return tensor.InsertSliceOp(part, value, *varying, [], static(offsets), static(sizes), [1] * len(sizes)).result
 
 
 def _crop(pad: ir.Operation) -> None:
@@ -122,7 +116,7 @@ def _pad(op: ir.Operation, destination: ir.Value) -> ir.Value | None:
     if isinstance(padding, ir.BlockArgument) and padding.owner == body:
         return None
     filled = linalg.fill(padding, outs=[destination])
-    return _insert(op.operands[0], filled, low, list(shape(op.operands[0])), op)
+    return insert(op.operands[0], filled, low, list(shape(op.operands[0])), op)
 
 
 def parallel_first(module: ir.Module) -> None:

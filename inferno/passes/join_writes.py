@@ -5,8 +5,9 @@ For the compiler these are two copies, of which only the last can be left out (s
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, tensor, walk
-from inferno.passes.shapes import UnknownSize, function_of, mixed, slice_parts, static
+from inferno.mlir import ir, owner, walk
+from inferno.passes.movements import insert
+from inferno.passes.shapes import UnknownSize, slice_parts
 from inferno.symbolic import Int
 
 
@@ -16,9 +17,9 @@ def join_writes(module: ir.Module) -> None:
         first = owner(op.operands[0])
         if first is None or first.name != "tensor.insert_slice" or (places := _joined(op, first)) is None:
             continue
+        offsets, sizes, steps = places
         with ir.InsertionPoint(op), op.location:
-            varying = [[v for v in mixed(values, function_of(op)) if not isinstance(v, int)] for values in places]
-            made = tensor.InsertSliceOp(first.operands[0], op.operands[1], *varying, *map(static, places)).result
+            made = insert(first.operands[0], op.operands[1], offsets, sizes, op, steps)
         op.results[0].replace_all_uses_with(made)
         op.erase()
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from inferno.mlir import ir, linalg, owner, tensor
 from inferno.passes.convolution import Order
+from inferno.passes.name_symbols import expand
 from inferno.passes.propagate_reshapes import grouping
 from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape, static
+from inferno.symbolic import Int
 
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 _SAME = ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
@@ -94,17 +96,22 @@ def reshape(value: ir.Value, wanted: Sequence[int]) -> ir.Value:
     return reshape(reshape(value, before if before != given else after), wanted)
 
 
-def spread(value: ir.Value, places: Sequence[int | None], function: ir.Operation) -> ir.Value:
-    """A tensor with dimensions of size 1 between its own, at the insertion point: ``places`` has for each of the result's the number of the tensor's."""
+def spread(value: ir.Value, places: Sequence[int | None], op: ir.Operation) -> ir.Value:
+    """A tensor with dimensions of size 1 between its own, at the insertion point: ``places`` has for each of the result's the number of the tensor's,
+    or None.  ``op`` is an operation of the function."""
     given, group, groups = shape(value), 0, [[] for _ in range(value.type.rank)]
     for d, place in enumerate(places):
         group = group if place is None else place
         if groups:
             groups[group].append(d)
-    wanted = [1 if place is None else given[place] for place in places]
-    type_ = ir.RankedTensorType.get(static(wanted), value.type.element_type)
-    varying = [s for s in mixed(wanted, function) if not isinstance(s, int)]
-    return tensor.expand_shape(type_, value, reassociation_attribute(groups), varying, static(wanted))
+    return expand(value, [1 if place is None else given[place] for place in places], groups, op)
+
+
+def insert(part: ir.Value, into: ir.Value, offsets: Sequence[Int], sizes: Sequence[Int], op: ir.Operation, steps: Sequence[Int] = ()) -> ir.Value:
+    """``tensor.insert_slice`` of sizes and places that may vary, at the insertion point; ``op`` is an operation of the function.  Steps are 1 unless said."""
+    numbers = (offsets, sizes, steps or [1] * len(sizes))
+    varying = [[v for v in mixed(each, function_of(op)) if not isinstance(v, int)] for each in numbers]
+    return tensor.InsertSliceOp(part, into, *varying, *map(static, numbers)).result
 
 
 def is_free(value: ir.Value) -> bool:

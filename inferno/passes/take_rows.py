@@ -11,6 +11,7 @@ from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_generic, kinds, loop, loop_of, loops_of, maps, outputs, reads_outputs, yielded,
 )
+from inferno.passes.parts import type_of
 from inferno.passes.programs import VIEWS
 
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's (``fuse_gathers.py``)
@@ -122,7 +123,8 @@ def _chain(take: _Take) -> _Chain | None:
 def _row_loop(op: ir.Operation, axes: dict[ir.Value, int]) -> int | None:
     """The loop of an operation that goes over the rows; None where a row is made of more, or of its number, or others begin with something."""
     every = maps(op)[len(inputs(op)):]
-    if any(dims(m) is None for m in every) or is_sum_of_products(op) or is_convolution(op) or not all(t.has_static_shape for t in map(_type, op.operands) if t):
+    static = all(t.has_static_shape for t in map(type_of, op.operands) if t)
+    if any(dims(m) is None for m in every) or is_sum_of_products(op) or is_convolution(op) or not static:
         return None
     at = {dims(m)[axes[r]] for r, m in zip(op.results, every) if r in axes}
     if len(at) != 1 or not all(at <= set(dims(m)) for m in every):
@@ -224,7 +226,3 @@ def _taken(take: _Take, value: ir.Value, axis: int) -> ir.Value:
 
 def _resized(type_: ir.RankedTensorType, axis: int, rows: int) -> ir.RankedTensorType:
     return ir.RankedTensorType.get([rows if d == axis else n for d, n in enumerate(type_.shape)], type_.element_type)
-
-
-def _type(value: ir.Value) -> ir.RankedTensorType | None:
-    return value.type if isinstance(value.type, ir.RankedTensorType) else None

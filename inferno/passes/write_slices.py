@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, loop, loop_of, loops_of, maps, substitute, yielded
-from inferno.passes.movements import reshape, spread
+from inferno.passes.movements import insert, reshape, spread
 from inferno.passes.programs import is_written, readers, root_of
 from inferno.passes.shapes import function_of, mixed, number, reassociation_attribute, shape, static
 from inferno.symbolic import Int, bounds, product
@@ -153,11 +153,9 @@ def _write(op: ir.Operation, part: _Slice) -> ir.Value:
     behind = min(len(part.rows), 1) - len(part.rows)  # by how many places the dimensions that are no rows are less
     own = [None if d in part.places or d in part.rows else part.order.index(d) + behind for d in dimensions]
     if None not in numbers.values():
-        new = spread(new, own, function_of(op))
-        offsets, sizes = [numbers.get(d, 0) for d in range(len(own))], shape(new)
-        varying = [[v for v in mixed(values, function_of(op)) if not isinstance(v, int)] for values in (offsets, sizes)]
-        return tensor.InsertSliceOp(new, old, *varying, [], static(offsets), static(sizes), [1] * len(own)).result
-    update = spread(new, [0 if part.rows else None, *own], function_of(op))
+        new = spread(new, own, op)
+        return insert(new, old, [numbers.get(d, 0) for d in range(len(own))], shape(new), op)
+    update = spread(new, [0 if part.rows else None, *own], op)
     return _scatter(update, _table(op, part), old, [dimensions.index(d) for d in (*part.rows, *part.places)])
 
 
@@ -197,7 +195,7 @@ def _table(op: ir.Operation, part: _Slice) -> ir.Value:
         return found
 
     table = _generic(op, taken, [*indexing, ir.AffineMap.get_identity(rank + 1)], out, fill)
-    return _in_a_row(table, rank) if rank else spread(table, [None, 0], function_of(op))
+    return _in_a_row(table, rank) if rank else spread(table, [None, 0], op)
 
 
 def _in_a_row(value: ir.Value, count: int) -> ir.Value:

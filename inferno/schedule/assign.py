@@ -172,3 +172,11 @@ def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto") -> Any:
             if schedule is not None and not (matmul == "generated" and getattr(schedule, "multiplies", False)):
                 return schedule
     raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")
+
+
+def is_for(generator: str, kernel: func.FuncOp, target: Target) -> bool:
+    """Whether the cost model picks a schedule of this generator."""
+    try:
+        return choose(kernel, target).generator == generator
+    except PassError:
+        return False

@@ -55,19 +55,24 @@ def tensor_bytes(type_: ir.Type) -> int:
     return math.prod(shaped.shape) * bit_width(shaped.element_type) // 8
 
 
+def example_bytes(value: ir.Value) -> int:
+    """Bytes of a tensor or buffer, with the example's sizes where they vary."""
+    return math.prod(_sizes(value)) * bit_width(value.type.element_type) // 8
+
+
 def count_bytes(kernel: func.FuncOp) -> int:
     """Bytes that the kernel must move through memory: each argument once, destinations and inputs alike, but for those that it has in
     another form.  Sizes that vary count as in the example."""
     instead = {*kept(kernel, PARTS), *kept(kernel, COPY)}
     tensors = [a for i, a in enumerate(kernel.entry_block.arguments) if not isinstance(a.type, ir.IndexType) and i not in instead]
-    return sum(math.prod(_sizes(a)) * bit_width(a.type.element_type) // 8 for a in tensors)
+    return sum(map(example_bytes, tensors))
 
 
 def extracted_bytes(generic: ir.Operation) -> int:
     """Bytes that a body's ``tensor.extract`` bring: a sector of memory each, at most all of the tensor."""
     tables = [op.operands[0] for op in walk(generic, "tensor.extract")]
     points = _points(generic)[0] if tables else 0
-    return sum(min(_SECTOR * points, math.prod(_sizes(v)) * bit_width(v.type.element_type) // 8) for v in tables)
+    return sum(min(_SECTOR * points, example_bytes(v)) for v in tables)
 
 
 def count_flops(kernel: func.FuncOp) -> int:

@@ -12,11 +12,10 @@ from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import REDUCTION, kinds
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
-from inferno.passes.shapes import is_dynamic, shape
-from inferno.schedule.cost import bit_width
+from inferno.passes.shapes import is_dynamic
+from inferno.schedule.cost import example_bytes
 from inferno.schedule.kernel_parts import operations_of, parts_of
 from inferno.schedule.merge_calls import inputs_of
-from inferno.symbolic import hint, product
 
 APART = "inferno.apart"
 """On a call: strings, ``@kernel, N bytes: reason`` of each kernel whose results it reads."""
@@ -82,7 +81,7 @@ def _boundaries(call: ir.Operation, known: dict[str, list[_Part]]) -> list[str]:
         made = owner(root)
         if made is None or made.name != "func.call" or callee(made) not in known or callee(call) not in known:
             continue
-        size = hint(product(shape(root))) * bit_width(root.type.element_type) // 8
+        size = example_bytes(root)
         first = next(p for p in known[callee(made)] if list(made.results).index(root) in p.results)
         for second in (p for p in known[callee(call)] if number in p.arguments):
             found[f"@{callee(made)}, {size} bytes: {noted.get(callee(made)) or _reason(first, second, root, value)}"] = None

@@ -17,7 +17,7 @@ from inferno.schedule import columns, grid_rows, reductions, rows, scans, sized_
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
+from inferno.schedule.cost import count_bytes, example_bytes, extracted_bytes
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import (
@@ -307,7 +307,7 @@ def _moved_bytes(kernel: func.FuncOp) -> int:
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
     tables = {op.operands[0] for g in generics for op in walk(g, "tensor.extract")}
     only = {t for t in tables if all(u.name == "tensor.extract" for u in users(t))}
-    return count_bytes(kernel) - sum(tensor_bytes(t.type) for t in only) + sum(map(extracted_bytes, generics))
+    return count_bytes(kernel) - sum(map(example_bytes, only)) + sum(map(extracted_bytes, generics))
 
 
 def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | None]:

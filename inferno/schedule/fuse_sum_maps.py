@@ -5,12 +5,11 @@ kernel that has the sums, or brings together what they are in chunks: a launch l
 ``hoist-vectors`` makes such maps later.
 """
 
-from inferno.errors import PassError
 from inferno.mlir import func, ir, users, walk
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import sink_constants
-from inferno.schedule.assign import choose
+from inferno.schedule.assign import is_for
 from inferno.schedule.behind_sums import put_behind
 from inferno.schedule.merge_calls import (
     edges_by_symbols, empty_like, in_order, is_open, joint_name, merge_in, merged_kernel, operations_in, rewrite_calls, tell_sources, tensors_of,
@@ -43,7 +42,7 @@ def _makes_sums(call: ir.Operation, kernels: dict[str, func.FuncOp], target: Tar
     last = operations_in(kernel)[-1]
     if list(last.operands) != list((after or generics[0]).results) or not any(_reads_only(u, call, kernels) for r in call.results for u in users(r)):
         return False
-    return _is_for_reductions(kernel, target)
+    return is_for("reductions", kernel, target)
 
 
 def _is_plain(generic: ir.Operation) -> bool:
@@ -61,13 +60,6 @@ def _reads_only(reader: ir.Operation, call: ir.Operation, kernels: dict[str, fun
     return all(isinstance(v, ir.BlockArgument) for v in inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if", "linalg.index")
 
 
-def _is_for_reductions(kernel: func.FuncOp, target: Target) -> bool:
-    try:
-        return choose(kernel, target).generator == "reductions"
-    except PassError:
-        return False
-
-
 def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
     """Let one reader of sums be part of their kernel; whether that is the same generator's then."""
     reader = in_order({u for r in call.results for u in users(r) if _reads_only(u, call, kernels)})[0]
@@ -76,7 +68,7 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation
         return False
     kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
     sums, *behind = generics_of(kernel)
-    if not put_behind(kernel, [sums], behind) or not _is_for_reductions(kernel, target):
+    if not put_behind(kernel, [sums], behind) or not is_for("reductions", kernel, target):
         kernel.operation.erase()
         return False
     kernels[kernel.name.value] = kernel

@@ -16,10 +16,9 @@ from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import example_bytes
 from inferno.schedule.reduction_kernel import parse_reduction, parse_varying
 from inferno.schedule.scatter_kernel import parse_scatter
-from inferno.symbolic import hint, product
 
 OVERWRITES = "inferno.overwrites"
 # What a call that moves may keep alive until then, next to what its result takes; and bytes that are nothing.
@@ -177,8 +176,4 @@ def _holds_little(call: ir.Operation) -> bool:
     """Whether what a call reads of other kernels' results is little next to its own."""
     operands = list(call.operands)
     read = [v for v in operands[:-1] if isinstance(v.type, ir.RankedTensorType) and not isinstance(root_of(v), ir.BlockArgument)]
-    return sum(map(_bytes, read)) <= max(_FEW, _KEPT * _bytes(operands[-1]))
-
-
-def _bytes(value: ir.Value) -> int:
-    return hint(product(shape(value))) * bit_width(value.type.element_type) // 8
+    return sum(map(example_bytes, read)) <= max(_FEW, _KEPT * example_bytes(operands[-1]))

@@ -12,12 +12,11 @@ stay apart.  Sizes that vary are those of the program: equal loops are of the sa
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
-from inferno.errors import PassError
 from inferno.mlir import func, ir, walk
 from inferno.passes.generics import REDUCTION, body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import reductions
-from inferno.schedule.assign import choose
+from inferno.schedule.assign import is_for
 from inferno.schedule.behind_sums import put_behind
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.fuse_reductions import alone, changes_places
@@ -28,7 +27,6 @@ from inferno.schedule.merge_calls import (
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
-from inferno.schedule.reductions import Reductions
 from inferno.target import Target
 
 _MOST_SUMS = 6  # running values of each of a thread's terms: all of them take registers
@@ -70,14 +68,7 @@ def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
     found = reductions.planned(kernel, target) if any(REDUCTION in kinds(g) for g in generics) else None
     if found is None or found[0].extremum is not None or found[0].exponentials is not None or walk(kernel, "tensor.extract"):
         return None
-    return "sums" if _is_for_reductions(kernel, target) else None
-
-
-def _is_for_reductions(kernel: func.FuncOp, target: Target) -> bool:
-    try:
-        return isinstance(choose(kernel, target), Reductions)
-    except PassError:
-        return False
+    return "sums" if is_for("reductions", kernel, target) else None
 
 
 def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
@@ -142,7 +133,7 @@ def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> boo
     if found is None:
         return False
     c, s = found
-    if len(c.combiners) > _MOST_SUMS or len(c.block.operations) > LARGEST or not _is_for_reductions(kernel, target):
+    if len(c.combiners) > _MOST_SUMS or len(c.block.operations) > LARGEST or not is_for("reductions", kernel, target):
         return False
     return reductions.estimate(s, c, target) + c.strewn < sum(_apart(k, target) for k in before)
 

@@ -29,7 +29,8 @@ from inferno.runtime.plain_data import to_data
 from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
-# 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies, 4 no cooperative ones.
+# 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies, 4 no cooperative ones, 5 no
+# inputs that are parts of larger tensors, 6 no results of varying sizes that may take an argument's place and no copies of such sizes.
 VERSION = 7
 PROGRAM = f"{OURS}program"
 
