@@ -91,9 +91,12 @@ class Reductions:
     def fits(self, c: ReductionKernel) -> bool:
         """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
         powers = all(x > 0 and x & (x - 1) == 0 for x in (self.across, self.along))
-        divides = is_multiple(c.neighbours, self.vector) or (c.is_flat and self.vector <= self.along)
-        fits = powers and 32 <= self.threads <= 1024 and divides and self.chunks > 0
+        fits = powers and 32 <= self.threads <= 1024 and self.takes(c, self.vector) and self.chunks > 0
         return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
+
+    def takes(self, c: ReductionKernel, vector: int) -> bool:
+        """Whether vectors divide what lies together, or leave no more terms than there are threads to have one each."""
+        return is_multiple(c.neighbours, vector) or (c.is_flat and vector <= self.along)
 
     def shared_bytes(self, c: ReductionKernel) -> int:
         """Of shared memory, where lanes are different sums."""
@@ -136,7 +139,7 @@ def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
         sizes[c.terms[0][-1]] = 8 * ceil(hint(c.length) / 8)
     own = _by_size(replace(c, sizes=tuple(sizes)), target)
     vector = own.vector
-    while not is_multiple(c.neighbours, vector) and not c.is_flat:
+    while not own.takes(c, vector):
         vector //= 2
     return replace(own, vector=vector, unroll=min(_UNROLLED, own.unroll * own.vector // vector), interleaved=False)
 

@@ -31,6 +31,8 @@ def chosen(force: Reductions | None):
 CASES = {  # the model, the example's sizes, the dimensions that vary, others
     "all": (lambda x: x.square().sum(), (4, 6, 40), (0, 1), [(2, 3, 40), (9, 7, 40)]),
     "all of any size": (lambda x: x.abs().mean(), (4, 6, 40), (0, 1, 2), [(2, 3, 5), (9, 7, 41), (2, 2, 2)]),
+    "all of few": (lambda x: x.abs().sum(), (4, 5), (0, 1), [(3, 7), (9, 41), (2, 2)]),
+    "all but the first": (lambda x: x[1:].abs().sum(), (40,), (0,), [(5,), (33,), (2,), (100,)]),
     "rows": (lambda x: x.sum(-1), (6, 40), (1,), [(6, 3), (6, 1000), (6, 77)]),
     "any rows": (lambda x: x.amax(-1), (6, 40), (0, 1), [(3, 33), (50, 9)]),
     "columns": (lambda x: x.sum(0), (40, 24), (0,), [(3, 24), (333, 24)]),
