@@ -10,7 +10,7 @@ from math import prod
 from inferno.mlir import ir, owner, users, walk
 from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
 from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import whole_of
 
 MOST = 8  # terms
 _SPREAD = 4  # sums that each of the numbers is in, at least
@@ -66,8 +66,7 @@ def _is_of_planes(op: ir.Operation, loop: int) -> bool:
 
 def _is_argument(value: ir.Value) -> bool:
     """Whether a tensor is given to the program, or a part or another shape of one that is."""
-    made = owner(value)
-    return made is None or (made.name in (*VIEWS, "tensor.extract_slice") and _is_argument(made.operands[0]))
+    return isinstance(whole_of(value), ir.BlockArgument)
 
 
 def _readers(value: ir.Value) -> list[ir.Operation]:

@@ -97,6 +97,13 @@ def root_of(value: ir.Value) -> ir.Value:
     return value
 
 
+def whole_of(value: ir.Value) -> ir.Value:
+    """What a value is, or is a part of, maybe in another shape."""
+    while (op := owner(value)) is not None and op.name in (*VIEWS, "tensor.extract_slice"):
+        value = op.operands[0]
+    return value
+
+
 def readers(value: ir.Value) -> Iterator[ir.Operation]:
     """Who reads a value, as it is or reshaped."""
     for user in users(value):

@@ -150,8 +150,8 @@ def _write(op: ir.Operation, part: _Slice) -> ir.Value:
     dimensions, old = dims(maps(op)[-1]), inputs(op)[part.old.arg_number]
     numbers = {dimensions.index(d): number(v) for d, v in part.places.items()}
     new = _in_a_row(_computed(op, part), len(part.rows))
-    behind = min(len(part.rows), 1) - len(part.rows)  # by how many places the dimensions that are no rows are less
-    own = [None if d in part.places or d in part.rows else part.order.index(d) + behind for d in dimensions]
+    first, others = min(len(part.rows), 1), part.order[len(part.rows):]
+    own = [first + others.index(d) if d in others else None for d in dimensions]
     if None not in numbers.values():
         new = spread(new, own, op)
         return insert(new, old, [numbers.get(d, 0) for d in range(len(own))], shape(new), op)

@@ -10,7 +10,7 @@ from math import prod
 
 from inferno.mlir import clone_onto, func, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
-from inferno.passes.programs import VIEWS, callee, readers
+from inferno.passes.programs import VIEWS, callee, readers, whole_of
 from inferno.schedule.accesses import loop_sizes
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import bit_width, count_bytes
@@ -111,7 +111,7 @@ def _with_points(kernel: func.FuncOp) -> ir.Operation | None:
         if (c := parse_contraction(kernel)) is not None and not c.is_reduction:
             return None  # what a factor is made of is computed as it is brought
         (generic,) = reductions
-    read = [_root(v) for v in (*inputs(generic), *_tables(generic))]
+    read = [whole_of(v) for v in (*inputs(generic), *_tables(generic))]
     return generic if all(v in arguments or _is_empty(v) for v in read) else None
 
 
@@ -253,15 +253,8 @@ def _is_empty(value: ir.Value) -> bool:
     return (op := owner(value)) is not None and op.name == "tensor.empty"
 
 
-def _root(value: ir.Value) -> ir.Value:
-    """What a part of a tensor, or a tensor in another shape, is of."""
-    while (op := owner(value)) is not None and op.name in _PARTS:
-        value = op.operands[0]
-    return value
-
-
 def _roots(generic: ir.Operation, numbers: list[int]) -> list[ir.Value]:
-    return list(dict.fromkeys(_root(inputs(generic)[i]) for i in numbers))
+    return list(dict.fromkeys(whole_of(inputs(generic)[i]) for i in numbers))
 
 
 def _brought(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:

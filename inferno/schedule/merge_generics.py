@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from inferno.mlir import ir, linalg
-from inferno.passes.programs import root_of
+from inferno.passes.programs import whole_of
 from inferno.schedule.accesses import iterators, loop_sizes, maps
 
 
@@ -14,7 +14,7 @@ def merge_generics(generics: Sequence[ir.Operation]) -> ir.Operation | None:
     if any(iterators(g) != iterators(first) or loop_sizes(g) != loop_sizes(first) for g in generics) or loop_sizes(first) is None:
         return None
     made = {r for g in generics for r in g.results}
-    if any(root_of(v) in made for g in generics for v in g.operands):
+    if any(whole_of(v) in made for g in generics for v in g.operands):
         return None
     inputs: list[tuple[ir.Value, ir.AffineMap]] = []
     for g in generics:

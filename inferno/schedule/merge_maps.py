@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, ir, users, walk
 from inferno.passes.generics import (
     Operands, build, clone_body, indices_are_simple, inputs, is_elementwise, kinds, maps, outputs, substitute,
 )
@@ -143,11 +143,12 @@ def _join_operations(kernel: func.FuncOp) -> bool:
     operands, own = Operands(), [substitute(m, loops, count) for m in maps(first)]
     outs = [*maps(second)[len(inputs(second)):], *own[len(inputs(first)):]]
     read = [m for v, m in zip(inputs(second), maps(second)) if v in made]
-    if any(m != outs[0] for m in (*outs, *read)) or any(root_of(v) in made and v not in made for v in inputs(second)) or not indices_are_simple(first, loops):
+    if any(m != outs[0] for m in (*outs, *read)) or not indices_are_simple(first, loops):
         return False
-    if any(root_of(v) in made for op in walk(second, "tensor.extract") for v in list(op.operands)[:1]):
-        return False
-    returned = list(operations_in(kernel)[-1].operands)
+    end = operations_in(kernel)[-1]
+    if any(user not in (second, end) for v in made for user in users(v)):
+        return False  # reshaped, in part, or by places
+    returned = list(end.operands)
     if any(v not in (*first.results, *second.results) for v in returned):
         return False  # a result in another shape
     mark_rounding(first)  # others read it, too

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.generics import REDUCTION, body, inputs, is_elementwise, kinds, maps
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, readers, root_of, whole_of
 from inferno.schedule import reductions
 from inferno.schedule.assign import is_for
 from inferno.schedule.behind_sums import put_behind
@@ -150,7 +150,7 @@ def _unite(kernel: func.FuncOp) -> bool:
     sums, behind = [g for g in generics if REDUCTION in kinds(g)], []
     made = {r for g in sums for r in g.results}
     for g in generics:
-        if any(root_of(v) in made for v in inputs(g)):
+        if any(whole_of(v) in made for v in inputs(g)):
             if g in sums or any(v not in made for v in inputs(g)) or not _is_plain(g):
                 return False
             behind.append(g)

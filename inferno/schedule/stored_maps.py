@@ -6,7 +6,7 @@ from collections.abc import Collection
 from inferno.mlir import ir, walk
 from inferno.passes.generics import Operands, body, build, clone_body, indices_are_simple, inputs, is_elementwise, kinds, maps, outputs, substitute
 from inferno.passes.locations import merge
-from inferno.passes.programs import root_of
+from inferno.passes.programs import whole_of
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.elementwise import supported_body
@@ -23,7 +23,7 @@ def take_in(map_: ir.Operation, reduction: ir.Operation, returned: Collection[ir
         return None
     own, number = [substitute(m, loops, count) for m in maps(map_)], len(inputs(map_))
     places = dict(zip(made, own[number:]))
-    if any(root_of(v) in made and (v not in made or m != places[v]) for v, m in zip(inputs(reduction), maps(reduction))):
+    if any(whole_of(v) in made and (v not in made or m != places[v]) for v, m in zip(inputs(reduction), maps(reduction))):
         return None
     mark_rounding(map_)  # what is stored and what is added up are the same numbers
     operands = Operands()

@@ -24,7 +24,7 @@ def max_pool2d(
         return NotImplemented
     kernel, step, pad, gap = (_pair(v) for v in (kernel_size, stride or kernel_size, padding, dilation))
     values = None
-    if x.is_floating_point() and not (ceil_mode and any(not isinstance(n, int) for n in x.shape)):  # of sizes that vary it imports without that alone
+    if x.is_floating_point() and not (ceil_mode and any(not isinstance(n, int) for n in x.shape)):  # (the import does not round sizes that vary up)
         values = aten.max_pool3d_with_indices.default(x.unsqueeze(2), [1, *kernel], [1, *step], [0, *pad], [1, *gap], ceil_mode)[0].squeeze(2)
         counts = values.shape[2:]
     else:
