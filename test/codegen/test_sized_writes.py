@@ -163,6 +163,25 @@ def test_what_is_changed_of_any_size(name, varying, dtype):
             torch.testing.assert_close(given, expected, rtol=1e-2 if dtype == BF16 else 1e-5, atol=1e-2 if dtype == BF16 else 1e-6)
 
 
+def part_and_row(x, y):
+    x[:, 1:] = y[:, 1:]
+    x[0] += 1
+    return x.sum()
+
+
+def test_a_part_of_what_a_kernel_writes_is_read():
+    """The row is a part of what the kernel in front has written: the two stay two."""
+    torch.manual_seed(0)
+    on_gpu = OnGpu(part_and_row, (random(12, 10), random(12, 10)), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},) * 2)
+    for sizes in ((12, 10), (3, 7), (130, 33)):
+        for in_place in (True, False):
+            x, y = random(*sizes), random(*sizes)
+            expected = x.clone()
+            total = part_and_row(expected, y)
+            (found,) = on_gpu((x, y), in_place)
+            torch.testing.assert_close((x, found), (expected, total), rtol=1e-5, atol=1e-4)
+
+
 def both(keys, values, k, v, place):
     keys.index_copy_(1, place, k)
     values.index_copy_(1, place, v)
