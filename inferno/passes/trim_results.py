@@ -90,10 +90,8 @@ def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
         return []
     if None in found or None in sizes:
         return []
-    found = _together(found)
+    found = _together(op, found)
     if is_generic(op) and any(not isinstance(n, int) for p in found for d in _asked_for(op) for n in (p[d][0], p[d][2])):
-        return []
-    if any(_of_operand(op, n, p) is None for p in found for n, v in enumerate(op.operands) if type_of(v) is not None):
         return []
     return found if 0 < _PART * _elements(found) <= prod(map(hint, sizes)) else []
 
@@ -120,13 +118,15 @@ def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts
     return tuple(given.get(d, (0, n, 1)) for d, n in enumerate(sizes))
 
 
-def _together(found: Iterable[_Parts]) -> list[_Parts]:
-    """These parts, each once; or one that all of them are in, if that is no more, or they are many."""
+def _together(op: ir.Operation, found: Iterable[_Parts]) -> list[_Parts]:
+    """These parts of an operation, each once; or one that all of them are in, if that is no more, or they are many.  None where operands have no such parts."""
     each = list(dict.fromkeys(found))
     around = tuple(map(_around, zip(*each)))
-    if None in around:
-        return each if len(each) <= _MOST else []
-    return [around] if each and (len(each) > _MOST or _elements([around]) <= _elements(each)) else each
+    choices = [[around]] if None not in around else []
+    if len(each) <= _MOST:
+        choices = sorted((*choices, each), key=_elements)
+    operands = [n for n, v in enumerate(op.operands) if type_of(v) is not None]
+    return next((c for c in choices if all(_of_operand(op, n, parts) is not None for parts in c for n in operands)), [])
 
 
 def _elements(found: Sequence[_Parts]) -> int:
@@ -233,7 +233,7 @@ def _split(part: Part, sizes: Sequence[Int]) -> list[Part] | None:
 def _rewrite(op: ir.Operation) -> None:
     """Compute what slices take of an operation's results."""
     cuts = _cuts(op)
-    wanted = _together(parts for _, _, parts in cuts)
+    wanted = _together(op, (parts for _, _, parts in cuts))
     with ir.InsertionPoint(op), op.location:
         made = {parts: list(_computed(op, parts)) for parts in wanted}
         for number, cut, parts in cuts:

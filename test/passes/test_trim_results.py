@@ -58,6 +58,7 @@ PARTS = {
     "some, and a norm of some": lambda y: (y[:, 0], F.normalize(y, dim=-1)[:, 0]), "backwards": lambda y: y.flip(1)[:, 0], "most": lambda y: y[:, 1:],
     "a part of a part": lambda y: y[1:][:, 1:][:, 0], "turned": lambda y: y.transpose(0, 1)[2], "halves": lambda y: torch.cat(y.chunk(2, 1)[::-1], 1),
     "the largest": lambda y: y.softmax(-1).max(-1).values[:, 3], "where it is": lambda y: y.argmax(1)[:, :4],
+    "pairs far apart": lambda y: y[:, 9] + y[:, 1] * y[:, 8] - y[:, 0], "three of many": lambda y: (y[:, 0], y[:, 3:], y[:, 1]),
     "all, and one": lambda y: (y, y[:, 0].softmax(-1)),
 }
 
@@ -134,3 +135,12 @@ def test_no_more_is_computed_of_sizes_that_vary(images, varying):
         return sum(row.flops * row.calls for row in inferno.compile(program, args, dynamic_shapes=sizes, target="sm_90a").explain().rows)
 
     assert work(lambda *args: block(*args)[:, -1]) < 0.4 * work(block)
+
+
+def test_neighbours_that_lie_together_nowhere():
+    """Two tokens of each image are no rows equally far apart, but each of them is."""
+    program = lambda x, w: (x @ w)[:, 0] - (x @ w)[:, 1]  # noqa: E731
+    args = torch.randn(3, 70, 8), torch.randn(8, 16)
+    compiled = inferno.compile(program, args, target="cpu", fallback=False)
+    assert_close_to_float64(compiled(*args), program, args)
+    assert "tensor<210x16xf32>" not in compiled.ir("fused")
