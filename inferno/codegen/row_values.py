@@ -36,11 +36,13 @@ class RowValues:
         return [[k.combine(a, b) for a, b in zip(old, new)] for (_, k), old, new in zip(running, before, found)]
 
     def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
+        return self.inlined(step, chunk, self.indices(step, chunk), self.s.vector if self.s.vector > 1 else 0)
+
+    def inlined(self, step: RowStep, chunk: object, indices: list[ir.Value], lanes: int) -> list[ir.Value]:
         arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        lanes = self.s.vector if self.s.vector > 1 else 0
-        indices, sizes = self.indices(step, chunk), size_values(step, self.ints)
         branch = (lambda op, condition, inline: branch_together(op, condition, lanes, inline)) if step.chooses else None  # (vectors lie on one side)
-        return inline_body(step.block, arguments, indices, lanes, custom={"tensor.extract": self.extract}, outside=sizes, branch=branch)
+        custom, sizes = {"tensor.extract": self.extract}, size_values(step, self.ints)
+        return inline_body(step.block, arguments, indices, lanes, custom=custom, outside=sizes, branch=branch)
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         return pick(self.ints, self.buffers, self.numbers, op, operands)

@@ -15,7 +15,6 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gathered_results import GatheredResults
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of, stored_type
-from inferno.codegen.inline import inline_body, size_values
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.lane_patterns import Patterns
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -30,7 +29,7 @@ from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_scans import RowScans
 from inferno.codegen.row_totals import RowTotals
 from inferno.codegen.row_turns import RowTurns
-from inferno.codegen.row_values import RowValues, unused, zero
+from inferno.codegen.row_values import RowValues, zero
 from inferno.codegen.sized_rows import SizedRows
 from inferno.errors import CompileError
 from inferno.mlir import func, gpu, ir
@@ -213,9 +212,7 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
         return reducing, [(n, k) for step in reducing for n, k in zip(step.results, step.combiners) if k is not None]
 
     def per_row(self, step: RowStep) -> None:
-        arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        indices = [zero() if d is None else self.ints.index(self.row[d]) for d in step.indices]
-        results = inline_body(step.block, arguments, indices, custom={"tensor.extract": self.extract}, outside=size_values(step, self.ints))
+        results = self.inlined(step, None, [zero() if d is None else self.ints.index(self.row[d]) for d in step.indices], 0)
         self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
 
 

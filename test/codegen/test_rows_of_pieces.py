@@ -53,6 +53,11 @@ def running(x, y):
     return torch.softmax(torch.cat((x, y), 1), -1).cumsum(-1)
 
 
+def scaled(x, y, a, b):
+    """Each row by a number of its own, which is chosen once for the row."""
+    return torch.softmax(torch.cat((x, y.to(x.dtype)), 1) * torch.cat((a, b.to(a.dtype)), 0), -1)
+
+
 def made(*shapes, dtype):
     torch.manual_seed(0)
     return tuple(torch.randn(s).to(dtype) for s in shapes)
@@ -76,6 +81,7 @@ CASES = {
     "of both": (of_both, made((7, 24), (7, 16), (5, 40), dtype=F32)),
     "of both, at odd places": (of_both, made((7, 23), (7, 18), (5, 41), dtype=F16)),
     "turned": (turned, made((30, 40), (11, 40), dtype=F32)),
+    "scaled": (scaled, (*made((20, 24), dtype=BF16), *made((20, 40), (7, 1), dtype=F16), *made((13, 1), dtype=BF16))),
     "running": (running, made((2, 3, 64), (2, 5, 64), dtype=F32)),
 }
 
