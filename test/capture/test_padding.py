@@ -5,6 +5,9 @@ import torch
 import torch.nn.functional as F
 from checks import assert_right
 
+import inferno
+from inferno.errors import CaptureError
+
 
 @pytest.mark.covering
 @pytest.mark.parametrize("widths", [(1, -1), (-2, 2, 3, -1), (-1, -1), (0, 2, -3, 3)])
@@ -51,3 +54,15 @@ def test_scatters(dtype, dim):
     x, source = (torch.randn(s).mul(9).to(dtype) for s in ((6, 5, 7), (5, 5, 8)))
     places = torch.randperm(6)[:4].reshape(4, 1, 1).expand(4, 5, 6) if dim == 0 else torch.randperm(7)[:6].expand(4, 5, 6)
     assert_right(lambda x, i, s: (x.scatter(dim, i, s), x.scatter(dim, i, 1), x.scatter_add(dim, i, s)), (x, places.contiguous(), source), target="cpu")
+
+
+def test_widths_that_vary():
+    """What is known to cut off is a slice; what cuts off for some sizes, and adds for others, is refused: memory behind the result would be written."""
+    sizes = ({1: torch.export.Dim("n", min=3, max=100)},)
+    halved = lambda x: F.pad(x, (x.shape[1] - 2, -(x.shape[1] // 2))).exp()  # noqa: E731
+    compiled = inferno.compile(halved, (torch.randn(3, 7),), dynamic_shapes=sizes, target="cpu", fallback=False)
+    for n in (3, 5, 6, 40):
+        x = torch.randn(3, n)
+        torch.testing.assert_close(compiled(x), halved(x))
+    with pytest.raises(CaptureError, match="a padding by .* elements, which for some sizes are less than none"):
+        inferno.compile(lambda x: F.pad(x, (0, 5 - x.shape[1])).exp(), (torch.randn(3, 7),), dynamic_shapes=sizes, target="cpu", fallback=False)

@@ -9,19 +9,31 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from inferno.errors import UnsupportedOperation
 
 aten = torch.ops.aten
 
 
 def constant_pad_nd(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
-    if not any(isinstance(w, int) and w < 0 for w in pad):
+    if not any(map(_cuts, pad)):
         return NotImplemented
-    kept = x
+    kept, cut = x, [-w if _cuts(w) else 0 for w in pad]
     for i in range(len(pad) // 2):
-        dim, low, high = x.dim() - 1 - i, pad[2 * i], pad[2 * i + 1]
-        kept = aten.slice.Tensor(kept, dim, max(0, -low), x.shape[dim] - max(0, -high))
-    widths = [max(0, w) for w in pad]
-    return aten.constant_pad_nd.default(kept, widths, value) if any(widths) else kept.clone()
+        dim, low, high = x.dim() - 1 - i, cut[2 * i], cut[2 * i + 1]
+        kept = aten.slice.Tensor(kept, dim, low, x.shape[dim] - high)
+    widths = [0 if _cuts(w) else w for w in pad]
+    return aten.constant_pad_nd.default(kept, widths, value) if any(not isinstance(w, int) or w for w in widths) else kept.clone()
+
+
+def _cuts(width: int | torch.SymInt) -> bool:
+    """Whether a width takes elements away; UnsupportedOperation where it may for some sizes, and may not for others."""
+    if isinstance(width, int) or statically_known_true(width >= 0):
+        return isinstance(width, int) and width < 0
+    if not statically_known_true(width <= 0):
+        raise UnsupportedOperation(f"a padding by {width} elements, which for some sizes are less than none")
+    return True
 
 
 def _picked(place: Callable[[Tensor, int], Tensor]) -> Callable:
