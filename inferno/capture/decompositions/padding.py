@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from inferno.errors import UnsupportedOperation
 
@@ -29,8 +29,10 @@ def constant_pad_nd(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
 
 def _cuts(width: int | torch.SymInt) -> bool:
     """Whether a width takes elements away; UnsupportedOperation where it may for some sizes, and may not for others."""
-    if isinstance(width, int) or statically_known_true(width >= 0):
-        return isinstance(width, int) and width < 0
+    if isinstance(width, int):
+        return width < 0
+    if statically_known_true(width >= 0) or free_unbacked_symbols(width):  # (what data say is refused as such)
+        return False
     if not statically_known_true(width <= 0):
         raise UnsupportedOperation(f"a padding by {width} elements, which for some sizes are less than none")
     return True
