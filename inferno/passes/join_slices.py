@@ -1,12 +1,10 @@
 """A part of a part of a tensor is one part of it: ``x[64:128, :512]`` is imported as two slices, each of which could become a copy."""
 
-from collections.abc import Sequence
-
 from inferno.mlir import ir, owner, tensor, walk
 from inferno.passes.movements import reshape
+from inferno.passes.parts import inside, taken_by
 
 _FREE = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
-_Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
 
 
 def join_slices(module: ir.Module) -> None:
@@ -15,11 +13,12 @@ def join_slices(module: ir.Module) -> None:
         outer = owner(_without_views(op.operands[0]))
         if outer is None or outer.name != "tensor.extract_slice" or len(op.operands) != 1 or len(outer.operands) != 1:
             continue
-        wide, inner = [d for d, (_, size, _) in enumerate(_parts(outer)) if size != 1], list(zip(op.operands[0].type.shape, _parts(op)))
+        whole = taken_by(outer, drops=True)
+        wide, inner = [d for d, (_, size, _) in enumerate(whole) if size != 1], list(zip(op.operands[0].type.shape, taken_by(op, drops=True)))
         same = op.operands[0] == outer.results[0]
-        if any(size != 1 for whole, (_, size, _) in inner if whole == 1) or (not same and 0 in op.results[0].type.shape):
+        if any(size != 1 for n, (_, size, _) in inner if n == 1) or (not same and 0 in op.results[0].type.shape):
             continue
-        joined = _joined(_parts(outer), wide, [part for whole, part in inner if whole != 1])
+        joined = inside(whole, wide, [part for n, part in inner if n != 1])
         shape, element = op.results[0].type.shape, op.results[0].type.element_type
         kept = shape if same else [size for _, size, _ in joined if size != 1]
         with ir.InsertionPoint(op), op.location:
@@ -47,16 +46,3 @@ def _erase_unread(value: ir.Value) -> None:
     while (op := owner(value)) is not None and op.name in _FREE and not list(value.uses):
         value = op.operands[0]
         op.erase()
-
-
-def _parts(op: ir.Operation) -> list[_Part]:
-    """Of each dimension of the tensor that a slice is of."""
-    return list(zip(*(list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))))
-
-
-def _joined(outer: Sequence[_Part], kept: Sequence[int], inner: Sequence[_Part]) -> list[_Part]:
-    """Parts of dimensions that ``kept`` are of ``outer``."""
-    found = list(outer)
-    for d, (begin, size, step) in zip(kept, inner, strict=True):
-        found[d] = outer[d][0] + begin * outer[d][2], size, outer[d][2] * step
-    return found

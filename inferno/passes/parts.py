@@ -17,6 +17,14 @@ def taken_by(op: ir.Operation, drops: bool = False) -> list[Part] | None:
     return list(zip(*(list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))))
 
 
+def inside(outer: Sequence[Part], kept: Sequence[int], inner: Sequence[Part]) -> list[Part]:
+    """The parts that are ``inner`` ones of the dimensions ``kept`` of ``outer`` ones."""
+    found = list(outer)
+    for d, (begin, count, step) in zip(kept, inner, strict=True):
+        found[d] = outer[d][0] + begin * outer[d][2], count, outer[d][2] * step
+    return found
+
+
 def type_of(value: ir.Value) -> ir.RankedTensorType | None:
     return value.type if isinstance(value.type, ir.RankedTensorType) else None
 

@@ -12,11 +12,10 @@ from math import gcd, prod
 from inferno.mlir import func, ir, owner, tensor, users, walk
 from inferno.passes.generics import REDUCTION, dims, inputs, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
 from inferno.passes.movements import spread
-from inferno.passes.parts import Part, compute_part, extract, type_of
+from inferno.passes.name_symbols import reshape
+from inferno.passes.parts import Part, compute_part, extract, inside, type_of
 from inferno.passes.programs import programs
-from inferno.passes.shapes import (
-    UnknownSize, function_of, kept_dimensions, mixed, reassociation, reassociation_attribute, shape, slice_parts, static,
-)
+from inferno.passes.shapes import UnknownSize, kept_dimensions, reassociation, shape, slice_parts, static
 from inferno.symbolic import Int, bounds, hint
 
 _PART = 2  # of so many elements at most one is computed: that pays wherever these lie
@@ -180,9 +179,7 @@ def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
     """A part of what a slice takes."""
     if (own := _taken(cut)) is None:
         return None
-    given = dict(zip(kept_dimensions(cut), parts))
-    inner = [given.get(d, (0, n, 1)) for d, (_, n, _) in enumerate(own)]
-    return tuple((begin + step * b, n, step * s) for (begin, _, step), (b, n, s) in zip(own, inner))
+    return tuple(inside(own, kept_dimensions(cut), parts))
 
 
 def _joined(concat: ir.Operation) -> int:
@@ -241,9 +238,9 @@ def _rewrite(op: ir.Operation) -> None:
             value = made[around][number]
             if parts != around:
                 order = dims(maps(op)[len(inputs(op)) + number]) if is_generic(op) else range(len(parts))
-                inside = [_within(parts[d], around[d]) for d in order if around[d][1] != 1]
-                value = extract(value, inside, [n != 1 for _, n, _ in inside])
-            cut.results[0].replace_all_uses_with(_with_ones(value, cut.results[0].type.shape))
+                own = [_within(parts[d], around[d]) for d in order if around[d][1] != 1]
+                value = extract(value, own, [n != 1 for _, n, _ in own])
+            cut.results[0].replace_all_uses_with(_with_ones(value, cut.results[0].type.shape, op))
             cut.erase()
     op.erase()
 
@@ -253,11 +250,11 @@ def _within(part: Part, around: Part) -> Part:
     return (part[0] - around[0]) // around[2], part[1], part[2] // around[2] if part[1] != 1 else 1
 
 
-def _with_ones(value: ir.Value, wanted: Sequence[int]) -> ir.Value:
-    """A tensor with the dimensions of one element that it is wanted to have."""
+def _with_ones(value: ir.Value, wanted: Sequence[int], op: ir.Operation) -> ir.Value:
+    """A tensor with the dimensions of one element that it is wanted to have; ``op`` is an operation of the function."""
     own = iter(range(value.type.rank))
     places = [None if n == 1 else next(own) for n in wanted]
-    return value if None not in places else spread(value, places, function_of(ir.InsertionPoint.current.block.owner.operation))
+    return value if None not in places else spread(value, places, op)
 
 
 def _cuts(op: ir.Operation) -> list[tuple[int, ir.Operation, _Parts]]:
@@ -285,16 +282,7 @@ def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
         found.append(extract(op.operands[number], taken, [n != 1 or d == dim for d, (_, n, _) in enumerate(taken)]))
     kept = [d for d, (_, n, _) in enumerate(parts) if n != 1 or d == dim]
     sizes = [parts[d][1] for d in kept]
-    type_ = ir.RankedTensorType.get(static(sizes), op.results[0].type.element_type)
     if dim is not None:
-        yield tensor.ConcatOp(type_, kept.index(dim), found).result
-    elif op.name == _SLICE or found[0].type.rank == len(kept):
-        yield found[0]
-    elif op.name == "tensor.expand_shape":
-        groups = [[kept.index(d) for d in group if d in kept] for group in reassociation(op)]
-        varying = [n for n in mixed(sizes, function_of(op)) if not isinstance(n, int)]
-        yield tensor.expand_shape(type_, found[0], reassociation_attribute([g for g in groups if g]), varying, static(sizes))
+        yield tensor.ConcatOp(ir.RankedTensorType.get(static(sizes), op.results[0].type.element_type), kept.index(dim), found).result
     else:
-        own = iter(range(found[0].type.rank))
-        groups = [[next(own) for d in group if taken[d][1] != 1] for group in reassociation(op)]
-        yield tensor.CollapseShapeOp(type_, found[0], reassociation_attribute([g for g in groups if g])).result
+        yield reshape(found[0], sizes, op)

@@ -17,13 +17,14 @@ aten = torch.ops.aten
 
 
 def constant_pad_nd(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
-    if not any(map(_cuts, pad)):
+    cuts = list(map(_cuts, pad))
+    if not any(cuts):
         return NotImplemented
-    kept, cut = x, [-w if _cuts(w) else 0 for w in pad]
+    kept, cut = x, [-w if c else 0 for w, c in zip(pad, cuts)]
     for i in range(len(pad) // 2):
         dim, low, high = x.dim() - 1 - i, cut[2 * i], cut[2 * i + 1]
         kept = aten.slice.Tensor(kept, dim, low, x.shape[dim] - high)
-    widths = [0 if _cuts(w) else w for w in pad]
+    widths = [0 if c else w for w, c in zip(pad, cuts)]
     return aten.constant_pad_nd.default(kept, widths, value) if any(not isinstance(w, int) or w for w in widths) else kept.clone()
 
 
