@@ -25,6 +25,10 @@ _MANY = 1024  # rows of as many points: sums of 8192x8192 in bf16 took 31.2 us, 
 # reciprocals and approximate exponentials); in float32 the three took the same.
 _POINTS = 32
 _MUCH = 1 << 24  # elements; what was timed with 32 points a thread had 64M, and what was timed with 16 of it alone up to 1M
+# Phases beyond which less has as many points, for each lets a row's threads wait: on an H200 1000x2048 in bf16, of which all is in the cache, took with 128
+# and with 64 threads a row 2.7 and 2.8 us as a softmax, 4.1 and 3.4 behind an RMS norm, 9.3 and 6.5 as five norms and softmaxes, in float32 3.8 and 4.1,
+# 4.2 and 4.4, 9.5 and 6.9; 1000x4096 with 256 and with 128 13.1 and 12.0, in float32 14.4 and 12.4.
+_PHASES = 3
 # Threads of a row of 4-byte numbers where each has 8 of them or more: of 16384x4096 LayerNorm took an H200 128.9 us, and 130.8 with 128, RMSNorm 129.7 and
 # 131.3, softmax 128.7 and 130.8, with a residual 207 and 221; of 8192x8192 RMSNorm 129.4 and 131.1 with 256, with a residual 213 and 248.
 _LONG = 512
@@ -35,7 +39,14 @@ _NORMED = 128
 # blocks of 4 KB, 130 to 131 with 8 and 159 with 2, of 65536x1024 in float32 127, 130 to 131 with more, LayerNorm of 262144x256 in float32 128 and 132.
 # A row that leaves more than an eighth of these vectors empty is a warp's: instance norms of 28x28 took 51 us in bf16 and 99 in float32, and 54 and 101.
 _BLOCK_ROWS, _OWN_VECTORS = 1 << 12, 2
-_ENOUGH = 128  # threads of a multiprocessor
+# Threads of a multiprocessor, and of a row up to which it is given more to reach them: of 4x4096 in float32 a softmax took an H200 2.1 us with 1024, 1.6 with
+# 256 and 1.7 with 128, LayerNorm 2.0, 1.5 and 1.4, five norms and softmaxes 5.5, 3.6 and 3.5, of 4x2048 3.5 with 512, 3.0 and 2.8; LayerNorm of 16x8192 2.4
+# with 1024, 2.1 with 512 and 1.9 with 256.
+_ENOUGH, _WAITING = 128, 128
+# Points of few rows from which as many blocks as clusters have hold each, and threads of these: a softmax of 16384 in float32 took an H200 2.0 us so, 2.4 by 4
+# of 512, 3.3 by 2 of 1024 and 3.3 by one of 512, of 65536 2.8, 3.9 and 6.2 and 3.3 by 8 of 1024, in bf16 1.9, 2.1, 2.8 and 2.7, LayerNorm 1.9, 2.2, 2.9 and
+# 2.7, of 16x65536 3.7, 5.1 and 5.9; of 8192 in bf16 by 4 and by one 1.8 and 1.6.
+_FEW_LONG, _FEW_THREADS = 1 << 14, 256
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
 # Points of a thread, up to a warp a row, where each is read by itself: log_softmax of 137936x185 in bf16 took an H100 76 us with 8 threads a row,
 # 42 with 16 and 38 with 32 (torch.compile 49); sums and running ones of 195361x45 16.8 with 8 and 29.4 with 4.
@@ -50,8 +61,12 @@ _SHARED_OUT, _ALONE = 0.93, 0.77  # of clusters of 16 that go over all rows, sev
 _BESIDE_WEIGHTS = 0.8
 _BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
 # Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: on an H200 LayerNorm of 134000x1001 in
-# bf16 took 160 us instead of 518, of 16384x4097 in float32 137 instead of 144; softmax of 2671x50257 in bf16 161 instead of 295.
-_RAGGED, _RAGGED_BYTES = 512, 8
+# bf16 took 160 us instead of 518, of 16384x4097 in float32 137 instead of 144; softmax of 2671x50257 in bf16 161 instead of 295, of 4000x945 in float32 6.5
+# instead of 7.9; but of 16000x545 in bf16 16.6 instead of 9.7, of 146x545 1.5 instead of 1.2.
+_RAGGED, _RAGGED_BYTES = 768, 8
+# Points up to which rows that are written as they are not read have elements by themselves: a softmax of 15392x545 of 548 in float16 took an H200 11.8 us so
+# and 42.1 by such vectors, of 2096x4001 11.3 and 33.9, in float32 19.8 and 39.6, 20.0 and 23.2, LayerNorm of 932x9001 in float32 71 and 47.
+_UNLIKE = 8192
 # Points that a block keeps of such rows, and threads of a row that it holds: LayerNorm of 1336x50257 in float32 took 183 us with 4 blocks of 256 that
 # keep a row, 201 with 8, 198 with 8 that hold it; softmax, which has no weights, 143 with 8 of 256 that hold it, 163 with 4 of 512, 176 kept by 4.
 _RAGGED_BLOCK, _RAGGED_THREADS = 16_500, 256
@@ -205,7 +220,8 @@ def _scanned(c: RowKernel, target: Target) -> Rows | None:
 def _begin_anywhere(c: RowKernel) -> bool:
     """Whether rows of a known number are worth being read in vectors that lie as memory does."""
     vector, whole = lanes(c), most_lanes(c)
-    return vector * 2 <= whole and vector * narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+    worth = vector * 2 <= whole and vector * narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+    return worth and (c.width > _UNLIKE or _stored_alike(c))
 
 
 def _by_length(c: RowKernel, target: Target) -> Rows:
@@ -216,6 +232,8 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     ragged = not varies and _begin_anywhere(c)
     if (online := _online(c, whole if ragged else vector, ragged)) is not None:
         return online
+    if not ragged and (found := _of_few(c, target, vector)) is not None:
+        return found
     s = _held(c, target, whole if ragged else vector, ragged)
     several = s is None or s.cluster > 1
     brought = _brought(c, target, vector) if not varies and not ragged and several else None
@@ -237,6 +255,21 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     across = min(_THREADS, _power(c.width // vector))
     cluster = PORTABLE if across == _THREADS and target.capability >= 90 else 1
     return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True, sends=cluster > 1)
+
+
+def _of_few(c: RowKernel, target: Target, vector: int) -> Rows | None:
+    """A schedule of as many blocks as clusters have for each of a few long rows, whose threads hold little; None for others."""
+    if target.capability < 90 or c.width < _FEW_LONG or not _are_few(c, target):
+        return None
+    s = Rows(_FEW_THREADS, _FEW_THREADS, vector, PORTABLE, reciprocals=True, approximate=True, sends=True)
+    points = s.chunks(c) * vector
+    fits = points <= _POINTS and points * max(c.held_bits(), 32 if vector == 1 else 8) <= HELD
+    return s if fits and not _gathering_rows(c) else None
+
+
+def _are_few(c: RowKernel, target: Target) -> bool:
+    """Whether each row could have the blocks of a cluster at once."""
+    return c.count * PORTABLE <= target.multiprocessors
 
 
 def _of_blocks(c: RowKernel, target: Target, vector: int, held: Rows | None, kept: Rows | None, brought: Rows | None) -> Rows | None:
@@ -261,7 +294,8 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if ragged and not _stored_alike(c):
         return None  # elements that lie differently are written one by one
     most = PORTABLE if target.capability >= 90 else 1
-    points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, HELD // held))
+    many = c.count * c.width >= _MUCH or c.phases > _PHASES or _are_few(c, target)
+    points = max(vector, min(_POINTS if many else _POINTS // 2, HELD // held))
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
     apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
     points = min(_POINTS, HELD // held) if apart else points
@@ -278,9 +312,9 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         if cluster > most or held * points > HELD:
             across, cluster = _THREADS, min(most, _power(ceil(c.width / (min(points, HELD_BY_MANY // held) * _THREADS))))
     # With few rows more threads have a part each, so that all multiprocessors have work.
-    while c.count * across * cluster < (_ENOUGH_TURNED if apart else _ENOUGH) * target.multiprocessors and across < min(_THREADS, vectors):
+    while c.count * across * cluster < (_ENOUGH_TURNED if apart else _ENOUGH) * target.multiprocessors and across < min(_WAITING, vectors):
         across *= 2
-    while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 256:
+    while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 512:
         cluster *= 2
     threads = across if cluster > 1 else max(across, min(256, _power(c.count) * across))
     many = not ragged and cluster == 1 and c.count * c.width >= _MUCH

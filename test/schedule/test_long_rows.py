@@ -34,6 +34,14 @@ def test_much_arithmetic_is_done_once():
     assert found["held"] == "true"
 
 
-def test_few_rows_have_large_blocks():
-    found = schedule_of(lambda x: torch.softmax(x, -1), (4, 65536))
-    assert found["held"] == "true" and found["cluster"].startswith("8") and found["threads"].startswith("1024")
+@pytest.mark.parametrize("rows, columns, cluster, threads", [(4, 65536, 8, 256), (4, 16384, 8, 256), (4, 8192, 1, 256), (4, 4096, 1, 128), (40, 65536, 8, 512)])
+def test_few_rows_have_many_blocks_of_few_threads(rows, columns, cluster, threads):
+    found = schedule_of(lambda x: torch.softmax(x, -1), (rows, columns))
+    assert [found[k].split()[0] for k in ("held", "cluster", "threads")] == ["true", str(cluster), str(threads)]
+
+
+@pytest.mark.parametrize("begin, columns, ragged", [(0, 1001, True), (0, 545, False), (3, 1001, False), (3, 9001, True)])
+def test_vectors_lie_as_memory_does(begin, columns, ragged):
+    """In rows that are long and written as they are read."""
+    found = schedule_of(lambda x: torch.softmax(x[:, begin:begin + columns], -1), (4000, columns + begin), dtype=torch.float16)
+    assert found["ragged"].startswith("true") == ragged
