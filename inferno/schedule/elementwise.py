@@ -38,6 +38,11 @@ _SECTOR, _LINE = 32, 128
 # H200 41 us by one vector of each thread, torch.compile's kernel 31.
 _LITTLE = 32
 _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
+# Lanes of a vector that may lie in two pieces, elements of a piece from which none may, and points of rows of pieces: (x + y) * z beside w, each of 129 rows of
+# 126793, took an H200 102 us in float32 by 4 lanes, 92 one by one, as rows of 126794 107 by 4 and 92 by 2, in bf16 71 by 8, 61 by 4, and 54 by 4, 50 by 2; x
+# beside y 62 us by 4 and 65 one by one, 68 by 4 and 63 by 2, in bf16 36 by 8, 35 by 4, and 35 by 8, 33 by 2; x, y * 2 and z of 6000x2501 in bf16 62 by 8, 57
+# by 4, of 129x126794 69 by 8, 56 by 2.
+_WORD, _MANY_READ, _LONG_PIECES = 4, 3, 64
 # Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
 # which a thread has so many more; in float32 83.6 with 4 and 81.9.
 _APART = 2
@@ -115,11 +120,12 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if not isinstance(point.points, int):
         # Other calls may have many more points.  A vector whose lanes are known to be in one row costs the small ones nothing.
         threads, vector = 256, max(vector, 4 if _in_rows(point, 4) else 1)
-    row = point.run_sizes[-1] if point.runs else 1
+    row, full = point.run_sizes[-1] if point.runs else 1, vector
     if vector == 8 and walk(point.generic, "scf.if") and row not in (2, 4) and is_multiple(row, 4) and not is_multiple(row, 8):
         vector = 4  # which lie in one row each, and are read at once
+    vector = _in_pieces(point, vector)
     while vector > 1 and _across_pieces(point, vector) > _MOST_MIXED:
-        vector //= 2
+        full = vector = vector // 2
     if _looks_up(point) and isinstance(point.points, int) and points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
         together = max(1, 16 // max(bit_width(s.element) // 8 for s in point.sources if s is not None and point.flat(s)))
         return Elementwise(threads=_LOOKING_UP, vector=together, unroll=max(1, _LOOKED_UP // together))
@@ -135,7 +141,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     each = _beside(point, len(taps), points) if resizes else 1
     if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
         vector = 8 if reused(point, ACROSS, 8, near=False) is not None else vector
-    whole = vector
+    whole = max(vector, full)
     if resizes:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
@@ -309,6 +315,22 @@ def _across_pieces(point: Pointwise, vector: int) -> int:
         if not plain and inner != vector and (not is_multiple(inner, vector) or (depends and any(n % vector for n in numbers))):
             found += 1
     return found
+
+
+def _in_pieces(point: Pointwise, vector: int) -> int:
+    """Lanes of a vector that lies in one piece, for which those of ``vector`` may lie in two; half of 8 and all of 4 where none does, but one where a piece is
+    computed of so many elements that reading both is what takes long."""
+    together, row = vector, point.run_sizes[-1] if point.runs else 1
+    if not isinstance(row, int) or row < _LONG_PIECES:
+        return vector
+    while together > 1 and _across_pieces(point, together):
+        together //= 2
+    if together > 1 or vector == 1:
+        return together
+    if vector > _WORD:
+        return _WORD
+    most = max(sum(o.operation.name == "tensor.extract" for o in r.blocks[0].operations) for choice in walk(point.generic, "scf.if") for r in choice.regions)
+    return 1 if most >= _MANY_READ else vector
 
 
 def _constants_and_loops(value: ir.Value) -> tuple[list[int], set[int]]:
