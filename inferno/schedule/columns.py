@@ -36,6 +36,10 @@ _KEPT = ((512, 0.9), (1024, 0.8), (4096, 0.68))
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
 _RUNS = 0.68  # of rows that are written one behind the other by runs of points (turned_rows.py has their times)
+# Bytes of neighbouring rows' points that lie in whole vectors, of which fewer have their share of the rate; one by one points were not timed.  As one kernel
+# and apart an H200 took of a softmax along the first dimension of 2000x16386 in bf16 140 and 70 us, of 2000x16388 92 and 54, in float32 155 and 140, 104 and
+# 131; of a layer norm 158 and 53, 90 and 53, 155 and 97, 103 and 98; of 500x50002 70 and 60, 105 and 100, 68 and 46, 105 and 78.
+_WORD, _LEAST_WORD = 16, 4
 # Of rows that share their reductions, and microseconds of their own.  On an H200 group norms in bf16 took (and are estimated) 96 us (86) for 64x256x64x64, 15.9
 # (14) for 8x256x64x64, 9.7 (7) for 2x320x64x64, 7.0 (6) for 1x512x64x64, but 24 (13) for 2x960x64x64, and 44 (22) for 1x128x256x256, in narrow pieces, of
 # which other kernels are estimated to take less than they do, too; by whole rows 281, 34, 13, 7, 37 and 60.
@@ -501,6 +505,12 @@ def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
     return arithmetic(c, True, c.width if s.alone(c) else s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
 
 
+def _narrowest(c: RowKernel) -> int:
+    """Bytes of the narrowest point that is read or written."""
+    read = {a for s in c.steps for a in s.extras if c.wide(a)}
+    return min((bit_width(a.element) // 8 for a in (*read, *(d.access for d in c.destinations if c.wide(d.access)))), default=_WORD)
+
+
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds."""
     if (s.held or s.kept >= s.rounds(c)) and (k := _work(c, s.vector, target)) is not None:
@@ -513,4 +523,6 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     if c.together > 1 and not turns(c):
         width = s.across * s.vector * min(a.element.width // 8 for a in kept_accesses(c))
         rate, more = _GROUPED * efficiency(width) ** 0.5, _SHARED
+    elif not turns(c) and not s.alone(c):
+        rate *= min(1.0, max(_LEAST_WORD, lanes(c) * _narrowest(c)) / _WORD)
     return more + estimated(c, s.blocks(c), s.cluster, 0, rate, target, beside=True) + again / (rate * 4e6)
