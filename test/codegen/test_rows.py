@@ -30,6 +30,20 @@ def test_right(name):
     assert found.right, str(found)
 
 
+def test_as_many_reductions_as_a_program_has_are_one_kernel():
+    torch.manual_seed(0)
+
+    def norms(x):
+        for i in range(6):
+            x = torch.softmax(3 * x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5), -1) if i % 2 else F.layer_norm(x, x.shape[-1:])
+        return x
+
+    simulated = SimulatedModel(norms, (torch.randn(3, 96),), choose=choose({}), passes=PASSES)
+    assert len(simulated.program.plan.steps) == 1
+    found = check(simulated, norms, (torch.randn(3, 96),))
+    assert found.right, str(found)
+
+
 def test_rows_in_another_order_than_memorys():
     """Queries and keys of one tensor are normalized head by head: one kernel reads both where they lie."""
     torch.manual_seed(0)
