@@ -1,4 +1,4 @@
-"""Elementwise kernels that transpose by vectors of 16 bytes: read along the one loop, written along the other.
+"""Elementwise kernels that transpose by vectors of 16 bytes, or what of these is aligned: read along the one loop, written along the other.
 
 As in ``transposing``, a tile goes through shared memory.  There it is in words of at least 4 bytes, of which each holds neighbours along
 ``across``; a thread reads the words of as many rows as a vector has elements, and has a vector along the last loop of each neighbour.
@@ -14,10 +14,8 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.transposing import Transposing, loop_indices
 from inferno.mlir import gpu, ir, vector, walk
 from inferno.schedule.accesses import Access
-from inferno.schedule.elementwise import Elementwise, aligned
+from inferno.schedule.elementwise import LINE, Elementwise, aligned
 from inferno.schedule.pointwise import Pointwise
-
-_GROUP = 8  # vectors that are a line of memory
 
 
 @dataclass(frozen=True)
@@ -38,14 +36,24 @@ class _Lines:
         return stored_type(self.element) if self.packed == 1 else ir.IntegerType.get_signless(32)
 
     @property
+    def vectors(self) -> int:
+        """Those that are a line of memory."""
+        return LINE // (element_bytes(self.element) * self.vector)
+
+    @property
+    def rows(self) -> int:
+        """Of which a warp has a line each."""
+        return 32 // self.vectors
+
+    @property
     def pitch(self) -> int:
         return self.width // self.packed + 1
 
     @property
     def group(self) -> int:
-        """Words from the first row of a vector's rows to the next vector's: eight of them begin an access's columns apart in the banks."""
-        banks = 128 // (element_bytes(self.element) * self.packed)
-        return self.vector * self.pitch + (banks // _GROUP - self.vector * self.pitch) % banks
+        """Words from the first row of a vector's rows to the next vector's: those of a line begin an access's columns apart in the banks."""
+        banks = LINE // (element_bytes(self.element) * self.packed)
+        return self.vector * self.pitch + (banks // self.vectors - self.vector * self.pitch) % banks
 
     def count(self, rows: int) -> int:
         return rows // self.vector * self.group
@@ -65,7 +73,8 @@ class VectorTransposing(Transposing):
         sides = {self.across: width, last: height}
         first = [ints.mul(c, sides.get(r, 1)) for r, c in enumerate(ints.split(block, self.grid()))]
         lane, warp, warps = ints.rem(thread, 32), ints.div(thread, 32), s.threads // 32
-        slow, fast = ints.div(lane, _GROUP), ints.rem(lane, _GROUP)
+        lines = self.lines(self.point.sources[self.transposed[0]])
+        slow, fast = ints.div(lane, lines.vectors), ints.rem(lane, lines.vectors)
 
         def at(i: Integer, j: Integer, wide: int) -> list[Integer]:
             """Coordinates of a tile's vector along the run ``wide``, clamped into the box."""
@@ -76,12 +85,11 @@ class VectorTransposing(Transposing):
                     found[run] = ints.min(found[run], self.point.run_sizes[run] - (s.vector if run == wide else 1))
             return found
 
-        lines = self.lines(self.point.sources[self.transposed[0]])
-        # A warp reads a line of each of four rows at a time, and writes one of each of four columns.
+        # A warp reads a line of each of four rows at a time, and writes one of each of four columns; fewer by narrower vectors.
         rows = [
-            (ints.add(ints.mul(ints.div(warp, s.across), 4), ints.add(slow, 4 * turn)),
-             ints.mul(ints.add(ints.mul(ints.rem(warp, s.across), _GROUP), fast), s.vector))
-            for turn in range(0, height // 4, warps // s.across)
+            (ints.add(ints.mul(ints.div(warp, s.across), lines.rows), ints.add(slow, lines.rows * turn)),
+             ints.mul(ints.add(ints.mul(ints.rem(warp, s.across), lines.vectors), fast), s.vector))
+            for turn in range(0, height // lines.rows, warps // s.across)
         ]
         loaded = [
             (array, j, i, self.vector_at(self.point.sources[n], at(i, j, self.across)))
@@ -93,9 +101,9 @@ class VectorTransposing(Transposing):
             for k, word in enumerate(words):
                 store(ints, word, array, ints.add(begin, k))
         gpu.barrier()
-        for turn in range(0, width // lines.packed // 4, warps // s.unroll):
-            group = ints.add(ints.mul(ints.rem(warp, s.unroll), _GROUP), fast)
-            column = ints.add(ints.mul(ints.div(warp, s.unroll), 4), ints.add(slow, 4 * turn))
+        for turn in range(0, width // lines.packed // lines.rows, warps // s.unroll):
+            group = ints.add(ints.mul(ints.rem(warp, s.unroll), lines.vectors), fast)
+            column = ints.add(ints.mul(ints.div(warp, s.unroll), lines.rows), ints.add(slow, lines.rows * turn))
             self.columns(lines, group, column, first, at)
 
     def lines(self, source: Access) -> _Lines:

@@ -33,7 +33,7 @@ _LOOKING_UP, _LOOKED_UP = 512, 16
 _TAPPED = 4  # vectors of a thread where rows have an odd length, so that what is looked up for one point does not wait for another
 # Bytes that memory moves at least, and of a line of the L1 cache: one column of 4M rows of 16 took an H200 47.5 us in bf16 by vectors of 8, 82 in float32 by 4
 # (torch's kernels 35 and 68).
-_SECTOR, _LINE = 32, 128
+_SECTOR, LINE = 32, 128
 # Bytes that a thread moves at least, where points are many: blocks of 256 begin at 0.8 a nanosecond, so that 134 MB of float32 that are only written took an
 # H200 41 us by one vector of each thread, torch.compile's kernel 31.
 _LITTLE = 32
@@ -42,7 +42,8 @@ _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three piece
 # 126793, took an H200 102 us in float32 by 4 lanes, 92 one by one, as rows of 126794 107 by 4 and 92 by 2, in bf16 71 by 8, 61 by 4, and 54 by 4, 50 by 2; x
 # beside y 62 us by 4 and 65 one by one, 68 by 4 and 63 by 2, in bf16 36 by 8, 35 by 4, and 35 by 8, 33 by 2; x, y * 2 and z of 6000x2501 in bf16 62 by 8, 57
 # by 4, of 129x126794 69 by 8, 56 by 2.
-_WORD, _MANY_READ, _LONG_PIECES = 4, 3, 64
+_MIXED_LANES, _MANY_READ, _LONG_PIECES = 4, 3, 64
+_WORD = 4  # bytes of a bank of shared memory
 # Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
 # which a thread has so many more; in float32 83.6 with 4 and 81.9.
 _APART = 2
@@ -183,7 +184,7 @@ def _of_many_lines(point: Pointwise, vector: int) -> bool:
     """Whether what a warp's lanes read for vectors lies in many lines of memory, all of which the L1 cache has to look for at each access, and for single
     points in a few that nothing else is read of, as a column of a matrix of few."""
     far = [(point.run_strides(s)[-1], bit_width(s.element) // 8) for s in point.sources if s is not None and len(point.runs) == 1 and not point.flat(s)]
-    return any(isinstance(step, int) and 1 < step < _LINE // width and step * width * vector > _SECTOR for step, width in far)
+    return any(isinstance(step, int) and 1 < step < LINE // width and step * width * vector > _SECTOR for step, width in far)
 
 
 def _moved(point: Pointwise, vector: int) -> int:
@@ -327,8 +328,8 @@ def _in_pieces(point: Pointwise, vector: int) -> int:
         together //= 2
     if together > 1 or vector == 1:
         return together
-    if vector > _WORD:
-        return _WORD
+    if vector > _MIXED_LANES:
+        return _MIXED_LANES
     most = max(sum(o.operation.name == "tensor.extract" for o in r.blocks[0].operations) for choice in walk(point.generic, "scf.if") for r in choice.regions)
     return 1 if most >= _MANY_READ else vector
 
@@ -420,43 +421,54 @@ def tile_side(elements: list[ir.Type]) -> int:
 
 
 def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -> int:
-    """Elements of the vectors of 16 bytes by which the inputs ``numbers`` can be read along the run ``across``, and written along the last one;
-    1 where they cannot."""
+    """Elements of the vectors of 16 bytes by which the inputs ``numbers`` can be read along the run ``across``, and written along the last one, or of what is
+    aligned of them, two elements and 4 bytes at least; 1 where they cannot."""
     last = len(point.runs) - 1
     width = {max(8, bit_width(point.sources[n].element)) // 8 for n in numbers}
     vector = 16 // max(width)
-    whole = len(width) == 1 and all(is_multiple(point.run_sizes[r], vector) and 2 * hint(point.run_sizes[r]) >= 8 * vector for r in (across, last))
-    if not whole or any(aligned(point, point.sources[n], across, vector) < vector for n in numbers):
+    least = max(2, _WORD // max(width))
+    tile = LINE // max(width)
+    if len(width) != 1 or any(2 * hint(point.run_sizes[r]) < tile for r in (across, last)):
         return 1
-    return vector if all(aligned(point, d, last, vector) == vector for d in point.destinations) else 1
+    while vector >= least:
+        lie = [aligned(point, point.sources[n], across, vector) for n in numbers] + [aligned(point, d, last, vector) for d in point.destinations]
+        if min(lie) == vector and all(is_multiple(point.run_sizes[r], vector) for r in (across, last)):
+            return vector
+        vector //= 2
+    return 1
 
 
 def _by_vectors(point: Pointwise, across: int, numbers: tuple[int, ...], target: Target) -> Elementwise | None:
     """Tiles whose sides are 256 bytes, where these are enough blocks and fit, and 128 otherwise; None where vectors are not whole.
 
     Of 8192x8192 an H200 took in bf16 83.1 us an element at a time, 69.3 in tiles of 64x64 and 67.3 in tiles of 128x128, with 512 threads 68.3; in float32
-    135.8, 136.3 in tiles of 32x32, 134.1 in tiles of 64x64 and 130.4 with 512 threads for them, with 1024 147.7.
+    135.8, 136.3 in tiles of 32x32, 134.1 in tiles of 64x64 and 130.4 with 512 threads for them, with 1024 147.7.  By what is aligned of vectors 8196x8196 in
+    bf16 75.1 (an element at a time 91.3), 8462x3882 40.2 (54.6), 8192x8194 69.1 (76.1), in float32 136.8 (142.3).
     """
     vector = transposed_vector(point, across, numbers)
     if vector == 1:
         return None
-    sides = [min(hint(point.run_sizes[r]), 16 * vector) for r in (across, -1)]
+    whole = 16 // (bit_width(point.sources[numbers[0]].element) // 8 or 1)
+    sides = [min(hint(point.run_sizes[r]), 16 * whole) for r in (across, -1)]
     moves = len(list(point.block.operations)) == 1  # 1024 threads have 64 registers each, which is little for arithmetic on vectors
-    threads = 128 * vector if vector < 8 or moves else 512
-    large = Elementwise(threads=threads, vector=vector, unroll=2, tile=8 * vector, across=2)
-    small = Elementwise(threads=256 if vector > 2 else 128, vector=vector, tile=8 * vector)
-    many = vector <= 8 and hint(point.points) >= _ROUNDS * target.multiprocessors * math.prod(sides)
+    threads = 128 * whole if whole < 8 or moves else 512
+    large = Elementwise(threads=threads, vector=vector, unroll=2, tile=8 * whole, across=2)
+    small = Elementwise(threads=256 if whole > 2 else 128, vector=vector, tile=8 * whole)
+    many = whole <= 8 and hint(point.points) >= _ROUNDS * target.multiprocessors * math.prod(sides)
     return next((s for s in ([large, small] if many else [small]) if transposes_by_vectors(point, s, across, numbers)), None)
 
 
 def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, numbers: tuple[int, ...]) -> bool:
     """Whether the generator takes a schedule with vectors for transposed inputs: whole lines, and as much of the tile for each warp."""
     vector, warps, (width, height) = schedule.vector, schedule.threads // 32, schedule.sides
-    if vector != transposed_vector(point, across, numbers) or schedule.tile != 8 * vector or warps % schedule.across or warps % schedule.unroll:
+    size = bit_width(point.sources[numbers[0]].element) // 8 or 1
+    if vector == 1 or vector != transposed_vector(point, across, numbers) or schedule.tile != LINE // size:
         return False
-    words = width * 4 // vector if vector > 4 else width
-    held = words * height * max(4, 16 // vector) * len(numbers)
-    return held <= 40 * 1024 and height // 4 % (warps // schedule.across) == 0 and words // 4 % (warps // schedule.unroll) == 0
+    if warps % schedule.across or warps % schedule.unroll:
+        return False
+    words, rows = width // max(1, _WORD // size), 32 * vector * size // LINE
+    held = words * height * max(_WORD, size) * len(numbers)
+    return held <= 40 * 1024 and height // rows % (warps // schedule.across) == 0 and words // rows % (warps // schedule.unroll) == 0
 
 
 def aligned(point: Pointwise, at: Access, run: int, lanes: int) -> int:

@@ -197,6 +197,12 @@ def test_every_second_tap(monkeypatch):
     (lambda x: x.t().contiguous(), ((18, 34),), torch.float64, Elementwise(64, 2, 1, 16, 2)),
     (lambda x: x.t().contiguous(), ((144, 80),), torch.bool, Elementwise(256, 16, 1, 128)),
     (lambda x: x.t().float().contiguous(), ((72, 64),), torch.bfloat16, Elementwise(256, 8, 1, 64)),
+    (lambda x: x.t().contiguous(), ((70, 134),), torch.bfloat16, Elementwise(256, 2, 1, 64)),
+    (lambda x: x.t().contiguous(), ((132, 196),), torch.bfloat16, Elementwise(1024, 4, 2, 64, 2)),
+    (lambda x: x.t().contiguous(), ((130, 198),), torch.bfloat16, Elementwise(1024, 2, 2, 64, 2)),
+    (lambda x, y, z: (torch.maximum(x.mT, y.mT) + z).contiguous(), ((2, 66, 34), (2, 66, 34), (34, 66)), torch.float16, Elementwise(256, 2, 1, 64)),
+    (lambda x: torch.triu(x.t().contiguous()), ((34, 66),), torch.float32, Elementwise(256, 2, 1, 32, 2)),
+    (lambda x: x.t().contiguous(), ((132, 76),), torch.bool, Elementwise(256, 4, 1, 128)),
 ])
 def test_transposes_by_vectors(model, shapes, dtype, schedule):
     """Of tiles that the tensor does not fill, too, beside inputs that are read in order and one element for many, and with a body that knows where it is."""
@@ -217,6 +223,8 @@ def test_vectors_of_transposes_are_whole(element, vector):
     if built.resources:
         assert built.resources.registers <= 32 and built.resources.spills == 0
     assert choose(text(512, 1025), "elementwise").vector == 1
+    assert choose(text(512, 1026), "elementwise").vector == choose(text(1026, 512), "elementwise").vector == 2
+    assert choose(text(516, 1028), "elementwise").vector == min(4, vector)
     many = build(text(4096, 8192), "elementwise")
     assert many.schedule.sides == (16 * vector, 16 * vector) and many.count("ld.global") == many.count("st.global") == 2
 

@@ -120,10 +120,14 @@ def test_transposes_by_vectors(dtype):
         x = torch.randn(shape, device="cuda")
         return x > 0 if dtype == torch.bool else (10 * x).to(dtype)
 
-    for m, n in ((512, 1024), (1008, 528), (144, 80), (4112, 6160)):
+    for m, n in ((512, 1024), (1008, 528), (144, 80), (4112, 6160), (516, 1028), (4100, 6156)):
         x = tensor(m, n)
         own = inferno.compile(lambda x: x.t().contiguous(), (x,))
         assert torch.equal(own(x), x.t()) and any("vector = 1 " not in str(k.schedule) for k in own.programs[0].kernels.values())
+    for m, n in ((514, 1026), (4098, 6154), (130, 4098)):  # of which some lie in narrower vectors, and others do not
+        x, y = tensor(m, n), tensor(n, m)
+        own = inferno.compile(lambda x, y: (x.t() | y if dtype == torch.bool else x.t() + y).contiguous(), (x, y))
+        assert torch.equal(own(x, y), x.t() | y if dtype == torch.bool else x.t() + y)
     x = tensor(6, 64, 144)
     own = inferno.compile(lambda x: x.permute(2, 0, 1).contiguous(), (x,))
     assert torch.equal(own(x), x.permute(2, 0, 1))
