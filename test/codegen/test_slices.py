@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check
+from checks import check, scheduled
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel
 
@@ -155,3 +155,11 @@ def test_rows_that_are_changed_one_after_the_other():
     assert found.right, str(found)
     kernels = [row.kernel for row in inferno.compile(substituted, (torch.randn(1, 16, 16, 64, 64),), target="sm_90a").explain().rows]
     assert not any("extract_slice" in name for name in kernels), kernels
+
+
+def test_parts_of_parts_of_norms_are_all_that_is_computed():
+    def program(x):
+        return F.layer_norm(x, x.shape[1:])[:, :4801][:, :2401].sum(0)
+
+    text = str(scheduled(program, (torch.empty(600, 9600),)).stages["scheduled"])
+    assert text.count("func.call") + text.count(" call @") == 2 and "4801" not in text, text
