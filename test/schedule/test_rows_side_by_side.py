@@ -15,3 +15,9 @@ def norm(x):
 def test_one_kernel_for_whole_vectors(columns, dtype, one):
     text = str(scheduled(norm, (torch.empty(2000, columns, dtype=dtype),)).stages["scheduled"])
     assert (text.count("inferno.schedule = ") == 1) == one, text
+
+
+@pytest.mark.parametrize("columns", [16385, 16386, 100000])
+def test_means_are_divided_where_they_are_summed(columns):
+    text = str(scheduled(lambda x: x.mean(0), (torch.empty(600, columns),)).stages["scheduled"])
+    assert text.count("inferno.schedule = ") == 1 and "generator = \"reductions\"" in text, text
