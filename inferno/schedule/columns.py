@@ -57,6 +57,11 @@ _CUT = 8  # points of a row for each block of a cluster at least (softmax of 4x1
 # 198 us by 64 threads with 64 rows, which met at barriers, and take 115, 114, 113 and 114, as long as a copy; the logarithms of their sums 790, 526, 397 and
 # 200, and take 90, 76, 69 and 64.  Of 24 channels alike by either.
 _ALONE, _OWN_LANES, _OWN_VECTOR, _OWN_THREADS = 24, 48, 4, 128
+# Of what the L2 cache has: points of such rows, and threads of a multiprocessor from which each has two.  On an H200 softmaxes of 5x16512 in float16 took 0.9
+# us by threads with a row each, 1.0 with two, 1.2 with four and 1.6 by the others, of 12x20000 1.4, 1.2, 1.5 and 1.8, of 5x200000 2.2, 1.7, 1.8 and 1.8, in
+# float32 2.2, 2.5, 2.6 and 2.6, of 8x8192 1.1, 1.2, 1.5 and 1.3, of what is gelu before and centred behind in float16 1.1, 1.5, 1.8 and 1.6, of 5x16512 1.1,
+# 1.2, 1.7 and 2.1.
+_SHORTEST, _BUSY = 16, 512
 # Of rows of more than the L2 cache has: (points, vectors side by side), lanes of these, points of a thread at once, and threads at least.  On an H100
 # logarithms of sums of exponentials of 64, 96, 128, 192, 256 and 384 channels in float32 took 67, 61, 67, 64, 57 and 44 us by pieces of 64 bytes, 60, 54, 60,
 # 53, 48 and 38 by ones of 128 and 256; in bf16 of 32, 96, 128 and 384 64, 63, 63 and 60 by 8 lanes, 60, 57, 61 and 56 by 4.
@@ -317,6 +322,8 @@ def pick(c: RowKernel, target: Target) -> Columns:
         return _pick_groups(c, target)
     if packs(c):
         return _packed(c, target)
+    if (few := _few_alone(c, target)) is not None:
+        return few
     own = by_length(c, target)
     k = _work(c, own.vector, target)
     if k is None:
@@ -403,6 +410,15 @@ def _alone(c: RowKernel, most: int = 8) -> Columns | None:
             return found if (short or c.width <= _ALONE) and not turns(c) and found.fits(c) else None
         vector //= 2
     return None
+
+
+def _few_alone(c: RowKernel, target: Target) -> Columns | None:
+    """The same of rows that the L2 cache has, side by side and so short that threads need no others: of two each where there are many, otherwise of one."""
+    if c.width > _SHORTEST or c.rows[-1] != len(c.sizes) - 1 or packs(c) or turns(c) or _megabytes(c) > _IN_CACHE:
+        return None
+    vector = min(2, lanes(c)) if c.count >= 2 * _BUSY * target.multiprocessors else 1
+    found = holding(Columns(_OWN_THREADS, _OWN_THREADS, vector, 1, c.width), c)
+    return found if found.held and found.fits(c) else None
 
 
 def many_alone(c: RowKernel, target: Target) -> Columns | None:

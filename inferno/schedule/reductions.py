@@ -41,7 +41,8 @@ _TURN = 0.25  # microseconds until what a thread has under way is there and adde
 # and 1.9; sums of rows of 4x3317 1.1 and 2.0, 32x2417 1.2 and 1.9, means of 12x9001 in float32 1.4 and 1.6; sums of 963x128 2.1 and 2.3, with 31 KB a
 # block.  But for the largest of 2000x16 it took 3.0 and 2.0, with 64 KB a block, and for means of 1341x45, with 40, 0.8 more than cut.
 # Of what takes much to compute more bytes are asked: tanh(gelu(tanh(tanh(x * y)))) of 39x10752 in float16 took 4.2 us whole, and 7.2 cut in two.
-_SMALL, _COMPUTED, _WHOLE = 1 << 19, 1 << 21, {False: 3e4, True: 4e4}
+# So are more of what lies along the sums: the largest of rows of 100x30001 in bf16 took an H200 2.3 us whole, by 1024 threads each, and 3.5 cut.
+_SMALL, _COMPUTED, _ALONG_SMALL, _WHOLE = 1 << 19, 1 << 21, 1 << 24, {False: 3e4, True: 4e4}
 _MOST_THREADS = 1024
 _SCALED = 4  # lanes of a vector whose sums of exponentials are scaled when their largest grows, for which a thread has few registers
 _SECTOR = 32  # bytes that memory moves at least
@@ -194,7 +195,7 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
     """The schedule that sizes ask for.  Of small sums that a second kernel puts together from chunks, or of which few blocks have much to compute, others are
     asked that cut nothing."""
     own = _by_size(c, target)
-    small = _COMPUTED if _computes_much(c) else _SMALL
+    small = _ALONG_SMALL if c.along else _COMPUTED if _computes_much(c) else _SMALL
     if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
     whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
