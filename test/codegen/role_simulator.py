@@ -5,7 +5,7 @@ that can, drawn at random, always alike.  If all wait the kernel would hang.  Wi
 when they are, otherwise as late as they may: when somebody waits for them.  A kernel that fills a slot that is still read, or reads one
 that is not filled, is wrong in one of the two.
 
-Sums of products are cut off as the tensor core does: all terms to 25 bits behind the largest one's first, and the sum to float32.
+Products are ``simulated_wgmma``'s.
 """
 
 import functools
@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from simulated_arithmetic import from_bf16
 from simulated_memory import Mapped, Memory
+from simulated_wgmma import decode, from_registers, multiply, places
 from tensor_maps import copied, moved, swizzled
 from warp_simulator import Pointer, WarpSimulation
 
@@ -527,7 +527,7 @@ class Role(WarpSimulation):
         old, columns, terms, kind = found[1] == "1", int(found[2]), int(found[3]), found[4]
         layouts = [int(x) for x in found[5].split(",")] if found[5] else [0]
         sums, rest = operands[:columns // 2], operands[columns // 2:]
-        lhs = _registers(rest[:-1], kind, terms) if len(rest) > 2 else self.matrix(rest[0], 64, terms, kind, len(layouts) == 2 and layouts[0])
+        lhs = from_registers(rest[:-1], kind, terms) if len(rest) > 2 else self.matrix(rest[0], 64, terms, kind, len(layouts) == 2 and layouts[0])
         rhs = self.matrix(rest[-1], columns, terms, kind, layouts[-1])
         return [self.product(lhs, rhs, sums if old else None)]
 
@@ -543,7 +543,7 @@ class Role(WarpSimulation):
     def added(self, a: np.ndarray, b: np.ndarray, sums: np.ndarray) -> np.ndarray:
         if sums.dtype != np.float32:
             return super().added(a, b, sums)
-        return np.stack([_multiply(*each) for each in zip(a, b, sums)])
+        return np.stack([multiply(*each) for each in zip(a, b, sums)])
 
     def nvvm_vote_sync(self, op, operands, mask):
         """Whether any thread of a warp says so."""
@@ -558,7 +558,7 @@ class Role(WarpSimulation):
             each = [x if np.shape(x) == (128,) else np.broadcast_to(x, (128,)) for x in sums]
             totals = np.stack(each, -1).reshape(4, 8, 4, columns // 8, 2, 2)  # warp, row, quad, 8 columns, half, lane
             totals = totals.transpose(0, 4, 1, 3, 2, 5).reshape(64, columns)
-        made = _multiply(lhs, rhs, totals).reshape(4, 2, 8, columns // 8, 4, 2).transpose(0, 2, 4, 3, 1, 5).reshape(128, columns // 2)
+        made = multiply(lhs, rhs, totals).reshape(4, 2, 8, columns // 8, 4, 2).transpose(0, 2, 4, 3, 1, 5).reshape(128, columns // 2)
         return list(np.ascontiguousarray(made.T))
 
     def matrix(self, descriptor, rows: int, terms: int, kind: str, turned: int) -> np.ndarray:
@@ -567,8 +567,8 @@ class Role(WarpSimulation):
         assert (np.asarray(descriptor) == np.asarray(descriptor).flat[0]).all()
         start, leading, stride = ((whole >> s & 0x3FFF) << 4 for s in (0, 16, 32))
         size = 4 if kind == "tf32" else 2
-        places = _places(start, leading, stride, {1: 128, 2: 64, 3: 32}[whole >> 62], size, rows, terms, bool(turned))
-        return _decode(self.launch.memory[self.number_of_block].view(f"u{size}")[places], kind)
+        found = places(start, leading, stride, {1: 128, 2: 64, 3: 32}[whole >> 62], size, rows, terms, bool(turned))
+        return decode(self.launch.memory[self.number_of_block].view(f"u{size}")[found], kind)
 
 
 @dataclass(frozen=True)
@@ -585,51 +585,6 @@ def _nothing(type_: ir.Type, count: int):
         element = _nothing(type_.element_type, count)
         return np.repeat(element[:, None], type_.shape[0], 1)
     return np.zeros(count, bool if type_.width == 1 else np.int64 if type_.width == 64 else np.int32)
-
-
-@functools.lru_cache(maxsize=256)
-def _places(start: int, leading: int, stride: int, span: int, size: int, rows: int, terms: int, turned: bool) -> np.ndarray:
-    """The number of each [row, term], counted in elements of ``size`` bytes."""
-    row, term = np.arange(rows)[:, None], np.arange(terms)[None]
-    if turned:
-        panel = span // size
-        places = start + row // panel * leading + term // 8 * stride + term % 8 * span + row % panel * size
-    else:
-        places = start + row // 8 * stride + row % 8 * span + term * size
-    return swizzled(places, span) // size
-
-
-def _decode(raw: np.ndarray, kind: str) -> np.ndarray:
-    if kind == "bf16":
-        return from_bf16(raw.view(np.uint16))
-    if kind == "f16":
-        return raw.view(np.float16).astype(np.float32)
-    return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)  # what the tensor core sees of a float32
-
-
-def _registers(registers: list, kind: str, terms: int) -> np.ndarray:
-    """[row, term] of a lhs in registers: register i has half i % 2 of each 16 rows, part i // 2 of the terms."""
-    raw = np.stack([np.broadcast_to(register, (128,)) for register in registers])
-    parts = _decode(raw.view(np.uint8), kind).reshape(-1, 2, 4, 8, terms // (len(registers) // 2))  # part, half, warp, row, term
-    return parts.transpose(2, 1, 3, 0, 4).reshape(64, terms)
-
-
-def _multiply(lhs: np.ndarray, rhs: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
-    count = lhs.shape[1]
-    terms = np.empty((count + (sums is not None), len(lhs), len(rhs)))  # the terms first: numpy adds whole planes 5 times as fast as short rows
-    np.multiply(lhs.T.astype(np.float64)[:, :, None], rhs.T.astype(np.float64)[:, None], out=terms[:count])
-    if sums is not None:
-        terms[count] = sums
-    largest = np.maximum(terms.max(0), -terms.min(0))
-    usual = np.isfinite(largest) & (largest > 0)
-    total = None if usual.all() else terms.sum(0)
-    _, power = np.frexp(np.where(usual, largest, 1))
-    np.trunc(np.multiply(terms, np.ldexp(1.0, 26 - power), out=terms), out=terms)
-    exact = np.ldexp(terms.sum(0), power - 26)
-    exact = exact if total is None else np.where(usual, exact, total)
-    narrow = exact.astype(np.float32)
-    low = np.where(np.abs(narrow.astype(np.float64)) > np.abs(exact), np.nextafter(narrow, np.float32(0)), narrow)  # cut, not rounded
-    return np.where(np.isfinite(narrow), low, narrow)
 
 
 def run(function: ir.Operation, launch, parameters: list, steps: dict, early: bool = False) -> None:
