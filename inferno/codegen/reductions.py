@@ -28,6 +28,7 @@ from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
 from inferno.schedule.accesses import Access
+from inferno.schedule.joined_rows import resident
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
 from inferno.symbolic import alignment, ceildiv, floordiv, hint, is_multiple, reach
@@ -42,6 +43,8 @@ _TOGETHER = 8  # values that a thread reads of shared memory at once
 
 def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     """Add the ``gpu.module`` of a reduction, with a second kernel where sums are cut, and make ``kernel`` its launcher."""
+    from inferno.codegen.joined_rows import JoinedRows  # which is made of this module's
+
     c, s, name = read(kernel, target) or read_sized(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no reduction")
@@ -54,16 +57,17 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     made = {a.argument for a in c.results if a is not None}
     buffers = parameters_of(kernel, made | {a.argument for a in c.stored})
     blocks = s.tiles(c) * s.chunks
-    work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else 1)
+    work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else max(1, s.rows))
     offsets = (reach(blocks * s.threads * s.vector), reach(work), reach(c.count * s.chunks), *(b.count for b in buffers if b is not None))
     width = 32 if max(offsets) < 2**31 else 64
     join_ = Joining(c, 32 if reach(c.length) < 2**31 else 64)
     types = [stored_type(k.total) for k in join_.combiners]
     partial = [Buffer(t, reach(c.count * s.chunks), False) for t in types] if s.chunks > 1 else []
     sizes = [i for i, b in enumerate(buffers) if b is None]
-    with gpu_function(kernel, [*buffers, *partial], s.threads, _shared(s.along, s.across, 1 if c.along else s.vector, types, c.along)) as function:
+    shared = [(s.vector * s.pitch, t) for t in types] if s.rows else _shared(s.along, s.across, 1 if c.along else s.vector, types, c.along)
+    with gpu_function(kernel, [*buffers, *partial], s.threads, shared, resident(s.threads) if s.rows else 0) as function:
         ints = integers_for(kernel, width, function.buffers)
-        _Emitter(c, s, ints, join_, function.buffers, function.shared).emit()
+        (JoinedRows if s.rows else Emitter)(c, s, ints, join_, function.buffers, function.shared).emit()
     blocks_of_sums, across, along = 0, 0, 0
     if s.chunks > 1:
         count = hint(c.count)
@@ -97,7 +101,7 @@ def _shared(along: int, across: int, lanes: int, types: Sequence[ir.Type], shuff
 
 
 @dataclass
-class _Emitter(Extrema):
+class Emitter(Extrema):
     """``at`` are the coordinates of a thread's first sum by run, ``point`` its number, ``mine`` whether there is one.  Of a block's sums that lie side by
     side ``begin`` is the number of the first vector, ``base`` of the first sum."""
 
@@ -131,10 +135,10 @@ class _Emitter(Extrema):
         begin = begin if isinstance(units, int) else ints.min(begin, units)  # a chunk of nothing begins at the end
         length = s.share(c) if s.share(c) * s.chunks == units else ints.min(s.share(c), ints.sub(units, begin))
         totals = self.reduce_interleaved(chunk, lane) if s.interleaved else self.reduce(begin, length, lane)
+        if s.leaves(c):
+            totals = self.reduce_rest(totals, chunk, lane)
         if c.extremum is not None:
             totals[0] = convert(totals[0], c.combiners[0].total)
-        if not is_multiple(c.neighbours, s.vector):
-            totals = self.reduce_rest(totals, chunk, lane)
         if c.along:
             end = units if s.interleaved else None if isinstance(length, int) and length % (s.along * s.unroll) == 0 else ints.add(begin, length)
             self.meet_along(totals, thread, lane, column, chunk, end)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir
 from inferno.schedule.cost import bit_width, extracted_bytes
-from inferno.schedule import rows
+from inferno.schedule import joined_rows, rows
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.symbolic import Int, ceildiv, floordiv, hint, is_multiple, product
@@ -35,6 +35,7 @@ _OWN, _TOGETHER = 64, 16
 # 250951x129 in float16 took 28.0 us, and 32.1.
 _NARROW = 4
 _UNROLLED = 8  # units of a thread at once where vectors of the example's sizes are not those of all
+_APART = 4  # banks from a lane's values to the next one's
 _TURN = 0.25  # microseconds until what a thread has under way is there and added, however little it is
 # Bytes of sums that are asked whether they are faster whole than cut, and bytes a microsecond of their blocks, of neighbours that are different sums and
 # terms of one.  An H200 took 1.0 us for sums of 75x90 along the first dimension in bf16, 1.7 cut, the largest of 422x58 1.2 and 2.0, sums of 647x22 1.4
@@ -53,6 +54,7 @@ _SINGLE = 1 << 22
 # So do vectors: sums of the columns of 9859x202 in bf16, of what is chosen of a quotient times another, took an H200 10.1 us by 8 vectors of 2 and 7.5 by 4,
 # of silu(x) * y of 3000x1001 8.8 and 8.1 of 1, of 20000x768 28.3 and 22.5 of 4.
 _MUCH, _FEW, _FEW_VECTORS = 24, 16, 4
+_RUNNING = 20  # registers of a thread's running values, of joined rows: three sums of float16 by 8 lanes had 40, and spilled 216 bytes
 # Threads of a block then, where sums are neighbours and blocks are few: by 256 a multiprocessor the sums of 215x34688 in bf16, of a norm that is flipped, gated
 # and squashed, took an H200 51.2 us, and torch.compile's 22.
 _COMPUTING = 512
@@ -64,7 +66,7 @@ class Reductions:
     once.  Where neighbours in memory are terms of one sum ``across`` are different sums, otherwise different vectors of sums.
 
     A sum is cut into ``chunks``, whose results a second kernel puts together; ``interleaved``: what they have at once lies between what the others have,
-    so that all end at the tensor's end (``turn_back.py``).
+    so that all end at the tensor's end (``turn_back.py``).  With ``rows`` so many rows of neighbours are read as one (``joined_rows.py``).
     """
 
     generator: ClassVar[str] = "reductions"
@@ -75,14 +77,24 @@ class Reductions:
     unroll: int = 8
     chunks: int = 1
     interleaved: bool = False
+    rows: int = 0
 
     @property
     def threads(self) -> int:
         return self.across * self.along
 
+    @property
+    def pitch(self) -> int:
+        """Values of a lane in shared memory; of joined rows, whose lanes are neighbours, so many that 32 of these are in as many banks."""
+        return self.threads + (_APART - self.threads) % 32 if self.rows else self.threads
+
     def units(self, c: ReductionKernel) -> Int:
-        """What threads along a sum share: vectors of it, or terms."""
-        return floordiv(c.length, self.vector) if c.along else c.length
+        """What threads along a sum share: vectors of it, or terms, of joined rows so many together."""
+        return floordiv(c.length, self.vector) if c.along else floordiv(c.length, self.rows) if self.rows else c.length
+
+    def leaves(self, c: ReductionKernel) -> bool:
+        """Whether there may be terms behind the last whole unit."""
+        return not is_multiple(c.neighbours, self.vector) if not self.rows else not is_multiple(c.length, self.rows)
 
     def share(self, c: ReductionKernel) -> Int:
         """Units of a chunk; the last one's may be fewer, and of a length that varies several may have none."""
@@ -91,23 +103,26 @@ class Reductions:
 
     def fits(self, c: ReductionKernel) -> bool:
         """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
-        powers = all(x > 0 and x & (x - 1) == 0 for x in (self.across, self.along))
+        powers = all(x > 0 and (x & (x - 1) == 0 or self.rows) for x in (self.across, self.along))
         fits = powers and 32 <= self.threads <= 1024 and self.takes(c, self.vector) and self.chunks > 0
         return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
 
     def takes(self, c: ReductionKernel, vector: int) -> bool:
         """Whether vectors divide what lies together, or leave no more terms than there are threads to have one each."""
+        if self.rows:
+            return joined_rows.fits(replace(self, vector=vector), c)
         return is_multiple(c.neighbours, vector) or (c.is_flat and vector <= self.along)
 
     def shared_bytes(self, c: ReductionKernel) -> int:
         """Of shared memory, where lanes are different sums."""
-        return self.threads * self.vector * sum(max(8, k.total.width) // 8 for k in c.combiners) if not c.along and self.along > 1 else 0
+        shared = not c.along and (self.along > 1 or self.rows)
+        return self.pitch * self.vector * sum(max(8, k.total.width) // 8 for k in c.combiners) if shared else 0
 
     def tiles(self, c: ReductionKernel) -> Int:
         """Blocks for all sums, a chunk each."""
         if c.along:
             return ceildiv(c.count, self.across)
-        return product(map(c.size, c.points[:-1])) * ceildiv(floordiv(c.inner, self.vector), self.across)
+        return product(map(c.size, c.points[:-1])) * (1 if self.rows else ceildiv(floordiv(c.inner, self.vector), self.across))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
@@ -139,6 +154,8 @@ def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
         sizes = [1] * len(sizes)
         sizes[c.terms[0][-1]] = 8 * ceil(hint(c.length) / 8)
     own = _by_size(replace(c, sizes=tuple(sizes)), target)
+    if own.rows and not own.fits(c):
+        own = _by_size(replace(c, sizes=tuple(sizes)), target, join=False)
     vector = own.vector
     while not own.takes(c, vector):
         vector //= 2
@@ -191,10 +208,10 @@ def _is_of_two(c: ReductionKernel) -> bool:
     return len(walked) == 2 and any(w != every for w in walked)
 
 
-def pick(c: ReductionKernel, target: Target) -> Reductions:
-    """The schedule that sizes ask for.  Of small sums that a second kernel puts together from chunks, or of which few blocks have much to compute, others are
-    asked that cut nothing."""
-    own = _by_size(c, target)
+def pick(c: ReductionKernel, target: Target, join: bool = True) -> Reductions:
+    """The schedule that sizes ask for, which may ``join`` rows.  Of small sums that a second kernel puts together from chunks, or of which few blocks have
+    much to compute, others are asked that cut nothing."""
+    own = _by_size(c, target, join)
     small = _ALONG_SMALL if c.along else _COMPUTED if _computes_much(c) else _SMALL
     if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
@@ -223,10 +240,10 @@ def _whole(own: Reductions, c: ReductionKernel) -> list[Reductions]:
     return found
 
 
-def _by_size(c: ReductionKernel, target: Target) -> Reductions:
+def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reductions:
     """The schedule that memory asks for; sums of a number that varies are taken to be many, and are not cut."""
     if not isinstance(c.count, int):
-        return replace(_by_size(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target), chunks=1)
+        return replace(_by_size(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target, join), chunks=1)
     vector = whole = max(1, min(8, 16 // c.bytes))
     while c.neighbours % vector:
         vector //= 2
@@ -269,14 +286,32 @@ def _by_size(c: ReductionKernel, target: Target) -> Reductions:
             s = replace(s, along=s.along // 2)
         while s.shared_bytes(c) > STATIC:
             s = replace(s, vector=s.vector // 2)
+        if join and hint(_moved(c)) > _COMPUTED:
+            s = _joined(s, c, whole, long, wide)
     tiles, wanted = s.tiles(c), _RESIDENT * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
+    if s.rows:
+        wanted = target.multiprocessors * joined_rows.resident(s.threads)
     chunks = min(wanted // tiles, s.units(c) // (s.along * (1 if long else min(s.unroll, _LEAST))))
     if tiles >= target.multiprocessors or chunks < 2:
         return s
-    share = Reductions(s.across, s.along, s.vector, s.unroll, chunks).share(c)
+    share = replace(s, chunks=chunks).share(c)
+    if s.rows:
+        s = replace(s, unroll=joined_rows.even(s.unroll, ceil(share / s.along)))
     # Of one sum all blocks read what lies together at the same time: norms of 8192x8192 took an H100 93.6 us in float32 and 48.1 in bf16, and so 92.1 and 47.0.
     together = c.count == 1 and c.along and c.extremum is None and c.exponentials is None
-    return Reductions(s.across, s.along, s.vector, s.unroll, ceil(s.units(c) / share), together)
+    return replace(s, chunks=ceil(s.units(c) / share), interleaved=together)
+
+
+def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: bool) -> Reductions:
+    """With rows that are read as one, and under way what whole vectors have elsewhere, of all tensors together; or ``s``."""
+    vector, most = min(whole, _SCALED if long else whole), 4 if c.extremum is not None else 8
+    while vector * joined_rows.words(c) > _RUNNING:
+        vector //= 2
+    most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else min(most, _WIDE // vector) if wide else most
+    found = joined_rows.joined(s, c, vector, most)
+    while found.rows and found.shared_bytes(c) > STATIC and found.along > 1:
+        found = replace(found, along=found.along - 1)
+    return found if found.shared_bytes(c) <= STATIC else s
 
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:

@@ -227,14 +227,14 @@ def test_threads_have_enough_of_sums_of_odd_lengths(dims, shape, along):
 
 
 def test_narrow_columns_have_more_under_way():
-    odd, even = (picked(lambda x: x.sum(0), 250951, n)[0] for n in (129, 128))
+    odd, even = (picked(lambda x: x.sum(0), 250951, n)[0] for n in (1025, 1024))
     assert (odd.vector, odd.unroll, even.vector, even.unroll) == (1, 16, 8, 8)
 
 
 def test_what_computes_much_has_less_under_way_and_is_cut_later():
     """Registers of several tensors' vectors would leave a multiprocessor few threads, and a second launch takes longer than few blocks do."""
     silu = lambda x: (torch.nn.functional.silu(x) * x.sin()).sum(0)  # noqa: E731
-    (narrow, _), (even, _), (plain, _) = picked(silu, 9859, 202), picked(silu, 20000, 768), picked(lambda x: x.sum(0), 9859, 202)
+    (narrow, _), (even, _), (plain, _) = picked(silu, 9859, 1202), picked(silu, 20000, 768), picked(lambda x: x.sum(0), 9859, 1202)
     assert (narrow.vector, narrow.unroll, even.vector, even.unroll, plain.unroll) == (2, 4, 4, 4, 16)
     s, c = picked(lambda x: torch.tanh(torch.tanh(torch.tanh(x))).sum(0), 39, 10752)
     assert s.chunks == 1 and s.tiles(c) >= TARGET.multiprocessors

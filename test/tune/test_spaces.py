@@ -33,6 +33,16 @@ NORM = """func.func private @norm(%x: tensor<64x4096xf32>, %o: tensor<64xf32>) -
       linalg.yield %u : f32 } -> tensor<64xf32>
   return %r : tensor<64xf32>
 }"""
+COLUMNS = """func.func private @columns(%x: tensor<1000003x23xf16>, %o: tensor<23xf16>) -> tensor<23xf16> {
+  %z = arith.constant 0.0 : f16
+  %f = linalg.fill ins(%z : f16) outs(%o : tensor<23xf16>) -> tensor<23xf16>
+  %r = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (b)>], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<1000003x23xf16>) outs(%f : tensor<23xf16>) {
+    ^bb0(%a: f16, %s: f16):
+      %u = arith.addf %s, %a : f16
+      linalg.yield %u : f16 } -> tensor<23xf16>
+  return %r : tensor<23xf16>
+}"""
 SCAN = """func.func private @scan(%x: tensor<64x4096xf32>, %o: tensor<64x4096xf32>) -> tensor<64x4096xf32> {
   %e = tensor.empty() : tensor<64xf32>
   %r:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<64x4096xf32>) outs(%o, %e : tensor<64x4096xf32>, tensor<64xf32>) {
@@ -58,6 +68,7 @@ KERNELS = {
     "dual, columns together": (dual(512, 512, 640, "kn"), {"dual"}),
     "elementwise": (unary("%y = math.exp %x0 : f32", (1000, 1000)), {"elementwise"}),
     "sum": (NORM, {"reductions"}),
+    "sum of joined rows": (COLUMNS, {"reductions"}),
     "windows": (Case((4, 96, 28, 28), (1, 1, 3, 3), padding=1).text(main=False), {"windows"}),
     "scan": (SCAN, {"scans"}),
     "scan of few rows": (SCAN.replace("4096", "4194304"), {"scans"}),
