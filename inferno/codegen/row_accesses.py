@@ -6,6 +6,8 @@ from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vecto
 from inferno.codegen.integers import Integer
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access, Joined
+from inferno.schedule.contraction import Destination
+from inferno.schedule.row_kernel import Part
 from inferno.symbolic import alignment
 
 
@@ -90,19 +92,31 @@ class RowAccesses:
 
         def put() -> None:
             for destination, value in zip(stored, values):
-                at, vector = destination.access, self.s.vector
-                buffer = self.buffers[at.argument]
-                if at in self.gathered:
-                    self.gather(at, point, value)
-                elif vector == 1:
-                    store(self.ints, value, buffer, self.offset(at, point))
-                elif not self.flat(at) and not (self.together() and at.strides[self.c.runs[-1][-1]] == 1):
-                    for i, lane in enumerate(lanes_of(as_vector(value, vector))):
-                        store(self.ints, lane, buffer, self.offset(at, self.ints.add(point, i)))
-                else:
-                    store_vector(self.ints, as_vector(value, vector), buffer, self.offset(at, point), self.alignment(at))
+                self.where(self.within(destination, point), lambda d=destination, v=value: put_one(d.access, v))
+
+        def put_one(at: Access, value: ir.Value) -> None:
+            vector = self.s.vector
+            buffer = self.buffers[at.argument]
+            if at in self.gathered:
+                self.gather(at, point, value)
+            elif vector == 1:
+                store(self.ints, value, buffer, self.offset(at, point))
+            elif not self.flat(at) and not (self.together() and at.strides[self.c.runs[-1][-1]] == 1):
+                for i, lane in enumerate(lanes_of(as_vector(value, vector))):
+                    store(self.ints, lane, buffer, self.offset(at, self.ints.add(point, i)))
+            else:
+                store_vector(self.ints, as_vector(value, vector), buffer, self.offset(at, point), self.alignment(at))
 
         self.where(conditions, put)
+
+    def within(self, destination: Destination, point: Integer) -> list[ir.Value]:
+        """Conditions of a vector's points to be written, where they may be in none of a result's parts: all are or none."""
+        found = []
+        for d, begin, end in destination.inside if isinstance(destination, Part) else ():
+            place = self.row.get(d, point)
+            found += [self.ints.less(place, end)] if end < self.c.sizes[d] else []
+            found += [self.ints.less(begin - 1, place)] if begin else []
+        return found
 
     def write_rows(self, phase: int) -> None:
         """The values of rows that are known since the last phase, by one of a row's threads."""

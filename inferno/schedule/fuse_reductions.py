@@ -74,7 +74,7 @@ class _Program:
         return self.meeting[value]
 
     def kind(self, call: ir.Operation) -> str | None:
-        """"reduction", "scan" or "map" for a call that may be part of a group; not for a product of two matrices, whose elements are read again and again."""
+        """"reduction", "scan", "map", or "copy" of a part, for a call that may be part of a group; not for a product of two matrices, whose elements are read again and again."""
         name = callee(call) if call.name == "func.call" else ""
         if name not in self.kinds:
             kernel = self.kernels.get(name)
@@ -179,7 +179,7 @@ def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
         changed, place = False, 0
         while place < len(program.places):
             head = list(program.places)[place]
-            if program.kind(head) is not None and _fuse(program, head, always == "1"):
+            if program.kind(head) not in (None, "copy") and _fuse(program, head, always == "1"):
                 changed = True  # and the next one is here
             else:
                 place += 1
@@ -195,6 +195,8 @@ def _kind(kernel: func.FuncOp, whole: bool = False) -> str | None:
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
     if whole and len(generics) > 1:
         generics = [g for g in generics if "reduction" in iterators(g)]
+    if not generics and len(walk(kernel, "linalg.copy")) == 1 and ATTRIBUTE not in kernel.attributes:
+        return "copy"
     if len(generics) != 1 or ATTRIBUTE in kernel.attributes or has_sized_tables(kernel):
         return None
     sizes, kinds = loop_sizes(generics[0]), iterators(generics[0])
@@ -374,9 +376,10 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]
+    kinds = {None} if any(program.kind(c) in ("reduction", "scan") for c in calls) else {None, "copy"}  # a part of a map's result is that map's
     able = [
         u for u in candidates
-        if u not in calls and u not in refused and u in program.places and program.kind(u) is not None and program.places[u] > first
+        if u not in calls and u not in refused and u in program.places and program.kind(u) not in kinds and program.places[u] > first
     ]
     for call in sorted(able, key=program.places.__getitem__):
         if not wait_for_each_other({*calls, call}, program.places):

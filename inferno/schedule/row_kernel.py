@@ -4,17 +4,19 @@
 begin with a contraction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import is_dynamic, symbol_arguments
 from inferno.schedule.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
 from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.row_pieces import join_pieces
+from inferno.schedule.row_results import cut_results
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, regroup
 from inferno.schedule.scan_kernel import inclusive_combiner
 from inferno.schedule.unchanged import asked_once
@@ -22,6 +24,17 @@ from inferno.schedule.varying_rows import read_varying
 from inferno.symbolic import Int, bounds, hint, product
 
 _SCAN = "tm_tensor.scan"
+
+
+@dataclass(frozen=True)
+class Part(Destination):
+    """One that has only those points of rows whose loops, by their numbers, are at places from one up to another.  ``access`` is as if it had all."""
+
+    inside: tuple[tuple[int, int, int], ...] = ()
+
+    def share(self, sizes: Sequence[Int]) -> float:
+        """Of the points of loops of these sizes, those that it has."""
+        return prod((end - begin) / sizes[d] for d, begin, end in self.inside)
 
 
 @dataclass(frozen=True)
@@ -153,6 +166,11 @@ class RowKernel:
         return [s for s in self.steps if s.chooses]
 
     @property
+    def parts(self) -> list[Part]:
+        """Parts of results: of a concatenation, or of what rows have."""
+        return [d for d in self.destinations if isinstance(d, Part)]
+
+    @property
     def in_pieces(self) -> bool:
         """Whether pieces of concatenations are read in place."""
         return bool(self.joined or self.choosing)
@@ -244,6 +262,15 @@ def parse_turning(kernel: func.FuncOp) -> RowKernel | None:
     return _Turning.read(kernel) if turned and not symbol_arguments(kernel.operation) else None
 
 
+@asked_once
+def parse_parts(kernel: func.FuncOp) -> RowKernel | None:
+    """The same where results have other points than rows: pieces that lie beside others, parts, and what is there several times; None where sizes vary."""
+    operations = [o.operation for o in kernel.entry_block.operations]
+    ends = [o for o in map(owner, operations[-1].operands) if o is not None and (o.name == "linalg.copy" or walk(o, "scf.if") or is_elementwise(o))]
+    reduces = any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations)
+    return _InParts.read(kernel) if ends and reduces and not symbol_arguments(kernel.operation) else None
+
+
 def _has_known_points(c: RowKernel) -> bool:
     """Whether only rows vary: how many there are, and where they begin."""
     every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
@@ -254,8 +281,14 @@ def _has_known_points(c: RowKernel) -> bool:
 class _Parser(StepParser):
     with_tables = True
 
+    def prepare(self) -> bool:
+        """Rewrite what is given back, where that has to be; False where it is not understood."""
+        return True
+
     def parse(self) -> RowKernel | None:
         others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", _SCAN, *VIEWS)
+        if not self.prepare():
+            return None
         self.pieces = join_pieces(self.kernel)
         self.operations = [o.operation for o in self.kernel.entry_block.operations]
         if any(o.name not in others for o in self.operations):
@@ -360,15 +393,18 @@ class _Parser(StepParser):
 
     def destinations(self) -> tuple[Destination, ...]:
         returned, arguments = list(self.operations[-1].operands), len(self.kernel.type.inputs)
-        whole, found = row_major(self.sizes), []
-        of_rows = dict(zip(self.rows, row_major([self.sizes[d] for d in self.rows])))
+        found = []
         for i, value in enumerate(returned):
             argument, number = arguments - len(returned) + i, self.find(value)
             if number is None or destination_index(self.kernel, value) != argument:
                 return ()
-            strides = tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else self.turned.get(number, tuple(whole))
-            found.append(Destination(number, Access(argument, value.type.element_type, strides, 0, tuple(value.type.shape))))
+            found.append(Destination(number, Access(argument, value.type.element_type, self.steps(number), 0, tuple(value.type.shape))))
         return tuple(found)
+
+    def steps(self, number: int) -> tuple[int, ...]:
+        """The strides of a value that is written as it is, by its number."""
+        of_rows = dict(zip(self.rows, row_major([self.sizes[d] for d in self.rows])))
+        return tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else self.turned.get(number, tuple(row_major(self.sizes)))
 
 
 def _loops(op: ir.Operation) -> tuple[tuple[Int, ...] | None, list[str]]:
@@ -385,6 +421,56 @@ class _WithSizes(_Parser):
 
 class _WithExtrema(_Parser):
     with_extrema = True
+
+
+class _InParts(_Parser):
+    def prepare(self) -> bool:
+        """Return a value for each part of a result in the place of the result."""
+        reducing = [o for o in self.operations if o.name == "linalg.generic" and "reduction" in iterators(o)]
+        sizes = loop_sizes(reducing[0])
+        order = self.order(reducing[0], sizes) if sizes is not None and all(isinstance(s, int) for s in sizes) else None
+        if order is None:
+            return False
+        self.nest, end, first = [sizes[d] for d in order], self.operations[-1], len(self.kernel.type.inputs) - len(self.kernel.type.results)
+        cut = cut_results(self.kernel, self.nest)
+        if not cut or any(destination_index(self.kernel, v) != first + i for i, v in enumerate(end.operands)):
+            return False
+        each = [(first + i, v, part) for i, v in enumerate(end.operands) for part in cut.get(v, [None])]
+        self.returned = [(argument, v.type, part) for argument, v, part in each]
+        with ir.InsertionPoint(end), end.location:
+            func.ReturnOp([v if part is None else part.value for _, v, part in each])
+        end.erase()
+        for value in cut:
+            owner(value).erase()
+        return True
+
+    def destinations(self) -> tuple[Destination, ...]:
+        found = []
+        for (argument, type_, part), value in zip(self.returned, self.operations[-1].operands):
+            number = self.find(value)
+            if number is None:
+                return ()
+            if part is None:
+                strides, offset = self.steps(number), 0
+            else:
+                strides, offset = regroup(list(zip(self.nest, part.strides)), self.sizes), part.offset
+            if strides is None:
+                return ()
+            access = Access(argument, type_.element_type, tuple(strides), offset, tuple(type_.shape))
+            inside = self.inside(part.inside) if part is not None else ()
+            if inside is None:
+                return ()
+            found.append(Destination(number, access) if part is None else Part(number, access, inside))
+        return tuple(found)
+
+    def inside(self, places: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int, int], ...] | None:
+        """The same by the rows' loops; None where one of them is cut, or is one of several of a row's points."""
+        order = list(range(len(self.nest)))
+        covered = covered_loops(order, self.nest, [(d, self.sizes[d]) for d in self.loops])
+        loops = {n: covered[n] for n in places} if covered is not None else {}
+        if any(len(loops.get(n, ())) != 1 or (loops[n] <= set(self.columns) and len(self.columns) != 1) for n in places):
+            return None
+        return tuple((*loops[n], *ends) for n, ends in places.items())
 
 
 class _ByLoops(_Parser):

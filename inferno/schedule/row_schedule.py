@@ -7,7 +7,7 @@ from typing import ClassVar
 from inferno.mlir import walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, extracted_bytes
-from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.row_kernel import Part, RowKernel
 from inferno.schedule.row_sectors import spread
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
@@ -108,7 +108,7 @@ def row_bytes(c: RowKernel, access: Access) -> int:
 
 def moved_bytes(c: RowKernel, beside: bool = False) -> float:
     """Bytes that rows read and write, what they have in common once, and sectors of which they read a part whole; ``beside``: rows are read side by side."""
-    written = sum(row_bytes(c, d.access) for d in c.destinations)
+    written = sum(row_bytes(c, d.access) * (d.share(c.sizes) if isinstance(d, Part) else 1) for d in c.destinations)
     known = {a for step in c.steps for a in step.extras}
     moved = written + sum(min(row_bytes(c, a), _bytes(a)) * (1.0 if beside else spread(c, a)) for a in known)
     return moved + sum(extracted_bytes(step.generic) for step in c.steps)

@@ -10,7 +10,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.chosen_terms import chosen_together
 from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
+from inferno.schedule.row_kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_turning
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes
 from inferno.schedule.row_sectors import SECTOR, is_in_pieces
@@ -123,6 +123,9 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if c is None or len(c.sizes) - 1 in c.rows:
         c = read_rows(kernel, target, parse_turning)
         c = c if c is not None and _is_turned(c) else None
+    if c is None:
+        c = read_rows(kernel, target, parse_parts)
+        c = c if c is not None and not c.scans and all(d.access.strides[-1] == 1 for d in c.parts) else None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
     if c.scans and _scanned(c, target) is None:
@@ -479,10 +482,18 @@ def lanes(c: RowKernel) -> int:
     vector = 1 if reads_pieces_apart(c) else most_lanes(c)
     while any(begin % vector for a in c.joined for begin, _ in a.pieces) or any(_chosen_together(c, s) % vector for s in c.choosing):
         vector //= 2
+    while any(begin % vector for d in c.parts for begin in _begins(c, d)):
+        vector //= 2
     inner = c.run_sizes[-1] if len(c.runs) > 1 else c.width
     while inner % vector and not (c.width % vector == 0 and _contiguous(c)):
         vector //= 2
     return vector
+
+
+def _begins(c: RowKernel, part: Part) -> list[int]:
+    """Places where a part begins, or ends, in a row or in memory, as far as vectors go: of what lies in none, elements are written by themselves."""
+    ends = [x for d, begin, end in part.inside if d in c.columns for x in (begin, end)]
+    return [part.access.offset, *(part.access.strides[d] for d in (*c.rows, *(run[-1] for run in c.runs[:-1]))), *ends]
 
 
 def _chosen_together(c: RowKernel, step: RowStep) -> int:
@@ -508,7 +519,7 @@ def can_be_ragged(c: RowKernel, vector: int) -> bool:
     and so in every tensor."""
     places = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
     together = bool(places) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
-    return vector > 1 and len(c.runs) == 1 and not c.in_pieces and _contiguous(c) and together
+    return vector > 1 and len(c.runs) == 1 and not c.in_pieces and not c.parts and _contiguous(c) and together
 
 
 def _contiguous(c: RowKernel) -> bool:
