@@ -74,7 +74,8 @@ class _Program:
         return self.meeting[value]
 
     def kind(self, call: ir.Operation) -> str | None:
-        """"reduction", "scan", "map", or "copy" of a part, for a call that may be part of a group; not for a product of two matrices, whose elements are read again and again."""
+        """"reduction", "scan", "map" or "copy", as of a slice, for a call that may be part of a group; not for a product of two matrices, whose elements are
+        read again and again."""
         name = callee(call) if call.name == "func.call" else ""
         if name not in self.kinds:
             kernel = self.kernels.get(name)

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import is_dynamic, symbol_arguments
 from inferno.schedule.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
 from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.row_pieces import join_pieces
-from inferno.schedule.row_results import cut_results
+from inferno.schedule.row_results import cut_results, has_cut_results
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, regroup
 from inferno.schedule.scan_kernel import inclusive_combiner
 from inferno.schedule.unchanged import asked_once
@@ -265,10 +264,7 @@ def parse_turning(kernel: func.FuncOp) -> RowKernel | None:
 @asked_once
 def parse_parts(kernel: func.FuncOp) -> RowKernel | None:
     """The same where results have other points than rows: pieces that lie beside others, parts, and what is there several times; None where sizes vary."""
-    operations = [o.operation for o in kernel.entry_block.operations]
-    ends = [o for o in map(owner, operations[-1].operands) if o is not None and (o.name == "linalg.copy" or walk(o, "scf.if") or is_elementwise(o))]
-    reduces = any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations)
-    return _InParts.read(kernel) if ends and reduces and not symbol_arguments(kernel.operation) else None
+    return _InParts.read(kernel) if not symbol_arguments(kernel.operation) and has_cut_results(kernel) else None
 
 
 def _has_known_points(c: RowKernel) -> bool:
@@ -426,9 +422,9 @@ class _WithExtrema(_Parser):
 class _InParts(_Parser):
     def prepare(self) -> bool:
         """Return a value for each part of a result in the place of the result."""
-        reducing = [o for o in self.operations if o.name == "linalg.generic" and "reduction" in iterators(o)]
-        sizes = loop_sizes(reducing[0])
-        order = self.order(reducing[0], sizes) if sizes is not None and all(isinstance(s, int) for s in sizes) else None
+        reducing = next(o for o in self.operations if o.name == "linalg.generic" and "reduction" in iterators(o))
+        sizes = loop_sizes(reducing)
+        order = self.order(reducing, sizes)
         if order is None:
             return False
         self.nest, end, first = [sizes[d] for d in order], self.operations[-1], len(self.kernel.type.inputs) - len(self.kernel.type.results)

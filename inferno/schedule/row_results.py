@@ -13,7 +13,7 @@ from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, yielded
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, kept_dimensions, slice_parts
-from inferno.schedule.accesses import argument_index, row_major
+from inferno.schedule.accesses import argument_index, iterators, loop_sizes, row_major
 from inferno.schedule.accesses import linear as linear_map
 from inferno.schedule.strewn_extracts import linear
 
@@ -40,13 +40,24 @@ class _Read:
     names: list[ir.Value] = field(default_factory=list)
 
 
+def has_cut_results(kernel: func.FuncOp) -> bool:
+    """Whether a kernel that reduces rows returns what is none of their points."""
+    operations = [o.operation for o in kernel.entry_block.operations]
+    reducing = next((o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)), None)
+    sizes = loop_sizes(reducing) if reducing is not None else None
+    if sizes is None or not all(isinstance(s, int) for s in sizes):
+        return False
+    rows = prod(s for s, k in zip(sizes, iterators(reducing)) if k == "parallel")
+    return any(op is not None and _is_cut(op, prod(sizes), rows) for op in map(owner, operations[-1].operands))
+
+
 def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list[ResultPart]] | None:
     """Make maps by the loops ``nest`` of the results that are none, and say what these are by what is returned; None where one is anything else."""
     found: dict[ir.Value, list[ResultPart]] = {}
     end = kernel.entry_block.operations[len(kernel.entry_block.operations) - 1].operation
     for value in end.operands:
         op = owner(value)
-        if op is None or value in found or not _is_cut(op, nest):
+        if op is None or value in found or not _is_cut(op, prod(nest), prod(nest[:-1])):
             continue
         parts = _cut(kernel, op, nest) if sum(1 for _ in value.uses) == 1 else None
         if parts is None:
@@ -55,14 +66,13 @@ def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list
     return found
 
 
-def _is_cut(op: ir.Operation, nest: Sequence[int]) -> bool:
+def _is_cut(op: ir.Operation, points: int, rows: int) -> bool:
     """Whether an operation has other points than rows, or chooses between pieces."""
     if op.name == "linalg.copy":
         return True
     if not is_elementwise(op) or not op.results[0].type.has_static_shape:
         return False
-    points = prod(op.results[0].type.shape)
-    return bool(walk(op, "scf.if")) or (points != prod(nest) and points > prod(nest[:-1]))
+    return prod(op.results[0].type.shape) not in (points, rows) or bool(walk(op, "scf.if"))
 
 
 def _cut(kernel: func.FuncOp, op: ir.Operation, nest: Sequence[int]) -> list[ResultPart] | None:
@@ -294,8 +304,10 @@ class _Piece:
                 known[op.results[0]] = known.get(chosen, chosen)
             elif op.results[0] not in known:
                 clone_onto(op, known)
-        result = yielded(self.op)[0]
-        return known.get(result, result)
+        result = known.get(yielded(self.op)[0], yielded(self.op)[0])
+        if (made := owner(result)) is not None and made.name == "arith.constant":
+            return clone_onto(made, {}).results[0]  # in the body: a map that yields one from outside is a fill
+        return result
 
 
 def _maps(op: ir.Operation) -> list[ir.AffineMap]:

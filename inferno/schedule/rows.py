@@ -67,6 +67,8 @@ _RAGGED, _RAGGED_BYTES = 768, 8
 # Points up to which rows that are written as they are not read have elements by themselves: a softmax of 15392x545 of 548 in float16 took an H200 11.8 us so
 # and 42.1 by such vectors, of 2096x4001 11.3 and 33.9, in float32 19.8 and 39.6, 20.0 and 23.2, LayerNorm of 932x9001 in float32 71 and 47.
 _UNLIKE = 8192
+# Bytes that caches keep, where one launch less is what counts however parts of results are written.
+_CACHED_PARTS = 1 << 23
 # Points that a block keeps of such rows, and threads of a row that it holds: LayerNorm of 1336x50257 in float32 took 183 us with 4 blocks of 256 that
 # keep a row, 201 with 8, 198 with 8 that hold it; softmax, which has no weights, 143 with 8 of 256 that hold it, 163 with 4 of 512, 176 kept by 4.
 _RAGGED_BLOCK, _RAGGED_THREADS = 16_500, 256
@@ -125,7 +127,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         c = c if c is not None and _is_turned(c) else None
     if c is None:
         c = read_rows(kernel, target, parse_parts)
-        c = c if c is not None and not c.scans and all(d.access.strides[-1] == 1 for d in c.parts) else None
+        c = c if c is not None and _writes_parts(c) else None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
     if c.scans and _scanned(c, target) is None:
@@ -186,6 +188,15 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
     65536 of 13 and 416 58 and 110, RMSNorm of 376749 of 11 and 11 23 and 34; an H100 log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of
     memory's time, 99 and 76, a norm of 4x32x4096x128 that is rotated, 0.52, 93 and 142."""
     return not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
+
+
+def _writes_parts(c: RowKernel) -> bool:
+    """Whether parts of results are written as neighbours, in vectors as the rows without them are, or by elements where that costs little: see ``_UNLIKE``."""
+    if c.scans or any(d.access.strides[-1] != 1 for d in c.parts):
+        return False
+    rest = replace(c, destinations=tuple(d for d in c.destinations if not isinstance(d, Part)))
+    alike = lanes(c) == lanes(rest) and not _begin_anywhere(rest)
+    return alike or moved_bytes(c) <= _CACHED_PARTS or (c.width <= _UNLIKE and not _has_weights(c))
 
 
 def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:
