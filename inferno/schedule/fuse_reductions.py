@@ -49,7 +49,7 @@ class _Program:
     """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
     their names, ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows
     by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions; ``apart``: the patterns of kernels that write rows
-    apart."""
+    apart, ``cut`` of those that write parts of results."""
 
     module: ir.Module
     main: func.FuncOp
@@ -62,6 +62,7 @@ class _Program:
     few: dict[Hashable, float] = field(default_factory=dict)
     permuting: dict[str, bool] = field(default_factory=dict)
     apart: set[Hashable] = field(default_factory=set)
+    cut: set[Hashable] = field(default_factory=set)
 
     def number(self) -> None:
         self.places = places_in(self.main)
@@ -131,6 +132,8 @@ class _Program:
             self.estimates[key] = self._time(form, c) if form is not None else None
             if form is rows and rows.written_apart(c):
                 self.apart.add(key)
+            if form is rows and c.parts:
+                self.cut.add(key)
             kernel.operation.erase()
         return self.estimates[key]
 
@@ -143,6 +146,11 @@ class _Program:
     def is_apart(self, edges: Edges) -> bool:
         """Whether such a kernel, which was estimated, goes over rows as they lie and writes them apart."""
         return pattern(edges) in self.apart
+
+    def is_anothers(self, edges: Edges, call: ir.Operation) -> bool:
+        """Whether a call would have its result written in parts by such a kernel, which was estimated, and rows are read from these parts where they lie."""
+        moves = self.kind(call) in ("map", "copy") and pattern(edges) in self.cut
+        return moves and any(reader not in edges.calls for r in call.results for reader in self.meeting_at(r))
 
     def is_scan(self, edges: Edges) -> bool:
         """Whether calls are one scan, and maps that fuse-scans can put beside it."""
@@ -330,7 +338,8 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
             continue
         edges = edges_by_symbols(trial, views=True)
         weighed = program.kind(candidate) == "scan" or _gives(candidate, calls)
-        if edges is None or program.estimate(edges) is None or ((weighed or program.is_apart(edges)) and not _takes(program, found, edges, candidate)):
+        known = edges is not None and program.estimate(edges) is not None and not program.is_anothers(edges, candidate)
+        if not known or ((weighed or program.is_apart(edges)) and not _takes(program, found, edges, candidate)):
             refused.add(candidate)
         elif "reduction" not in kinds and kinds.count("scan") < 2 and program.is_scan(edges):
             calls = trial
@@ -340,6 +349,12 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
             if all(program.kind(c) == "reduction" for c in calls) and not any(root_of(v) in made for c in calls for v in inputs_of(c)):
                 sums = edges
     return found, sums
+
+
+def _reads_in_place(program: _Program, copy: ir.Operation, calls: list[ir.Operation]) -> bool:
+    """Whether who reads a part, as a contraction, may read it where the whole lies, which others read as well (``fold-slices``)."""
+    others = [u for v in inputs_of(copy) for u in readers(root_of(v)) if u not in calls and program.kind(u) != "copy"]
+    return bool(others) and any(u.name == "func.call" and program.kind(u) is None for r in copy.results for u in readers(r))
 
 
 def _gives(call: ir.Operation, calls: list[ir.Operation]) -> bool:
@@ -373,14 +388,15 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
         candidates |= {u for u in little if _moved_bytes(program.kernels[callee(u)]) <= most}  # as which targets count
         if any(program.kind(c) != "map" for c in calls):  # the exponentials of a softmax that a group of another one's reads
             found = {u: {r for v in u.results for r in readers(v)} for u in little}
-            candidates |= {u for u, own in found.items() if len(own) > 1 and all(r in calls for r in own)}
+            candidates |= {u for u, own in found.items() if all(r in calls for r in own) and (len(own) > 1 or any(_gives(r, calls) for r in own))}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]
-    kinds = {None} if any(program.kind(c) in ("reduction", "scan") for c in calls) else {None, "copy"}  # a part of a map's result is that map's
+    reduces = any(program.kind(c) in ("reduction", "scan") for c in calls)
     able = [
         u for u in candidates
-        if u not in calls and u not in refused and u in program.places and program.kind(u) not in kinds and program.places[u] > first
+        if u not in calls and u not in refused and u in program.places and program.kind(u) is not None and program.places[u] > first
+        and (program.kind(u) != "copy" or (reduces and not _reads_in_place(program, u, calls)))
     ]
     for call in sorted(able, key=program.places.__getitem__):
         if not wait_for_each_other({*calls, call}, program.places):

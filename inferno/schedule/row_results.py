@@ -17,7 +17,7 @@ from inferno.schedule.accesses import argument_index, iterators, loop_sizes, row
 from inferno.schedule.accesses import linear as linear_map
 from inferno.schedule.strewn_extracts import linear
 
-_MOST = 8  # pieces of a result
+_MOST = 9  # pieces of a result: what is padded on all sides
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,12 @@ def _cut(kernel: func.FuncOp, op: ir.Operation, nest: Sequence[int]) -> list[Res
     cuts = _places(op, len(sizes))
     if cuts is None:
         return None
-    loop, bounds = cuts
-    edges = sorted({0, sizes[loop], *(b for b in bounds if 0 < b < sizes[loop])})
-    if loop == len(sizes) - 1:  # of what is longer than rows there are several pieces
-        edges = [e for begin, last in zip(edges, edges[1:]) for e in range(begin, last, nest[-1])] + edges[-1:]
-    if len(edges) - 1 > _MOST:
+    edges = [sorted({0, size, *(b for b in cuts.get(d, ()) if 0 < b < size)}) for d, size in enumerate(sizes)]
+    edges[-1] = [e for begin, last in zip(edges[-1], edges[-1][1:]) for e in range(begin, last, nest[-1])] + edges[-1][-1:]  # no longer than rows
+    if prod(len(each) - 1 for each in edges) > _MOST:
         return None
     found: list[ResultPart] = []
-    for begin, last in zip(edges, edges[1:]):
-        box = [(begin, last - begin) if d == loop else (0, size) for d, size in enumerate(sizes)]
+    for box in product(*([(begin, last - begin) for begin, last in zip(each, each[1:])] for each in edges)):
         made = _Piece.read(kernel, op, box, nest)
         if made is None:
             return None
@@ -98,8 +95,8 @@ def _cut(kernel: func.FuncOp, op: ir.Operation, nest: Sequence[int]) -> list[Res
     return found if len(found) <= _MOST else None
 
 
-def _places(op: ir.Operation, loops: int) -> tuple[int, set[int]] | None:
-    """The loop by which a body chooses, and where its choices may change; None where there are several, or it chooses by anything else."""
+def _places(op: ir.Operation, loops: int) -> dict[int, set[int]] | None:
+    """The loops by which a body chooses, and where its choices may change; None where it chooses by anything else."""
     found: dict[int, set[int]] = {}
     pending = [c.operands[0] for c in walk(op, "scf.if")]
     while pending:
@@ -114,7 +111,7 @@ def _places(op: ir.Operation, loops: int) -> tuple[int, set[int]] | None:
             return None
         loop, plus, bound = compared
         found.setdefault(loop, set()).update((-plus, bound - plus))
-    return next(iter(found.items()), (loops - 1, set())) if len(found) < 2 else None
+    return found
 
 
 def _compared(condition: ir.Operation, loops: int) -> tuple[int, int, int] | None:

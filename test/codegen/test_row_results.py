@@ -66,6 +66,9 @@ CASES = {
     "heads for groups": (lambda x: rms(x)[:, :, None].expand(-1, -1, 4, -1, -1).reshape(2, 12, 7, 32), ((2, 3, 7, 32),)),
     "beside totals": (lambda x: torch.cat((x, x.mean(-1, True)), -1), ((9, 64),)),
     "totals": (lambda x: torch.cat((x.sum(-1, True), x.amax(-1, True)), -1), ((9, 64),)),
+    "padded on all sides": (lambda x: F.pad(norm(x), (0, 0, 1, 2, 2, 1)), ((2, 5, 4, 32),)),
+    "two softmaxes": (lambda x, y: torch.cat((x.softmax(-1), y.softmax(-1)), -1) * 2, ((9, 32), (9, 32))),
+    "whole, and beside another": (lambda x, y: (norm(x), torch.cat((norm(x), y), -1)), ((9, 64), (9, 64))),
     "whole and a part": (lambda x: (norm(x), norm(x)[:, :16].contiguous()), ((9, 64),)),
 }
 
