@@ -15,6 +15,7 @@ from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, kept_dimensions, slice_parts
 from inferno.schedule.accesses import argument_index, iterators, loop_sizes, row_major
 from inferno.schedule.accesses import linear as linear_map
+from inferno.schedule.split_loops import split_loops
 from inferno.schedule.strewn_extracts import linear
 
 _MOST = 9  # pieces of a result: what is padded on all sides
@@ -59,7 +60,10 @@ def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list
         op = owner(value)
         if op is None or value in found or not _is_cut(op, prod(nest), prod(nest[:-1])):
             continue
-        parts = _cut(kernel, op, nest) if sum(1 for _ in value.uses) == 1 else None
+        apart = split_loops(op)
+        parts = _cut(kernel, apart, nest) if sum(1 for _ in value.uses) == 1 else None
+        if apart != op:
+            apart.erase()
         if parts is None:
             return None
         found[value] = parts
@@ -73,6 +77,10 @@ def _is_cut(op: ir.Operation, points: int, rows: int) -> bool:
     if not is_elementwise(op) or not op.results[0].type.has_static_shape:
         return False
     return prod(op.results[0].type.shape) not in (points, rows) or bool(walk(op, "scf.if"))
+
+
+def _dimension(index: ir.Operation) -> int:
+    return ir.IntegerAttr(index.attributes["dim"]).value
 
 
 def _cut(kernel: func.FuncOp, op: ir.Operation, nest: Sequence[int]) -> list[ResultPart] | None:
@@ -215,7 +223,7 @@ class _Piece:
         """The loop of rows behind each dimension of the box, of as many sizes alike as can be; what none is behind has one place, or the same at each."""
         counts = [count for _, count in self.box]
         used = {d for r in self.reads for d, _ in r.places}
-        used |= {ir.IntegerAttr(o.attributes["dim"]).value for o in self.taken if o.name == "linalg.index" and any(True for _ in o.results[0].uses)}
+        used |= {_dimension(o) for o in self.taken if o.name == "linalg.index" and any(True for _ in o.results[0].uses)}
         free = [count == 1 or d not in used for d, count in enumerate(counts)]
         able = []
         for some in combinations(range(len(counts)), len(self.nest)):
@@ -294,7 +302,7 @@ class _Piece:
         """What the body yields in the box, of what it reads."""
         for op in self.taken:
             if op.name == "linalg.index":
-                d = ir.IntegerAttr(op.attributes["dim"]).value
+                d = _dimension(op)
                 known[op.results[0]] = _place(loops[d], shifts[d])
             elif op.name == "scf.if":
                 chosen = self.chosen[op.results[0]]

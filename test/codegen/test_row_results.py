@@ -56,6 +56,7 @@ CASES = {
     "two behind each other": (lambda x, y: torch.cat((norm(x), rms(y)), 0), ((9, 48), (9, 48))),
     "rows behind others": (lambda x, y: torch.cat((norm(x), y), 0), ((9, 48), (5, 48))),
     "a token in front": (lambda t, x: torch.cat((t, norm(x)), 1), ((3, 1, 64), (3, 7, 64))),
+    "a token in front, flat": (lambda t, x: torch.cat((t.expand(3, -1, -1), norm(x)), 1).reshape(24, 64).exp(), ((1, 1, 64), (3, 7, 64))),
     "padded": (lambda x: F.pad(norm(x), (1, 2)), ((9, 64),)),
     "padded by vectors": (lambda x: F.pad(norm(x), (8, 16), value=2.0), ((9, 64),)),
     "padded rows": (lambda x: F.pad(norm(x), (0, 0, 1, 2)), ((9, 64),)),
