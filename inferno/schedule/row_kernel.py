@@ -15,7 +15,7 @@ from inferno.schedule.accesses import Access, Joined, argument_index, destinatio
 from inferno.schedule.contraction import Destination
 from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.row_pieces import join_pieces
-from inferno.schedule.row_results import cut_results, has_cut_results
+from inferno.schedule.row_results import cut_results, results_to_cut
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, regroup
 from inferno.schedule.scan_kernel import inclusive_combiner
 from inferno.schedule.unchanged import asked_once
@@ -264,7 +264,7 @@ def parse_turning(kernel: func.FuncOp) -> RowKernel | None:
 @asked_once
 def parse_parts(kernel: func.FuncOp) -> RowKernel | None:
     """The same where results have other points than rows: pieces that lie beside others, parts, and what is there several times; None where sizes vary."""
-    return _InParts.read(kernel) if not symbol_arguments(kernel.operation) and has_cut_results(kernel) else None
+    return _InParts.read(kernel) if not symbol_arguments(kernel.operation) and results_to_cut(kernel) else None
 
 
 def _has_known_points(c: RowKernel) -> bool:

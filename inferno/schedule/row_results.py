@@ -41,27 +41,26 @@ class _Read:
     names: list[ir.Value] = field(default_factory=list)
 
 
-def has_cut_results(kernel: func.FuncOp) -> bool:
-    """Whether a kernel that reduces rows returns what is none of their points."""
+def results_to_cut(kernel: func.FuncOp) -> list[ir.Value]:
+    """What a kernel that reduces rows returns that is none of their points."""
     operations = [o.operation for o in kernel.entry_block.operations]
     reducing = next((o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)), None)
     sizes = loop_sizes(reducing) if reducing is not None else None
-    if sizes is None or not all(isinstance(s, int) for s in sizes):
-        return False
-    rows = prod(s for s, k in zip(sizes, iterators(reducing)) if k == "parallel")
-    return any(op is not None and _is_cut(op, prod(sizes), rows) for op in map(owner, operations[-1].operands))
+    if sizes is None or not all(isinstance(s, int) for s in sizes) or prod(sizes) == 1:
+        return []
+    known = prod(sizes), prod(s for s, k in zip(sizes, iterators(reducing)) if k == "parallel")
+    return [v for v in dict.fromkeys(operations[-1].operands) if owner(v) is not None and _is_cut(owner(v), known)]
 
 
 def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list[ResultPart]] | None:
-    """Make maps by the loops ``nest`` of the results that are none, and say what these are by what is returned; None where one is anything else."""
+    """Make maps by the loops ``nest`` of such results, and say what these are by what is returned; None where one is anything else."""
     found: dict[ir.Value, list[ResultPart]] = {}
-    end = kernel.entry_block.operations[len(kernel.entry_block.operations) - 1].operation
-    for value in end.operands:
+    for value in results_to_cut(kernel):
         op = owner(value)
-        if op is None or value in found or not _is_cut(op, prod(nest), prod(nest[:-1])):
-            continue
+        if len(op.results) != 1 or not op.results[0].type.rank or sum(1 for _ in value.uses) != 1:
+            return None
         apart = split_loops(op)
-        parts = _cut(kernel, apart, nest) if sum(1 for _ in value.uses) == 1 else None
+        parts = _cut(kernel, apart, nest)
         if apart != op:
             apart.erase()
         if parts is None:
@@ -70,13 +69,13 @@ def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list
     return found
 
 
-def _is_cut(op: ir.Operation, points: int, rows: int) -> bool:
-    """Whether an operation has other points than rows, or chooses between pieces."""
+def _is_cut(op: ir.Operation, known: Sequence[int]) -> bool:
+    """Whether an operation has other numbers of points than are ``known``, or chooses between pieces."""
     if op.name == "linalg.copy":
         return True
     if not is_elementwise(op) or not op.results[0].type.has_static_shape:
         return False
-    return prod(op.results[0].type.shape) not in (points, rows) or bool(walk(op, "scf.if"))
+    return prod(op.results[0].type.shape) not in known or bool(walk(op, "scf.if"))
 
 
 def _dimension(index: ir.Operation) -> int:
@@ -85,7 +84,7 @@ def _dimension(index: ir.Operation) -> int:
 
 def _cut(kernel: func.FuncOp, op: ir.Operation, nest: Sequence[int]) -> list[ResultPart] | None:
     sizes = list(op.results[0].type.shape)
-    if len(op.results) != 1 or _maps(op)[-1] != ir.AffineMap.get_identity(len(sizes)):
+    if _maps(op)[-1] != ir.AffineMap.get_identity(len(sizes)):
         return None
     cuts = _places(op, len(sizes))
     if cuts is None:

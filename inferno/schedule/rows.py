@@ -191,11 +191,12 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
 
 
 def _writes_parts(c: RowKernel) -> bool:
-    """Whether parts of results are written as neighbours, in vectors as the rows without them are, or by elements where that costs little: see ``_UNLIKE``."""
+    """Whether parts of results are written as neighbours, in vectors as the rows without them are, or of 8 bytes, or by less where that costs little: see
+    ``_UNLIKE``."""
     if c.scans or any(d.access.strides[-1] != 1 for d in c.parts):
         return False
     rest = replace(c, destinations=tuple(d for d in c.destinations if not isinstance(d, Part)))
-    alike = lanes(c) == lanes(rest) and not _begin_anywhere(rest)
+    alike = lanes(c) * narrowest(c) >= min(_RAGGED_BYTES, lanes(rest) * narrowest(c)) and not _begin_anywhere(rest)
     return alike or moved_bytes(c) <= _CACHED_PARTS or (c.width <= _UNLIKE and not _has_weights(c))
 
 
