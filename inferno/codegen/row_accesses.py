@@ -110,7 +110,7 @@ class RowAccesses:
         self.where(conditions, put)
 
     def within(self, destination: Destination, point: Integer) -> list[ir.Value]:
-        """Conditions of a vector's points to be written, where they may be in none of a result's parts: all are or none."""
+        """Conditions under which a vector's points are a part of the result: all are, or none."""
         found = []
         for d, begin, end in destination.inside if isinstance(destination, Part) else ():
             place = self.row.get(d, point)

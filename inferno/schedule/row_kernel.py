@@ -420,6 +420,8 @@ class _WithExtrema(_Parser):
 
 
 class _InParts(_Parser):
+    """Of each value that is returned ``returned`` says the kernel's argument, the result's type, and which part of the result it is; None for all."""
+
     def prepare(self) -> bool:
         """Return a value for each part of a result in the place of the result."""
         reducing = next(o for o in self.operations if o.name == "linalg.generic" and "reduction" in iterators(o))
