@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from sympy import expand
 from torch.utils._sympy.functions import Max
 
 
@@ -19,7 +20,7 @@ def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
     step: Any = 1
     for i in reversed(order):
         size, stride = expression(sizes[i]), step_expression(strides[i])
-        if size != 1 and stride != step:
+        if size != 1 and not are_equal(stride, step):
             return None
         step = step * size
     return tuple(order)
@@ -57,6 +58,11 @@ def step_expression(step: int | torch.SymInt) -> Any:
     if isinstance(found, int) or not found.has(Max):
         return found
     return found.replace(lambda e: isinstance(e, Max) and 1 in e.args, lambda e: Max(*(a for a in e.args if a != 1)))
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two sizes or strides, as ``expression`` has them, are equal for all values of their symbols: ``(n + 1) * m`` is ``n * m + m``."""
+    return one == other or (not (isinstance(one, int) and isinstance(other, int)) and expand(one - other) == 0)
 
 
 def expression(size: int | torch.SymInt) -> Any:

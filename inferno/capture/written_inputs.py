@@ -10,25 +10,52 @@ import torch
 from torch.fx import Graph, Node
 
 from inferno.capture.functionalise import is_mutable
-from inferno.capture.orders import dense_order, step_expression
+from inferno.capture.orders import are_equal, dense_order, step_expression
 from inferno.capture.partition import Part, Piece, base_of, is_view, readers
 
 aten = torch.ops.aten
 
 
-def take_writes(graph: Graph, place: int | None = None) -> list[Node]:
+def take_writes(graph: Graph, place: int | None = None, views: Mapping[int, int] | None = None) -> list[Node]:
     """Make results, from the number ``place`` on or behind all others, of what a graph copies to its inputs at its end; the inputs, in that order.
 
+    ``views`` says of results which inputs they are views of: those of an input's new value are taken of the input, which has it by then.
     None are taken of a graph that writes anything else, or before it has read everything."""
     nodes, writes = list(graph.nodes), [n for n in graph.nodes if is_mutable(n)]
     output = nodes.pop()
     inputs = [n.args[0] for n in writes]
+    while nodes and writes and nodes[-1] not in writes and is_view(nodes[-1]):  # of results: whoever calls sees memory, which has the new values
+        nodes.pop()
     if not writes or nodes[-len(writes):] != writes or len(set(inputs)) < len(inputs) or not all(map(_is_plain, writes)):
         return []
-    _set_results(output, place, 0, [n.args[1] for n in writes])
+    values = [n.args[1] for n in writes]
+    for node in writes:
+        node.replace_all_uses_with(node.args[0])
+    _take_views(output, dict(zip(values, inputs)), views or {})
+    _set_results(output, place, 0, values)
     for node in writes:
         graph.erase_node(node)
     return inputs
+
+
+def _take_views(output: Node, written: Mapping[Node, Node], views: Mapping[int, int]) -> None:
+    """Make results that are views of what inputs have got views of these, where both lie alike."""
+    results = list(output.args[0])
+    places = output.graph.find_nodes(op="placeholder")
+    for number, place in views.items():
+        value = base_of(results[number], {})
+        target = written.get(value)
+        if target is not places[place] or not _have_one_order(value.meta["val"], target.meta["val"]):
+            continue
+        chain, node = [], results[number]
+        while node is not value:
+            chain.append(node)
+            node = node.args[0]
+        with output.graph.inserting_before(output):
+            for view in reversed(chain):
+                target = output.graph.node_copy(view, lambda n, of=view.args[0], by=target: by if n is of else n)
+        results[number] = target
+    output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
 
 
 def give_writes(graph: Graph, inputs: Sequence[Node], place: int) -> None:
@@ -61,7 +88,8 @@ def find_places(
         if part is None or value not in outputs[made] or target not in inputs[made]:
             continue
         to = inputs[made][target]
-        late = any(r is output or number[r] > made or is_view(r) for r in readers({target}, refused))  # a view that eager makes is read later
+        # A result sees the new value, as the input that it is or is a view of; a view that eager makes is read later.
+        late = any(number[r] > made or is_view(r) for r in readers({target}, refused) if r is not output)
         if times[value] == 1 and not late and part.wholes[to] is None and _lies_as(value.meta["val"], target.meta["val"], device):
             found.setdefault(made, {})[outputs[made][value]] = to
     return found
@@ -69,16 +97,19 @@ def find_places(
 
 def _lies_as(new: torch.Tensor, old: torch.Tensor, device: torch.device) -> bool:
     """Whether two tensors without gaps on the device have their elements in the same order."""
-    same = [*map(step_expression, new.stride())] == [*map(step_expression, old.stride())]
-    return new.device == old.device == device and not old.is_complex() and dense_order(old) is not None and same
+    return new.device == old.device == device and not old.is_complex() and dense_order(old) is not None and _have_one_order(new, old)
+
+
+def _have_one_order(new: torch.Tensor, old: torch.Tensor) -> bool:
+    return new.dim() == old.dim() and all(are_equal(step_expression(a), step_expression(b)) for a, b in zip(new.stride(), old.stride()))
 
 
 def _is_plain(write: Node) -> bool:
     """Whether a write gives an input another value as it is: what is read before no longer asks for the old one."""
-    if write.target is not aten.copy_.default or write.users or len(write.args) != 2 or write.kwargs:
+    if write.target is not aten.copy_.default or len(write.args) != 2 or write.kwargs:
         return False
-    (written, value), output = write.args, write.graph.output_node()
-    if written.op != "placeholder" or not isinstance(value, Node) or value is written or output in written.users:
+    written, value = write.args
+    if written.op != "placeholder" or not isinstance(value, Node) or value is written:
         return False
     old, new = written.meta.get("val"), value.meta.get("val")
     known = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor)

@@ -88,11 +88,23 @@ def test_other_writes_stay(write):
     assert take_writes(made) == [] and str(made) == before
 
 
-def test_an_input_that_is_a_result_stays():
+def test_an_input_that_is_a_result_is_the_new_one():
     made, (x, y) = graph(4, 4)
-    call(made, aten.copy_.default, x, call(made, aten.add.Tensor, x, y))
-    made.output((x,))
-    assert take_writes(made) == []
+    write = call(made, aten.copy_.default, x, call(made, aten.add.Tensor, x, y))
+    made.output((write, x))
+    assert take_writes(made) == [x] and names(made) == ["x0", "x0", "add_tensor"]
+
+
+def test_views_of_a_new_value_are_the_inputs():
+    """Where whoever calls makes them so, and both lie alike: of a value that nothing is said of the results are its own."""
+    made, (x, y) = graph(4, 4)
+    total = call(made, aten.add.Tensor, x, y)
+    call(made, aten.copy_.default, x, total)
+    part, other = (call(made, aten.slice.Tensor, call(made, aten.view.default, total, [2, 2]), 0, 0, 1) for _ in range(2))
+    made.output((part, other))
+    assert take_writes(made, views={0: 0}) == [x]
+    ours, theirs, value = made.output_node().args[0]
+    assert (ours.target, ours.args[1:], ours.args[0].args) == (theirs.target, theirs.args[1:], (x, [2, 2])) and value is total and theirs is other
 
 
 def compiled(function, *arguments):

@@ -47,6 +47,30 @@ def test_caches(dtype, batch):
     assert [len(s.written) for s in region.segments] == [2] and "write_values" not in region.text
 
 
+def last(x, y):
+    x[:, -1] = y
+    return (y * 2,)
+
+
+def shifted(x, y):
+    x[:, 1:] += y[:, None]
+    return (y.sum(),)
+
+
+def viewed(x, y):
+    x[:, 1] = y
+    return x[:, :2], y + 1, x[0].t()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("write", [last, shifted, viewed])
+def test_parts_alone_are_written(write, dtype):
+    x, y = torch.randn(64, 1024, 64, device="cuda", dtype=dtype), torch.randn(64, 64, device="cuda", dtype=dtype)
+    with torch.no_grad():
+        region, _ = compiled(write, x, y)
+    assert [len(s.written) for s in region.segments] == [1] and "write_values" not in region.text and not region.fallbacks
+
+
 def change(x, y, n):
     x.add_(y).mul_(0.5)
     n.add_(1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -156,7 +157,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     begin = time.perf_counter()
     if any(map(is_mutable, graph.graph.nodes)):
         graph = GraphModule(graph, copy_graph(graph.graph))  # one that does not compile for every size is compiled for others
-    written = [n.name for n in take_writes(graph.graph)]
+    written = [n.name for n in take_writes(graph.graph, views=_views_of_inputs(graph) if kind == "inference" else None)]
     expand_attention(graph)
     expand_scans(graph, table())
     roll_loops(graph.graph, table())
@@ -190,6 +191,16 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     for fallback in region.fallbacks:
         log.info("%s", fallback)
     return region
+
+
+def _views_of_inputs(graph: GraphModule) -> dict[int, int]:
+    """Of an inference graph's results that AOTAutograd makes views of inputs for whoever calls, the numbers of these inputs."""
+    context = torch._guards.TracingContext.try_get()
+    facts = context.fw_metadata if context is not None else None
+    results, inputs = graph.graph.output_node().args[0], graph.graph.find_nodes(op="placeholder")
+    if facts is None or len(facts.output_info) != len(results) or len(facts.input_info) != len(inputs):
+        return {}
+    return {i: info.base_idx for i, info in enumerate(facts.output_info) if info.output_type is OutputType.alias_of_input}
 
 
 def _frozen(graph: GraphModule, options: Options) -> dict[str, int]:

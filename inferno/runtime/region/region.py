@@ -127,7 +127,8 @@ def build_region(
     built: dict[str, Program] = {}
     while True:
         parts = {i: extract(p, refused) for i, p in enumerate(pieces) if p.compiled}
-        lowered, failed = _lower_all(parts, _limits(parts, device, frozen or {}))
+        writes = find_places(graph, pieces, parts, refused, written, device)
+        lowered, failed = _lower_all(parts, _limits(parts, device, frozen or {}), writes)
         failed.update(_build(lowered, build, built, failures or {}))
         if not failed:
             break
@@ -138,7 +139,6 @@ def build_region(
                 raise error
             refused.update(culprits)
         pieces = partition(graph, refused)
-    writes = find_places(graph, pieces, parts, refused, written, device)
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given, writes.get(i, {})) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
     run, text, starts = write_region(graph, steps, refused, attributes, written)
@@ -172,20 +172,21 @@ def _segment(
     return Segment(program, device, inputs, outputs, made, alone, cuda_graphs, writes)
 
 
-def _lower(part: Part, limits: Mapping[Node, int] | None = None) -> _Lowered:
-    """``limits``: of those of the part's inputs that are frozen, the bytes that may be kept for each."""
+def _lower(part: Part, limits: Mapping[Node, int] | None = None, written: Collection[int] = ()) -> _Lowered:
+    """``limits``: of those of the part's inputs that are frozen, the bytes that may be kept for each; ``written``: the numbers of those that get results."""
     limits = {i: limits[n] for i, n in enumerate(part.inputs) if n in limits} if limits else {}
     if part.varies:
         arguments, sources = take_sizes(part.graph)
         places = {s.place: i for i, s in enumerate(sources) if not s.is_size}
         frozen = Frozen(tuple(places[i] for i in limits if i in places), sum(limits.values())) if limits else None
-        return _Lowered(lower_graph(part.graph, arguments, frozen), sources)
+        return _Lowered(lower_graph(part.graph, arguments, frozen, sorted(places[i] for i in written)), sources)
     inputs = [n for n in part.graph.nodes if n.op == "placeholder"]
     if not all(isinstance(n.meta["val"], torch.Tensor) for n in inputs):
         raise UnsupportedOperation("an input of the graph is no tensor")
     # Names that say nothing, so that equal layers have equal texts.
     arguments = tuple(Argument(f"x{i}", "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for i, n in enumerate(inputs))
-    return _Lowered(lower_graph(part.graph, arguments, Frozen(tuple(limits), sum(limits.values())) if limits else None), None)
+    frozen = Frozen(tuple(limits), sum(limits.values())) if limits else None
+    return _Lowered(lower_graph(part.graph, arguments, frozen, sorted(written)), None)
 
 
 def _limits(parts: Mapping[int, Part], device: torch.device, frozen: Mapping[str, int]) -> dict[Node, int]:
@@ -200,15 +201,17 @@ def _limits(parts: Mapping[int, Part], device: torch.device, frozen: Mapping[str
     return {node: frozen[node.name] // count for node, count in reads.items()}
 
 
-def _lower_all(parts: Mapping[int, Part], limits: Mapping[Node, int]) -> tuple[dict[int, _Lowered], dict[int, InfernoError]]:
-    """The ``torch`` stages of the parts that have results, and the errors of those that have none."""
+def _lower_all(
+    parts: Mapping[int, Part], limits: Mapping[Node, int], writes: Mapping[int, Mapping[int, int]],
+) -> tuple[dict[int, _Lowered], dict[int, InfernoError]]:
+    """The ``torch`` stages of the parts that have results, and the errors of those that have none; ``writes``: as ``find_places`` finds them."""
     lowered: dict[int, _Lowered] = {}
     failed: dict[int, InfernoError] = {}
     for i, part in parts.items():
         if not part.outputs:
             continue
         try:
-            lowered[i] = _lower(part, limits)
+            lowered[i] = _lower(part, limits, writes.get(i, {}).values())
         except UnsupportedOperation as error:
             failed[i] = error
     return lowered, failed
