@@ -75,6 +75,8 @@ def normalise(graph: torch.fx.Graph) -> None:
         if node.target is aten.pow.Tensor_Scalar and _is_short_power(node):
             _multiply_out(graph, node)
             continue
+        if node.target is aten.eq.Tensor and _may_be_one(node):
+            _compare_otherwise(graph, node)
         if node.target in _INT8_ARITHMETIC and _is_int8(node):
             _through(graph, node, torch.int32)
         if node.target in _WITH_NUMBERS and _loses_a_number(node):
@@ -237,6 +239,21 @@ def _drop_device(node: torch.fx.Node) -> None:
     if node.target is prims.device_put.default:
         node.replace_all_uses_with(node.args[0])
         node.graph.erase_node(node)
+
+
+def _may_be_one(node: torch.fx.Node) -> bool:
+    """Whether a comparison's operands, which are floats, may turn out to be one value."""
+    values = [n.meta["val"] for n in node.args]
+    return all(v.is_floating_point() for v in values) and values[0].dtype == values[1].dtype and values[0].shape == values[1].shape
+
+
+def _compare_otherwise(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Equality as no inequality: torch-mlir takes a value for equal to itself, which what is no number is not (as in ``x == x``, and so in ``isfinite``)."""
+    node.target = aten.ne.Tensor
+    with graph.inserting_after(node):
+        equal = graph.call_function(aten.logical_not.default, (node,))
+    equal.meta = dict(node.meta)
+    node.replace_all_uses_with(equal, delete_user_cb=lambda user: user is not equal)
 
 
 def _is_int8(node: torch.fx.Node) -> bool:

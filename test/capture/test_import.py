@@ -151,3 +151,16 @@ def test_numbers_of_another_kind_than_a_constant():
     x = torch.randn(1)
     compiled = inferno.compile(compute, (x,), target="cpu", fallback=False)
     torch.testing.assert_close(compiled(x), compute(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.complex64], ids=str)
+def test_what_is_no_number_is_not_equal_to_itself(dtype):
+    """Folding takes a value for equal to itself, also where it was a copy of it."""
+    def compare(x):
+        return x == x, x == x.clone(), torch.where(x == x, x, 0), (x == x) & (x.abs() != float("inf")), torch.isclose(x, x), x != x
+
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), 0, -0.0, 2]).to(dtype)
+    torch.testing.assert_close(inferno.compile(compare, (x,), target="cpu")(x), compare(x), equal_nan=True)
+    torch._dynamo.reset()
+    finite = torch.compile(lambda x: x.isfinite(), backend="inferno")
+    assert torch.equal(finite(x), x.isfinite())
