@@ -54,6 +54,10 @@ _SINGLE = 1 << 22
 # So do vectors: sums of the columns of 9859x202 in bf16, of what is chosen of a quotient times another, took an H200 10.1 us by 8 vectors of 2 and 7.5 by 4,
 # of silu(x) * y of 3000x1001 8.8 and 8.1 of 1, of 20000x768 28.3 and 22.5 of 4.
 _MUCH, _FEW, _FEW_VECTORS = 24, 16, 4
+# Columns of rows that are joined where little is computed of each point, and bytes from which more are: sums of 21323x202 in bf16 took an H200 4.0 us as they
+# are and 5.1 joined, of 158415x202 21.1 and 22.1, in float32 4.5 and 4.8, the largest's places 4.4 and 5.4, of 158415x202 27.8 and 20.1; of silu(x) * y 10.9
+# and 8.2.
+_FEW_COLUMNS, _MANY_ROWS = 128, 1 << 25
 _RUNNING = 20  # registers of a thread's running values, of joined rows: three sums of float16 by 8 lanes had 40, and spilled 216 bytes
 # Threads of a block then, where sums are neighbours and blocks are few: by 256 a multiprocessor the sums of 215x34688 in bf16, of a norm that is flipped, gated
 # and squashed, took an H200 51.2 us, and torch.compile's 22.
@@ -286,7 +290,7 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
             s = replace(s, along=s.along // 2)
         while s.shared_bytes(c) > STATIC:
             s = replace(s, vector=s.vector // 2)
-        if join and hint(_moved(c)) > _COMPUTED:
+        if join and hint(_moved(c)) > _COMPUTED and (hint(c.inner) <= _FEW_COLUMNS or long or _joins_many(s, c)):
             s = _joined(s, c, whole, long, wide)
     tiles, wanted = s.tiles(c), _RESIDENT * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
     if s.rows:
@@ -300,6 +304,11 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
     # Of one sum all blocks read what lies together at the same time: norms of 8192x8192 took an H100 93.6 us in float32 and 48.1 in bf16, and so 92.1 and 47.0.
     together = c.count == 1 and c.along and c.extremum is None and c.exponentials is None
     return replace(s, chunks=ceil(s.units(c) / share), interleaved=together)
+
+
+def _joins_many(s: Reductions, c: ReductionKernel) -> bool:
+    """Whether rows of more columns are joined, of whose sums each block leaves many: of many rows, if places are looked for or less than words are read."""
+    return hint(_moved(c)) > _MANY_ROWS and (c.extremum is not None or s.vector * c.bytes < _NARROW)
 
 
 def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: bool) -> Reductions:

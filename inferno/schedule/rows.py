@@ -229,7 +229,7 @@ def _scanned(c: RowKernel, target: Target) -> Rows | None:
     varies, c = c.varies, c.in_example()
     vector, whole = lanes(c), most_lanes(c)
     found = _held(c, target, whole, True) if not varies and _begin_anywhere(c) else None
-    return found or _held(c, target, vector, False)
+    return found or _of_few(c, target, vector) or _held(c, target, vector, False)
 
 
 def _begin_anywhere(c: RowKernel) -> bool:
@@ -278,7 +278,7 @@ def _of_few(c: RowKernel, target: Target, vector: int) -> Rows | None:
         return None
     s = Rows(_FEW_THREADS, _FEW_THREADS, vector, PORTABLE, reciprocals=True, approximate=True, sends=True)
     points = s.chunks(c) * vector
-    fits = points <= _POINTS and points * max(c.held_bits(), 32 if vector == 1 else 8) <= HELD
+    fits = points <= _POINTS and points * (max(c.held_bits(), 32 if vector == 1 else 8) + ceil(c.scanned_bits / vector)) <= HELD
     return s if fits and not _gathering_rows(c) else None
 
 
@@ -309,7 +309,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if ragged and not _stored_alike(c):
         return None  # elements that lie differently are written one by one
     most = PORTABLE if target.capability >= 90 else 1
-    many = c.count * c.width >= _MUCH or c.phases > _PHASES or _are_few(c, target)
+    many = c.count * c.width >= _MUCH or (not c.scans and (c.phases > _PHASES or _are_few(c, target)))
     points = max(vector, min(_POINTS if many else _POINTS // 2, HELD // held))
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
     apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)

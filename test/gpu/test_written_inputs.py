@@ -181,7 +181,7 @@ def added(x, y):
 @pytest.mark.parametrize("function", [part_added, last_set, rows_put, rows_added, slots_set, added])
 def test_what_is_changed_of_any_size(function):
     segment = any_size(function, lambda n, m: [torch.randn(n, m, device="cuda") for _ in range(2)], [(1000, 512), (37, 91), (5000, 2048)], dynamic=True)
-    assert len(segment.written) == (function not in (last_set, slots_set))  # which torch hands over as selections of all elements
+    assert len(segment.written) == 1
 
 
 def test_statistics_of_batches_of_any_size():
