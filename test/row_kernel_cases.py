@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from inferno.schedule import rows
+from inferno.schedule import row_lanes, rows
 from inferno.schedule.grid_rows import GridRows
 from inferno.target import find_target
 
@@ -127,7 +127,7 @@ def choose_grid(change: dict):
     """Schedules for blocks that have a part of each row."""
     def chosen(kernel):
         c = rows.read(kernel, find_target("sm_90a"))
-        return None if c is None else GridRows(vector=(rows.most_lanes if change.get("ragged") else rows.lanes)(c), **change)
+        return None if c is None else GridRows(vector=(row_lanes.most_lanes if change.get("ragged") else row_lanes.lanes)(c), **change)
 
     return chosen
 

@@ -5,7 +5,7 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.unaligned import load_pieces, load_unaligned, piece
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access
-from inferno.schedule.rows import leading
+from inferno.schedule.row_lanes import leading
 from inferno.symbolic import is_multiple, product
 
 

@@ -40,7 +40,8 @@ from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.row_schedule import Rows
-from inferno.schedule.rows import GATHERED_APART, can_be_ragged, can_gather, can_persist, read, turning_phases, written_apart
+from inferno.schedule.row_lanes import can_be_ragged
+from inferno.schedule.rows import GATHERED_APART, can_gather, can_persist, read, turning_phases, written_apart
 from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 

@@ -10,6 +10,7 @@ from inferno.schedule import rows
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.row_lanes import can_be_ragged, leading, lanes, most_lanes
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import row_bytes
 from inferno.target import Target
@@ -144,19 +145,19 @@ def can_be_brought(c: RowKernel, vector: int, ragged: bool) -> bool:
         piece = min(vector, 128 // max(8, a.element.width))
         begins = [a.offset, *(a.strides[d] for d in c.rows)]
         if ragged:
-            lead = rows.leading(c)
+            lead = leading(c)
             begins = [(x - y) % vector for x, y in zip(begins, [lead.offset, *(lead.strides[d] for d in c.rows)])]
         aligned = all(x % piece == 0 for x in begins)
         return a.element.width >= 8 and piece * a.element.width // 8 in _ALIGNED and a.strides[c.runs[0][-1]] == 1 and aligned
 
-    if len(c.runs) != 1 or not brought(c) or (ragged and not rows.can_be_ragged(c, vector)):
+    if len(c.runs) != 1 or not brought(c) or (ragged and not can_be_ragged(c, vector)):
         return False
     return all(whole(a) for a in brought(c)) and all(a.strides[c.runs[0][-1]] == 1 for a in kept(c))
 
 
 def period(c: RowKernel, vector: int) -> int:
     """Rows after which one begins at the same place in a vector."""
-    lead = rows.leading(c)
+    lead = leading(c)
     return vector // gcd(vector, *(lead.strides[d] for d in c.rows))
 
 
@@ -210,7 +211,7 @@ def _is_timed(c: RowKernel) -> bool:
 
 def pick(c: RowKernel, target: Target) -> GridRows | None:
     """The schedule of the least estimate."""
-    vector, whole = rows.lanes(c), rows.most_lanes(c)
+    vector, whole = lanes(c), most_lanes(c)
     ragged = vector * 2 <= whole and can_be_brought(c, whole, True)
     vector = whole if ragged else vector
     if not can_be_brought(c, vector, ragged):

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil, gcd
+from math import ceil
 
 from inferno.mlir import func, walk
 from inferno.schedule import long_rows, scans
 from inferno.schedule.accesses import Access
-from inferno.schedule.chosen_terms import chosen_together
 from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_turning
+from inferno.schedule.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes
-from inferno.schedule.row_sectors import SECTOR, is_in_pieces
-from inferno.schedule.row_steps import RowStep
+from inferno.schedule.row_sectors import SECTOR
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -67,8 +66,11 @@ _RAGGED, _RAGGED_BYTES = 768, 8
 # Points up to which rows that are written as they are not read have elements by themselves: a softmax of 15392x545 of 548 in float16 took an H200 11.8 us so
 # and 42.1 by such vectors, of 2096x4001 11.3 and 33.9, in float32 19.8 and 39.6, 20.0 and 23.2, LayerNorm of 932x9001 in float32 71 and 47.
 _UNLIKE = 8192
-# Bytes that caches keep, where one launch less is what counts however parts of results are written.
-_CACHED_PARTS = 1 << 23
+# Bytes that caches keep, where one launch less is what counts however parts of results are written, and points of rows up to which they are written one by one,
+# of 16 bits with weights up to ``_UNLIKE``.  By two kernels and so an H200 took (us), of softmax(x)[:, :-1] of 134000x1001 in bf16 282 and 143, of 6600x10001
+# 133 and 74, of 4096x16384 139 and 91, in float32 251 and 130, 254 and 139; of a LayerNorm with weights that is padded by (1, 2) of 32768x1024 in bf16 96 and
+# 42, of 134000x1001 250 and 163, of 8192x4096 96 and 44, but of 6600x10001 110 and 288, in float32 127 and 78, 393 and 285, 130 and 71, 192 and 197.
+_CACHED_PARTS, _LONGEST_PARTS = 1 << 23, 1 << 14
 # Points that a block keeps of such rows, and threads of a row that it holds: LayerNorm of 1336x50257 in float32 took 183 us with 4 blocks of 256 that
 # keep a row, 201 with 8, 198 with 8 that hold it; softmax, which has no weights, 143 with 8 of 256 that hold it, 163 with 4 of 512, 176 kept by 4.
 _RAGGED_BLOCK, _RAGGED_THREADS = 16_500, 256
@@ -191,13 +193,13 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
 
 
 def _writes_parts(c: RowKernel) -> bool:
-    """Whether parts of results are written as neighbours, in vectors as the rows without them are, or of 8 bytes, or by less where that costs little: see
-    ``_UNLIKE``."""
+    """Whether parts of results are written as neighbours, in vectors as the rows without them are, or of 8 bytes, or by less where that costs little."""
     if c.scans or any(d.access.strides[-1] != 1 for d in c.parts):
         return False
     rest = replace(c, destinations=tuple(d for d in c.destinations if not isinstance(d, Part)))
     alike = lanes(c) * narrowest(c) >= min(_RAGGED_BYTES, lanes(rest) * narrowest(c)) and not _begin_anywhere(rest)
-    return alike or moved_bytes(c) <= _CACHED_PARTS or (c.width <= _UNLIKE and not _has_weights(c))
+    little = not _has_weights(c) or narrowest(c) >= 4
+    return alike or moved_bytes(c) <= _CACHED_PARTS or c.width <= (_LONGEST_PARTS if little else _UNLIKE)
 
 
 def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:
@@ -236,7 +238,7 @@ def _begin_anywhere(c: RowKernel) -> bool:
     """Whether rows of a known number are worth being read in vectors that lie as memory does."""
     vector, whole = lanes(c), most_lanes(c)
     worth = vector * 2 <= whole and vector * narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
-    return worth and (c.width > _UNLIKE or _stored_alike(c))
+    return worth and (c.width > _UNLIKE or stored_alike(c))
 
 
 def _by_length(c: RowKernel, target: Target) -> Rows:
@@ -306,7 +308,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         s = Rows(gathered * across, across, vector, reciprocals=True, approximate=True, gathers=True)
         return s if s.chunks(c) * vector * max(8, c.held_bits() + scanned) <= HELD else None
     vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits()) + scanned
-    if ragged and not _stored_alike(c):
+    if ragged and not stored_alike(c):
         return None  # elements that lie differently are written one by one
     most = PORTABLE if target.capability >= 90 else 1
     many = c.count * c.width >= _MUCH or (not c.scans and (c.phases > _PHASES or _are_few(c, target)))
@@ -474,69 +476,6 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
         return piece * a.element.width // 8 in _COPIES and a.strides[c.runs[0][-1]] == 1 and all(x % piece == 0 for x in begins)
 
     return len(c.runs) == 1 and bool(c.repeated()) and all(whole(a) for a in (c.repeated() if s.ragged else s.keeps(c)))
-
-
-def leading(c: RowKernel) -> Access:
-    """What differs most between rows, by which vectors of rows that begin anywhere lie."""
-    places = [a for step in c.steps for a in step.extras if c.wide(a)] + [d.access for d in c.destinations if c.wide(d.access)]
-    return max(places, key=lambda a: hint(sum(a.strides[d] for d in c.rows)))
-
-
-def _stored_alike(c: RowKernel) -> bool:
-    """Whether rows lie in every tensor that is written as in the one that vectors go by, as far as vectors go."""
-    wide = [d.access for d in c.destinations if c.wide(d.access)]
-    lead = leading(c)
-    return all((a.strides[d] - lead.strides[d]) % 8 == 0 for a in wide for d in c.rows)
-
-
-def lanes(c: RowKernel) -> int:
-    """Neighbours that are read at once: 16 bytes of the narrowest tensor, if they divide a row."""
-    vector = 1 if reads_pieces_apart(c) else most_lanes(c)
-    while any(begin % vector for a in c.joined for begin, _ in a.pieces) or any(_chosen_together(c, s) % vector for s in c.choosing):
-        vector //= 2
-    while any(begin % vector for d in c.parts for begin in _begins(c, d)):
-        vector //= 2
-    inner = c.run_sizes[-1] if len(c.runs) > 1 else c.width
-    while inner % vector and not (c.width % vector == 0 and _contiguous(c)):
-        vector //= 2
-    return vector
-
-
-def _begins(c: RowKernel, part: Part) -> list[int]:
-    """Places where a part begins, or ends, in a row or in memory, as far as vectors go: of what lies in none, elements are written by themselves."""
-    ends = [x for d, begin, end in part.inside if d in c.columns for x in (begin, end)]
-    return [part.access.offset, *(part.access.strides[d] for d in (*c.rows, *(run[-1] for run in c.runs[:-1]))), *ends]
-
-
-def _chosen_together(c: RowKernel, step: RowStep) -> int:
-    """Of how many neighbours as many as a divisor of this number lie on the same side of all that a step chooses by."""
-    inner = c.columns[-1]
-    along = [(d, loop) for d, loop in enumerate(step.indices) if loop in c.columns]
-    return gcd(*(chosen_together(step.generic, d, c.sizes[inner]) if loop == inner else c.sizes[inner] for d, loop in along))
-
-
-def reads_pieces_apart(c: RowKernel) -> bool:
-    """Whether a row's points are read one by one, and others of the row lie beside them: what a warp reads at once then lies in as few places as can be
-    where its threads have neighbours."""
-    return any(is_in_pieces(c, a) for s in c.steps for a in s.extras)
-
-
-def most_lanes(c: RowKernel) -> int:
-    """Neighbours of 16 bytes of the narrowest tensor."""
-    return min(8, 16 // narrowest(c))
-
-
-def can_be_ragged(c: RowKernel, vector: int) -> bool:
-    """Whether rows can be read in whole vectors that lie as memory does, though rows do not begin with one: where all points of a row are neighbours,
-    and so in every tensor."""
-    places = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
-    together = bool(places) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
-    return vector > 1 and len(c.runs) == 1 and not c.in_pieces and not c.parts and _contiguous(c) and together
-
-
-def _contiguous(c: RowKernel) -> bool:
-    """Whether the points of a row are neighbours in memory."""
-    return max(c.rows, default=-1) < min(c.columns)
 
 
 def _power(x: int) -> int:

@@ -12,7 +12,8 @@ from inferno.schedule.row_kernel import RowKernel, parse_sized_rows
 from inferno.schedule.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, Rows
-from inferno.schedule.rows import estimate, leading, most_lanes, read_rows
+from inferno.schedule.row_lanes import leading, most_lanes
+from inferno.schedule.rows import estimate, read_rows
 from inferno.symbolic import Int, hint, is_multiple, minimum, quotient
 from inferno.target import Target
 
