@@ -243,8 +243,9 @@ def _drop_device(node: torch.fx.Node) -> None:
 
 def _may_be_one(node: torch.fx.Node) -> bool:
     """Whether a comparison's operands, which are floats, may turn out to be one value."""
-    values = [n.meta["val"] for n in node.args]
-    return all(v.is_floating_point() for v in values) and values[0].dtype == values[1].dtype and values[0].shape == values[1].shape
+    one, other = (n.meta["val"] for n in node.args)
+    alike = one.dtype == other.dtype and [*map(expression, one.shape)] == [*map(expression, other.shape)]
+    return alike and one.is_floating_point()
 
 
 def _compare_otherwise(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -109,7 +109,7 @@ def _is_plain(write: Node) -> bool:
     if write.target is not aten.copy_.default or len(write.args) != 2 or write.kwargs:
         return False
     written, value = write.args
-    if written.op != "placeholder" or not isinstance(value, Node) or value is written:
+    if written.op != "placeholder" or not isinstance(value, Node) or value is written or is_mutable(value):
         return False
     old, new = written.meta.get("val"), value.meta.get("val")
     known = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor)

@@ -78,7 +78,11 @@ def of_another_shape(made, x, y, total):
     call(made, aten.copy_.default, x, call(made, aten.sum.default, y))
 
 
-@pytest.mark.parametrize("write", [other_write, read_behind, twice, to_no_input, of_another_shape])
+def of_a_write(made, x, y, total):
+    call(made, aten.copy_.default, y, call(made, aten.copy_.default, x, total))
+
+
+@pytest.mark.parametrize("write", [other_write, read_behind, twice, to_no_input, of_another_shape, of_a_write])
 def test_other_writes_stay(write):
     made, (x, y) = graph(4, 4)
     total = call(made, aten.add.Tensor, x, y)
