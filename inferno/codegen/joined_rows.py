@@ -14,13 +14,11 @@ from inferno.codegen.integers import Integer, resize
 from inferno.codegen.joining import Values, where
 from inferno.codegen.lane_patterns import Patterns
 from inferno.codegen.reduction_extrema import lanes_type
-from inferno.codegen.reductions import Emitter
+from inferno.codegen.reductions import TOGETHER, Emitter
 from inferno.mlir import arith, gpu, ir, memref, scf, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.joined_rows import is_joined
 from inferno.symbolic import floordiv
-
-_TOGETHER = 8  # values of a column that a thread reads of shared memory at once
 
 Places = dict[tuple[int, ...], Integer]
 """Coordinates of the runs other than the columns'; of rows that of a turn's first one."""
@@ -194,8 +192,8 @@ class JoinedRows(Emitter):
             return [arith.select(inside, v, i) for v, i in zip(get(ints.min(number, count - 1)), joining.identities())]
 
         rows = s.along * s.rows
-        while rows > _TOGETHER:
-            left = -(-rows // _TOGETHER)
+        while rows > TOGETHER:
+            left = -(-rows // TOGETHER)
             for number, condition in self.turns(thread, left * c.inner):
                 with where(*condition):
                     numbers = [ints.add(number, i * left * c.inner) for i in range(-(-rows // left))]

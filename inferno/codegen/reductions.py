@@ -38,7 +38,7 @@ _FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and ch
 # Sums from which on a block of that kernel has 32 side by side, and how many where there are fewer, so that more blocks read, and chunks of a thread then: 523
 # of a softmax's 96 sums took 8.0 us by three blocks.
 _SUMS, _BESIDE, _EACH = 512, 8, 4
-_TOGETHER = 8  # values that a thread reads of shared memory at once
+TOGETHER = 8  # values that a thread reads of shared memory at once
 
 
 def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
@@ -401,7 +401,7 @@ class Emitter(Extrema):
                 memref.store(to_memory(x), array, [place])
         gpu.barrier()
         left = s.along
-        while left > _TOGETHER:  # half of the threads with the other half's
+        while left > TOGETHER:  # half of the threads with the other half's
             left //= 2
             with where(ints.less(lane, left)):
                 for mine, other in zip(places(lane), places(ints.add(lane, left))):

@@ -22,7 +22,7 @@ from inferno.schedule.packed_rows import packs, row_runs, scans_alone, staged_by
 from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_extrema
 from inferno.schedule.row_work import arithmetic, instructions
-from inferno.schedule.row_schedule import row_bytes
+from inferno.schedule.row_schedule import narrowest, row_bytes
 from inferno.schedule.rows import estimated, read_rows
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple
@@ -521,12 +521,6 @@ def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
     return arithmetic(c, True, c.width if s.alone(c) else s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
 
 
-def _narrowest(c: RowKernel) -> int:
-    """Bytes of the narrowest point that is read or written."""
-    read = {a for s in c.steps for a in s.extras if c.wide(a)}
-    return min((bit_width(a.element) // 8 for a in (*read, *(d.access for d in c.destinations if c.wide(d.access)))), default=_WORD)
-
-
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds."""
     if (s.held or s.kept >= s.rounds(c)) and (k := _work(c, s.vector, target)) is not None:
@@ -540,5 +534,5 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
         width = s.across * s.vector * min(a.element.width // 8 for a in kept_accesses(c))
         rate, more = _GROUPED * efficiency(width) ** 0.5, _SHARED
     elif not turns(c) and not s.alone(c):
-        rate *= min(1.0, max(_LEAST_WORD, lanes(c) * _narrowest(c)) / _WORD)
+        rate *= min(1.0, max(_LEAST_WORD, lanes(c) * narrowest(c)) / _WORD)
     return more + estimated(c, s.blocks(c), s.cluster, 0, rate, target, beside=True) + again / (rate * 4e6)

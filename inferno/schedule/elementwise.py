@@ -425,7 +425,7 @@ def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -
     """Elements of the vectors of 16 bytes by which the inputs ``numbers`` can be read along the run ``across``, and written along the last one, or of what is
     aligned of them, two elements and 4 bytes at least; 1 where they cannot."""
     last = len(point.runs) - 1
-    width = {max(8, bit_width(point.sources[n].element)) // 8 for n in numbers}
+    width = {bit_width(point.sources[n].element) // 8 for n in numbers}
     vector = 16 // max(width)
     least = max(2, _WORD // max(width))
     tile = LINE // max(width)

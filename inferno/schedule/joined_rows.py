@@ -58,16 +58,16 @@ def joined(own: "Reductions", c: ReductionKernel, vector: int, unroll: int) -> "
     if across > _THREADS or not all(_is_aligned(a, c, rows, vector) for a in (*c.sources, *c.stored) if a is not None and is_joined(a, c)):
         return own
     along = max(range(1, _THREADS // across + 1), key=lambda n: (resident(n * across) * n, n))
-    s = replace(own, across=across, along=along, vector=vector, unroll=min(unroll, under_way(c, vector)), rows=rows)
+    s = replace(own, across=across, along=along, vector=vector, unroll=min(unroll, _under_way(c, vector)), rows=rows)
     vectors = c.inner // own.vector
     of_own = own.vector * vectors / (ceil(vectors / own.across) * own.across)
     long = hint(c.length) >= rows * along * s.unroll
     return s if long and fits(s, c) and vector * _filled(s.threads) >= _MORE * of_own else own
 
 
-def under_way(c: ReductionKernel, vector: int) -> int:
+def _under_way(c: ReductionKernel, vector: int) -> int:
     """Vectors of all tensors that a thread reads at once."""
-    each = {(a.argument, a.offset): max(8, bit_width(a.element)) // 8 for a in c.sources if a is not None and is_joined(a, c)}
+    each = {(a.argument, a.offset): bit_width(a.element) // 8 for a in c.sources if a is not None and is_joined(a, c)}
     return max(1, _UNDER_WAY // (vector * max(1, sum(each.values()))))
 
 
@@ -78,7 +78,7 @@ def words(c: ReductionKernel) -> int:
 
 def _is_aligned(at: Access, c: ReductionKernel, rows: int, vector: int) -> bool:
     """Whether vectors, or their pieces of 16 bytes, begin at multiples of these where so many rows begin."""
-    others, wanted = [at.strides[run[-1]] for run in (*c.points[:-1], *c.terms[:-1])], min(vector, 128 // max(8, bit_width(at.element)))
+    others, wanted = [at.strides[run[-1]] for run in (*c.points[:-1], *c.terms[:-1])], min(vector, 128 // bit_width(at.element))
     return alignment((at.offset, rows * c.inner, *others), wanted) >= wanted
 
 
@@ -89,9 +89,14 @@ def even(unroll: int, units: int) -> int:
 
 def resident(threads: int) -> int:
     """Blocks of so many threads that a multiprocessor has at once."""
-    return max(1, _RESIDENT // (ceil(threads / _WARP) * _WARP))
+    return max(1, _RESIDENT // _in_warps(threads))
 
 
 def _filled(threads: int) -> float:
     """The part of the lanes of a block's warps that have something to do."""
-    return threads / (ceil(threads / _WARP) * _WARP)
+    return threads / _in_warps(threads)
+
+
+def _in_warps(threads: int) -> int:
+    """The lanes of the warps that so many threads are."""
+    return ceil(threads / _WARP) * _WARP

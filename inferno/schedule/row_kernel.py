@@ -15,7 +15,7 @@ from inferno.schedule.accesses import Access, Joined, argument_index, destinatio
 from inferno.schedule.contraction import Destination
 from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.row_pieces import join_pieces
-from inferno.schedule.row_results import cut_results, results_to_cut
+from inferno.schedule.row_results import cut_results, first_reduction, results_to_cut
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, regroup
 from inferno.schedule.scan_kernel import inclusive_combiner
 from inferno.schedule.unchanged import asked_once
@@ -394,10 +394,10 @@ class _Parser(StepParser):
             argument, number = arguments - len(returned) + i, self.find(value)
             if number is None or destination_index(self.kernel, value) != argument:
                 return ()
-            found.append(Destination(number, Access(argument, value.type.element_type, self.steps(number), 0, tuple(value.type.shape))))
+            found.append(Destination(number, Access(argument, value.type.element_type, self.strides(number), 0, tuple(value.type.shape))))
         return tuple(found)
 
-    def steps(self, number: int) -> tuple[int, ...]:
+    def strides(self, number: int) -> tuple[int, ...]:
         """The strides of a value that is written as it is, by its number."""
         of_rows = dict(zip(self.rows, row_major([self.sizes[d] for d in self.rows])))
         return tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else self.turned.get(number, tuple(row_major(self.sizes)))
@@ -424,7 +424,7 @@ class _InParts(_Parser):
 
     def prepare(self) -> bool:
         """Return a value for each part of a result in the place of the result."""
-        reducing = next(o for o in self.operations if o.name == "linalg.generic" and "reduction" in iterators(o))
+        reducing = first_reduction(self.kernel)
         sizes = loop_sizes(reducing)
         order = self.order(reducing, sizes)
         if order is None:
@@ -445,20 +445,15 @@ class _InParts(_Parser):
     def destinations(self) -> tuple[Destination, ...]:
         found = []
         for (argument, type_, part), value in zip(self.returned, self.operations[-1].operands):
-            number = self.find(value)
-            if number is None:
+            if (number := self.find(value)) is None:
                 return ()
             if part is None:
-                strides, offset = self.steps(number), 0
-            else:
-                strides, offset = regroup(list(zip(self.nest, part.strides)), self.sizes), part.offset
-            if strides is None:
+                found.append(Destination(number, Access(argument, type_.element_type, self.strides(number), 0, tuple(type_.shape))))
+                continue
+            strides, inside = regroup(list(zip(self.nest, part.strides)), self.sizes), self.inside(part.inside)
+            if strides is None or inside is None:
                 return ()
-            access = Access(argument, type_.element_type, tuple(strides), offset, tuple(type_.shape))
-            inside = self.inside(part.inside) if part is not None else ()
-            if inside is None:
-                return ()
-            found.append(Destination(number, access) if part is None else Part(number, access, inside))
+            found.append(Part(number, Access(argument, type_.element_type, tuple(strides), part.offset, tuple(type_.shape)), inside))
         return tuple(found)
 
     def inside(self, places: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int, int], ...] | None:

@@ -11,7 +11,7 @@ from math import prod
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, yielded
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, slice_parts
 from inferno.schedule.accesses import argument_index, iterators, loop_sizes, row_major
 from inferno.schedule.accesses import linear as linear_map
@@ -41,15 +41,20 @@ class _Read:
     names: list[ir.Value] = field(default_factory=list)
 
 
+def first_reduction(kernel: func.FuncOp) -> ir.Operation | None:
+    """The reduction whose loops are those of rows and of their points."""
+    operations = [o.operation for o in kernel.entry_block.operations]
+    return next((o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)), None)
+
+
 def results_to_cut(kernel: func.FuncOp) -> list[ir.Value]:
     """What a kernel that reduces rows returns that is none of their points."""
-    operations = [o.operation for o in kernel.entry_block.operations]
-    reducing = next((o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)), None)
+    reducing, returned = first_reduction(kernel), kernel.entry_block.operations[len(kernel.entry_block.operations) - 1].operands
     sizes = loop_sizes(reducing) if reducing is not None else None
     if sizes is None or not all(isinstance(s, int) for s in sizes) or prod(sizes) == 1:
         return []
     known = prod(sizes), prod(s for s, k in zip(sizes, iterators(reducing)) if k == "parallel")
-    return [v for v in dict.fromkeys(operations[-1].operands) if owner(v) is not None and _is_cut(owner(v), known)]
+    return [v for v in dict.fromkeys(returned) if owner(v) is not None and _is_cut(owner(v), known)]
 
 
 def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list[ResultPart]] | None:
@@ -254,7 +259,7 @@ class _Piece:
             extents = [1 if loop is None else self.nest[loop] for loop, _ in walks]
             within = all(0 <= begin and begin + n <= size for (_, begin), n, size in zip(walks, extents, r.table.type.shape))
             whole = extents == list(r.table.type.shape)
-            given = argument_index(self.kernel, _root(r.table)) is not None
+            given = argument_index(self.kernel, root_of(r.table)) is not None
             if within and (whole or given):
                 plain.append(r)
                 indexing.append(ir.AffineMap.get(rank, 0, [
@@ -316,12 +321,6 @@ class _Piece:
 
 def _maps(op: ir.Operation) -> list[ir.AffineMap]:
     return [ir.AffineMap.get_identity(v.type.rank) for v in op.operands] if op.name == "linalg.copy" else maps(op)
-
-
-def _root(value: ir.Value) -> ir.Value:
-    while (op := owner(value)) is not None and op.name in VIEWS:
-        value = op.operands[0]
-    return value
 
 
 def _slice(value: ir.Value, begins: Sequence[int], sizes: Sequence[int]) -> ir.Value:
