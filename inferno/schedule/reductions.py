@@ -314,7 +314,7 @@ def _joins_many(s: Reductions, c: ReductionKernel) -> bool:
 def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: bool) -> Reductions:
     """With rows that are read as one, and under way what whole vectors have elsewhere, of all tensors together; or ``s``."""
     vector, most = min(whole, _SCALED if long else whole), 4 if c.extremum is not None else 8
-    while vector * joined_rows.words(c) > _RUNNING:
+    while vector > 1 and vector * joined_rows.words(c) > _RUNNING:
         vector //= 2
     most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else min(most, _WIDE // vector) if wide else most
     found = joined_rows.joined(s, c, vector, most)

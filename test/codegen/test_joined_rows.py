@@ -116,12 +116,12 @@ def test_sizes_that_vary(name, width, schedule):
         assert_close_to_float64(run(x), SIZED[name], (x,))
 
 
-def picked(function, *shape, dtype=torch.float16, sizes=None):
+def picked(function, *shape, dtype=torch.float16, sizes=None, passes="inferno-fuse"):
     """The schedule of a function's kernel."""
     linalg, _ = jobs.lower_to_linalg(capture(function, (torch.empty(shape, dtype=dtype, device="meta"),), dynamic_shapes=sizes).text)
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
-        run_pipeline(module, "inferno-fuse")
+        run_pipeline(module, passes)
         (kernel,) = kernels(module)
         return reductions.planned(kernel, TARGET)[1]
 
@@ -142,6 +142,12 @@ def test_what_is_joined(width, dtype, across, vector):
 ])
 def test_what_is_not(model, shape):
     assert not picked(model, *shape).rows
+
+
+def test_more_sums_than_registers_have_room_for_are_not():
+    """Of float64, together in one kernel, of one lane each."""
+    s = picked(lambda x: tuple((x * i + i).relu().sum(0) for i in range(1, 12)), 300000, 23, dtype=torch.float64, passes=f"inferno-fuse,{PASSES}")
+    assert s.vector == 1 and not s.rows
 
 
 @pytest.mark.parametrize("name", ["sum", "largest of a chain", "softmax"])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from row_kernel_cases import PASSES, F, choose
+from row_kernel_cases import GRIDS, PASSES, F, choose, choose_grid
 from test_rows_of_pieces import BF16, F16, F32, TARGET, made
 from universal_program import SimulatedModel
 
@@ -95,5 +95,23 @@ def test_schedules(name, schedule):
     model, shapes = CASES[name]
     args = made(*shapes, dtype=BF16)
     simulated = SimulatedModel(model, args, choose=choose(schedule), passes=PASSES, expand=True)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+LONG = {
+    "a part": (lambda x: x.softmax(-1)[:, 4:-3], ((5, 1284),)),
+    "beside narrow ones": (lambda x, y: torch.cat((y, norm(x)), -1), ((5, 1280), (5, 16))),
+    "behind rows": (lambda x, y: torch.cat((y, rms(x)), 0), ((5, 1280), (3, 1280))),
+}
+
+
+@pytest.mark.parametrize("schedule", ["one group", "groups"])
+@pytest.mark.parametrize("name", LONG)
+def test_blocks_that_have_a_part_of_each_row(name, schedule):
+    model, shapes = LONG[name]
+    args = made(*shapes, dtype=F32)
+    simulated = SimulatedModel(model, args, choose=choose_grid(GRIDS[schedule]), passes=PASSES, expand=True)
+    assert len(simulated.program.plan.steps) == 2 and simulated.program.plan.steps[-1].cooperative
     found = check(simulated, model, args)
     assert found.right, str(found)
