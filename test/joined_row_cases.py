@@ -1,5 +1,6 @@
 """Programs that reduce rows of few columns over the first dimension, and schedules that join them: for the simulator and for a GPU."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd
 
@@ -84,3 +85,8 @@ def choose(schedule: str, found: list):
 def columns(count: int, length: int, dtype: torch.dtype) -> torch.Tensor:
     """Of ties, infinities and NaN, as ``hard`` has rows."""
     return hard(count, length, dtype).t().contiguous()
+
+
+def pairs(one, other) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The results of two runs, of one tensor or several, side by side."""
+    return zip(*(v if isinstance(v, tuple) else (v,) for v in (one, other)), strict=True)

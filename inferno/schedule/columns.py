@@ -414,11 +414,9 @@ def _alone(c: RowKernel, most: int = 8) -> Columns | None:
 
 def _few_alone(c: RowKernel, target: Target) -> Columns | None:
     """The same of rows that the L2 cache has, side by side and so short that threads need no others: of two each where there are many, otherwise of one."""
-    if c.width > _SHORTEST or c.rows[-1] != len(c.sizes) - 1 or turns(c) or _megabytes(c) > _IN_CACHE:
+    if c.width > _SHORTEST or c.rows[-1] != len(c.sizes) - 1 or _megabytes(c) > _IN_CACHE:
         return None
-    vector = min(2, lanes(c)) if c.count >= 2 * _BUSY * target.multiprocessors else 1
-    found = holding(Columns(_OWN_THREADS, _OWN_THREADS, vector, 1, c.width), c)
-    return found if found.held and found.fits(c) else None
+    return _alone(c, 2 if c.count >= 2 * _BUSY * target.multiprocessors else 1)
 
 
 def many_alone(c: RowKernel, target: Target) -> Columns | None:

@@ -449,7 +449,7 @@ def _by_vectors(point: Pointwise, across: int, numbers: tuple[int, ...], target:
     vector = transposed_vector(point, across, numbers)
     if vector == 1:
         return None
-    whole = 16 // (bit_width(point.sources[numbers[0]].element) // 8 or 1)
+    whole = 16 // (bit_width(point.sources[numbers[0]].element) // 8)
     sides = [min(hint(point.run_sizes[r]), 16 * whole) for r in (across, -1)]
     moves = len(list(point.block.operations)) == 1  # 1024 threads have 64 registers each, which is little for arithmetic on vectors
     threads = 128 * whole if whole < 8 or moves else 512
@@ -462,7 +462,7 @@ def _by_vectors(point: Pointwise, across: int, numbers: tuple[int, ...], target:
 def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, numbers: tuple[int, ...]) -> bool:
     """Whether the generator takes a schedule with vectors for transposed inputs: whole lines, and as much of the tile for each warp."""
     vector, warps, (width, height) = schedule.vector, schedule.threads // 32, schedule.sides
-    size = bit_width(point.sources[numbers[0]].element) // 8 or 1
+    size = bit_width(point.sources[numbers[0]].element) // 8
     if vector == 1 or vector != transposed_vector(point, across, numbers) or schedule.tile != LINE // size:
         return False
     if warps % schedule.across or warps % schedule.unroll:

@@ -1,7 +1,9 @@
 """The schedule of reductions over any dimensions: whole vectors are read, by many threads a sum, and by several blocks where sums are few."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from types import ModuleType
 from typing import ClassVar
 
 from inferno.mlir import func, ir
@@ -9,6 +11,7 @@ from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule import joined_rows, rows
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
+from inferno.schedule.row_kernel import RowKernel
 from inferno.symbolic import Int, ceildiv, floordiv, hint, is_multiple, product
 from inferno.target import Target
 
@@ -169,23 +172,27 @@ def pick_sized(c: ReductionKernel, target: Target) -> Reductions:
 def _is_faster(kernel: func.FuncOp, s: Reductions, c: ReductionKernel, target: Target) -> bool:
     """Whether every other generator that takes a kernel with maps in front of its sums takes clearly longer, and not by launches: those that keep rows read
     them once, too."""
-    large = hint(_moved(c)) > (_SMALL if c.count == 1 else _LARGE)  # one row is a block's or a cluster's
-    others = _others(kernel, target)
-    return not others or (large and _CLEARLY * estimate(s, c, target) < min(others))
+    large, others = hint(_moved(c)) > (_SMALL if c.count == 1 else _LARGE), _others(kernel, target)  # one row is a block's or a cluster's
+    return not others or (large and _CLEARLY * estimate(s, c, target) < _least(others, target))
 
 
 def _takes_least(kernel: func.FuncOp, s: Reductions, c: ReductionKernel, target: Target) -> bool:
     """Whether large sums side by side that are not cut, with a map behind them, take less than by a generator that keeps rows: means of 2000x16386 along the
     first dimension were two kernels."""
-    return not c.along and _moved(c) > _LARGE and estimate(s, c, target) < min(_others(kernel, target), default=float("inf"))
+    return not c.along and _moved(c) > _LARGE and estimate(s, c, target) < _least(_others(kernel, target), target)
 
 
-def _others(kernel: func.FuncOp, target: Target) -> list[float]:
-    """Microseconds by each other generator that takes a kernel."""
+def _others(kernel: func.FuncOp, target: Target) -> list[tuple[ModuleType, RowKernel]]:
+    """The other generators' modules that take a kernel, and what each reads it as."""
     from inferno.schedule import columns, grid_rows, sized_columns, sized_rows  # which are made of this module's
 
     read = ((form, form.read(kernel, target)) for form in (columns, sized_columns, grid_rows, rows, sized_rows))
-    return [form.estimate(form.pick(c, target), c, target) for form, c in read if c is not None]
+    return [(form, c) for form, c in read if c is not None]
+
+
+def _least(others: Sequence[tuple[ModuleType, RowKernel]], target: Target) -> float:
+    """Microseconds of the fastest."""
+    return min((form.estimate(form.pick(c, target), c, target) for form, c in others), default=float("inf"))
 
 
 def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:

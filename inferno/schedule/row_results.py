@@ -11,6 +11,7 @@ from math import prod
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, yielded
+from inferno.passes.parts import extract
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, slice_parts
 from inferno.schedule.accesses import argument_index, iterators, loop_sizes, row_major
@@ -265,13 +266,13 @@ class _Piece:
                 indexing.append(ir.AffineMap.get(rank, 0, [
                     ir.AffineExpr.get_constant(0) if loop is None else ir.AffineExpr.get_dim(loop) for loop, _ in walks
                 ]))
-                operands.append((r.table, None if whole else ([begin for _, begin in walks], extents)))
+                operands.append((r.table, None if whole else [(begin, n, 1) for (_, begin), n in zip(walks, extents)]))
             elif argument_index(self.kernel, r.table) is not None:
                 guarded.append((r, walks))
             else:
                 return None
         with ir.InsertionPoint(self.op), self.op.location:
-            values = [v if part is None else _slice(v, *part) for v, part in operands]
+            values = [v if part is None else extract(v, part) for v, part in operands]
             out = tensor.EmptyOp(list(self.nest), self.op.results[0].type.element_type).result
 
             def fill(arguments: list[ir.Value]) -> list[ir.Value]:
@@ -321,11 +322,6 @@ class _Piece:
 
 def _maps(op: ir.Operation) -> list[ir.AffineMap]:
     return [ir.AffineMap.get_identity(v.type.rank) for v in op.operands] if op.name == "linalg.copy" else maps(op)
-
-
-def _slice(value: ir.Value, begins: Sequence[int], sizes: Sequence[int]) -> ir.Value:
-    type_ = ir.RankedTensorType.get(list(sizes), value.type.element_type)
-    return tensor.extract_slice(type_, value, [], [], [], list(begins), list(sizes), [1] * len(sizes))
 
 
 def _place(loop: int | None, plus: int) -> ir.Value:

@@ -311,8 +311,8 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if ragged and not stored_alike(c):
         return None  # elements that lie differently are written one by one
     most = PORTABLE if target.capability >= 90 else 1
-    many = c.count * c.width >= _MUCH or (not c.scans and (c.phases > _PHASES or _are_few(c, target)))
-    points = max(vector, min(_POINTS if many else _POINTS // 2, HELD // held))
+    fewer_threads = c.count * c.width >= _MUCH or (not c.scans and (c.phases > _PHASES or _are_few(c, target)))
+    points = max(vector, min(_POINTS if fewer_threads else _POINTS // 2, HELD // held))
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
     apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
     points = min(_POINTS, HELD // held) if apart else points

@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 from checks import assert_close_to_float64, check
-from joined_row_cases import DEEP, INTEGERS, MODELS, PASSES, PLACES, SCHEDULES, SHAPES, SIZED, TARGET, VARIANCES, choose, columns
+from joined_row_cases import DEEP, INTEGERS, MODELS, PASSES, PLACES, SCHEDULES, SHAPES, SIZED, TARGET, VARIANCES, choose, columns, pairs
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
@@ -56,7 +56,7 @@ def test_integers(name, schedule, dtype):
     torch.manual_seed(0)
     x = (torch.randn(203, 23) * 4).to(dtype)
     found, expected = simulated(INTEGERS[name], (x,), schedule)(x), INTEGERS[name](x)
-    for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, expected))):
+    for a, b in pairs(found, expected):
         assert torch.equal(a, b)
 
 
@@ -68,7 +68,7 @@ def test_places(name, schedule, dtype):
     torch.manual_seed(0)
     x = columns(11, 333, dtype)
     found, expected = simulated(PLACES[name], (x,), schedule)(x), PLACES[name](x)
-    for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, expected))):
+    for a, b in pairs(found, expected):
         torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
 
 

@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 from checks import assert_close_to_float64, check, poison_memory
-from joined_row_cases import DEEP, INTEGERS, MODELS, PASSES, PLACES, SCHEDULES, SHAPES, SIZED, VARIANCES, choose, columns
+from joined_row_cases import DEEP, INTEGERS, MODELS, PASSES, PLACES, SCHEDULES, SHAPES, SIZED, VARIANCES, choose, columns, pairs
 from torch.export import Dim
 from universal_program import compile_universal
 
@@ -48,7 +48,7 @@ def test_integers(name, schedule, dtype):
     torch.manual_seed(0)
     x = (torch.randn(203, 23, device="cuda") * 4).to(dtype)
     found, expected = made(INTEGERS[name], (x,), schedule)(x), INTEGERS[name](x)
-    for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, expected))):
+    for a, b in pairs(found, expected):
         assert torch.equal(a, b)
 
 
@@ -59,7 +59,7 @@ def test_places(name, schedule, dtype):
     torch.manual_seed(0)
     x = columns(11, 333, dtype)
     found, expected = made(PLACES[name], (x.cuda(),), schedule)(x.cuda()), PLACES[name](x)
-    for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, expected))):
+    for a, b in pairs(found, expected):
         torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0, equal_nan=True)
 
 
@@ -93,5 +93,5 @@ def test_large(name, shape, dtype):
     compiled = inferno.compile(model, args, fallback=False)
     poison_memory()
     right(compiled, model, args)
-    for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (compiled(*args), compiled(*args)))):
+    for a, b in pairs(compiled(*args), compiled(*args)):
         assert torch.equal(a, b)
