@@ -14,14 +14,15 @@ from dataclasses import replace
 from math import inf, prod
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
-from inferno.passes.generics import PARALLEL, body, build, inputs, kinds, maps
-from inferno.passes.programs import callee
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
+from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import columns, grid_rows, rows
 from inferno.schedule.accesses import loop_sizes
 from inferno.schedule.exponential_sums import take_term
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, rewrite_calls, tell_sources,
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, places_in, rewrite_calls, tell_sources,
+    wait_for_each_other,
 )
 from inferno.schedule.recompute_maps import compute_first, generics_of, replace_reader
 from inferno.schedule.reductions import read
@@ -123,8 +124,41 @@ def _pays(
     left = found.exponentials is not None and len(readers) < len(found.readers)
     apart = alone(sums, target) + sum(_computing_time(k, target) for _, _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
     now = [*found.calls, *(reader for reader, _, _ in readers)]
-    held, whole = (_by_rows if along else _by_columns)(module, kernels, now, target)
-    return not held and apart < (whole if whole is not None else sum(alone(kernels[callee(c)], target) for c in now))
+    front = _in_front(kernels, now)
+    for more in [front, []] if front else [[]]:
+        held, whole = (_by_rows if along else _by_columns)(module, kernels, [*more, *now], target)
+        if held:
+            return False
+        if whole is not None:
+            return apart + sum(alone(kernels[callee(c)], target) for c in more) < whole
+    return apart < sum(alone(kernels[callee(c)], target) for c in now)
+
+
+def _in_front(kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> list[ir.Operation]:
+    """Calls that make what these alone read, or numbers of their rows, out of tensors that one of them reads, as a norm in front of a softmax: they may be one
+    kernel with it, which reads rows once."""
+    count, every, changed = prod(calls[0].results[0].type.shape), list(calls), True
+    while changed:
+        read = dict.fromkeys(root_of(v) for c in every for v in inputs_of(c))
+        able = [c for c in map(owner, read) if c is not None and c not in every and c.name == "func.call" and may_change(kernels.get(callee(c)))]
+        changed = [c for c in able if _is_theirs(c, every, count) and not (_reduces(kernels[callee(c)]) and _large(c, count).isdisjoint(read))]
+        every += changed
+    order = places_in(calls[0].parent.opview)
+    found = [c for c in every if c not in calls]
+    return [] if wait_for_each_other(set(every), order) else sorted(found, key=order.__getitem__)
+
+
+def _is_theirs(call: ir.Operation, calls: list[ir.Operation], count: int) -> bool:
+    return all(prod(r.type.shape) <= count or all(u in calls for u in readers(r)) for r in call.results)
+
+
+def _large(call: ir.Operation, count: int) -> set[ir.Value]:
+    """Tensors that a call reads of more than so many elements."""
+    return {root_of(v) for v in inputs_of(call) if prod(v.type.shape) > count}
+
+
+def _reduces(kernel: func.FuncOp) -> bool:
+    return any(REDUCTION in kinds(g) for g in generics_of(kernel))
 
 
 def _computing_time(kernel: func.FuncOp, target: Target) -> float:

@@ -234,3 +234,15 @@ def test_groups_of_any_channels(shape, groups, dtype):
     w = torch.empty(shape[1], dtype=dtype)
     compiled = inferno.compile(lambda x, w: torch.nn.functional.silu(torch.nn.functional.group_norm(x, groups, w, w)), (x, w), target="sm_90a")
     assert [row.generator for row in compiled.explain().rows] != ["universal"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_norm_in_front_of_exponentials_is_part_of_their_kernel(weighted):
+    x, y = torch.randn(181, 27840), torch.rand(27840, 181)
+
+    def model(x, y):
+        h = torch.rms_norm(x.t(), (181,))
+        return torch.logsumexp(h * y.sum(-1, keepdim=True) if weighted else h, -1)
+
+    rows = inferno.compile(model, (x, y), target="sm_90a", fallback=False).explain().rows
+    assert [r.generator for r in rows] == (["reductions", "columns"] if weighted else ["columns"])
