@@ -9,7 +9,6 @@ from inferno.codegen.joining import Joining, Values, where
 from inferno.mlir import arith, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
-from inferno.schedule.reductions import Reductions
 from inferno.symbolic import is_multiple
 
 
@@ -36,7 +35,7 @@ def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Int
 
 
 def add_chunks(
-    c: ReductionKernel, s: Reductions, ints: Integers, joining: Joining, across: int, along: int, parts: list[ir.Value], arguments: Mapping[int, ir.Value],
+    c: ReductionKernel, chunks: int, ints: Integers, joining: Joining, across: int, along: int, parts: list[ir.Value], arguments: Mapping[int, ir.Value],
     shared: list[ir.Value],
 ) -> None:
     """The kernel that puts chunks together, which have ``parts`` of each sum: ``along`` threads a sum, ``across`` neighbouring sums a block."""
@@ -58,7 +57,7 @@ def add_chunks(
             totals = joining.totals(totals, values)
         return totals
 
-    rounds, left = divmod(s.chunks, along)
+    rounds, left = divmod(chunks, along)
     batches, rest = divmod(rounds, _AT_ONCE)
     totals = joining.identities()
     if batches:
@@ -70,8 +69,8 @@ def add_chunks(
     totals = some(ints.add(lane, batches * _AT_ONCE * along), rest, totals)
     if left:
         chunk = ints.add(lane, rounds * along)
-        inside = ints.less(chunk, s.chunks)
-        last = [arith.select(inside, v, i) for v, i in zip(get(ints.min(chunk, s.chunks - 1)), joining.identities())]
+        inside = ints.less(chunk, chunks)
+        last = [arith.select(inside, v, i) for v, i in zip(get(ints.min(chunk, chunks - 1)), joining.identities())]
         totals = joining.totals(totals, last)
     distance = along // 2
     if along > 1:

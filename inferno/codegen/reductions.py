@@ -43,7 +43,8 @@ TOGETHER = 8  # values that a thread reads of shared memory at once
 
 def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     """Add the ``gpu.module`` of a reduction, with a second kernel where sums are cut, and make ``kernel`` its launcher."""
-    from inferno.codegen.joined_rows import JoinedRows  # which is made of this module's
+    from inferno.codegen.joined_rows import JoinedRows  # which are made of this module's
+    from inferno.codegen.turned_sums import TurnedSums
 
     c, s, name = read(kernel, target) or read_sized(kernel, target), schedule, kernel.name.value
     if c is None:
@@ -54,27 +55,32 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     expand_math(c.generic)
     if c.after is not None:
         expand_math(c.after)
+    own = s.walked(c)
+    c, cuts = own if own.count == c.count else c, s.cuts(c)
     made = {a.argument for a in c.results if a is not None}
     buffers = parameters_of(kernel, made | {a.argument for a in c.stored})
     blocks = s.tiles(c) * s.chunks
     work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else max(1, s.rows))
-    offsets = (reach(blocks * s.threads * s.vector), reach(work), reach(c.count * s.chunks), *(b.count for b in buffers if b is not None))
+    offsets = (reach(blocks * s.threads * s.vector), reach(work), reach(c.count * cuts), *(b.count for b in buffers if b is not None))
     width = 32 if max(offsets) < 2**31 else 64
     join_ = Joining(c, 32 if reach(c.length) < 2**31 else 64)
     types = [stored_type(k.total) for k in join_.combiners]
-    partial = [Buffer(t, reach(c.count * s.chunks), False) for t in types] if s.chunks > 1 else []
+    partial = [Buffer(t, reach(c.count * cuts), False) for t in types] if cuts > 1 else []
     sizes = [i for i, b in enumerate(buffers) if b is None]
-    shared = [(s.vector * s.pitch, t) for t in types] if s.rows else _shared(s.along, s.across, 1 if c.along else s.vector, types, c.along)
+    met = s.joined(c)
+    shared = [(s.vector * s.pitch, t) for t in types] if s.rows else _shared(met.along, met.across, 1 if c.along else s.vector, types, c.along)
     with gpu_function(kernel, [*buffers, *partial], s.threads, shared, resident(s.threads) if s.rows else 0) as function:
         ints = integers_for(kernel, width, function.buffers)
-        (JoinedRows if s.rows else Emitter)(c, s, ints, join_, function.buffers, function.shared).emit()
+        given = (s, ints, join_, function.buffers, function.shared)
+        emitter = TurnedSums(own, *given, whole=c) if met is not s else JoinedRows(c, *given) if s.rows else Emitter(c, *given)
+        emitter.emit()
     blocks_of_sums, across, along = 0, 0, 0
-    if s.chunks > 1:
+    if cuts > 1:
         count = hint(c.count)
         across = min(32, 1 << max(0, count - 1).bit_length())
-        along = min((_FINISH if s.chunks < _MANY else 4 * _FINISH) // across, 1 << (s.chunks - 1).bit_length())
+        along = min((_FINISH if cuts < _MANY else 4 * _FINISH) // across, 1 << (cuts - 1).bit_length())
         if _BESIDE < count < _SUMS:
-            across, along = _BESIDE, min(across * along // _BESIDE, 1 << (-(-s.chunks // _EACH) - 1).bit_length())
+            across, along = _BESIDE, min(across * along // _BESIDE, 1 << (-(-cuts // _EACH) - 1).bit_length())
         while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC:
             along //= 2
         along = max(along, 32 // across)
@@ -84,9 +90,9 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         own = _shared(along, across, 1, types, False)
         with gpu_function(kernel, [*read_only, *(buffers[i] for i in last), *[None] * len(sizes)], across * along, own, suffix="_sums") as function:
             given = dict(zip((*last, *sizes), function.buffers[len(partial):]))
-            add_chunks(c, s, integers_for(kernel, width, given), join_, across, along, function.buffers[:len(partial)], given, function.shared)
+            add_chunks(c, cuts, integers_for(kernel, width, given), join_, across, along, function.buffers[:len(partial)], given, function.shared)
     with launcher(kernel) as arguments:
-        parts = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
+        parts = [temporary([c.count * cuts], t) for t in types] if cuts > 1 else []
         given = [pointer(t) for t in parts]
         launch(f"{name}_gpu", name, [*map(parameter, arguments), *given], (blocks, 1, 1), (s.threads, 1, 1))
         if parts:
@@ -422,7 +428,7 @@ class Emitter(Extrema):
     def put(self, totals: Values, point: Integer, chunk: Integer) -> None:
         """The results of a sum, or what a chunk of it has."""
         c, s, ints = self.c, self.s, self.ints
-        if s.chunks > 1:
+        if s.cuts(c) > 1:
             where = ints.add(ints.mul(chunk, c.count), point)
             for value, buffer in zip(totals, self.buffers[-len(totals):]):
                 store(ints, value, buffer, where)

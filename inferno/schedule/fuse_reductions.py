@@ -304,13 +304,13 @@ def alone(kernel: func.FuncOp, target: Target) -> float:
     if found is None:
         return _KERNEL + moved
     c, s = found
-    return max(reductions.estimate(s, c, target), _KERNEL * (1 + (s.chunks > 1)) + moved)
+    return max(reductions.estimate(s, c, target), _KERNEL * (1 + (s.cuts(c) > 1)) + moved)
 
 
 def _cached(kernel: func.FuncOp, target: Target) -> float:
     """The same where the L2 cache keeps what is read."""
     found = reductions.planned(kernel, target)
-    kernels = 1 + (found is not None and found[1].chunks > 1)
+    kernels = 1 + (found is not None and found[1].cuts(found[0]) > 1)
     return _EACH * kernels + _IN_CACHE * max(0.0, alone(kernel, target) - _KERNEL * kernels)
 
 

@@ -222,12 +222,12 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     if extremum is None and not stored:
         sources = _forwards(generic, sources, sizes, loops)
     beside_sums = _beside(kernel, after, generic, own[0]) if after is not None else ()
-    if beside_sums is None or (any(beside_sums) and not _walks_all(sizes, sources)):
+    if beside_sums is None or (any(beside_sums) and not walks_all(sizes, sources)):
         return None
     places = [a for a in (*sources, *results, *stored, *beside_sums, *reads) if a is not None]
     if not all(supported_element(a.element) for a in places):
         return None
-    if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, (*sources, *reads), stored)) is None:
+    if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, (*sources, *reads), stored, loops)) is None:
         return None
     # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
     rows = bool(tables) and not chooses
@@ -242,19 +242,22 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     )
 
 
-def _walks_all(sizes: tuple[int, ...], sources: Sequence[Access | None]) -> bool:
+def walks_all(sizes: tuple[int, ...], sources: Sequence[Access | None]) -> bool:
     """Whether some tensor has a term for each step of all loops, as no factor of a product of matrices has."""
     return any(all(a.strides[d] or n == 1 for d, n in enumerate(sizes)) for a in sources if a is not None)
 
 
-def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Sequence[Access]) -> Access | None:
-    """The tensor in whose order threads go: one of those with most elements, by whose order fewest of the others lie strewn."""
+def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Sequence[Access], loops: list[int]) -> Access | None:
+    """The tensor in whose order threads go: one of those with most elements, by whose order fewest of the others lie strewn, and rather the terms of a sum
+    are neighbours: pieces of several sums are read whole then."""
     known = [a for a in (*stored, *sources) if a is not None]
     most = max((elements(sizes, a) for a in known), default=0)
 
-    def costs(access: Access) -> float:
+    def costs(access: Access) -> tuple[float, bool]:
         steps = [abs(x) if x and sizes[d] != 1 else prod(sizes) for d, x in enumerate(access.strides)]
-        return strewn_time(sizes, steps.index(min(steps)), sources, stored) if steps else 0.0
+        inner = steps.index(min(steps)) if steps else 0
+        strewn = strewn_time(sizes, inner, sources, stored) if steps else 0.0
+        return strewn, bool(strewn) and inner not in loops
 
     return min((a for a in known if elements(sizes, a) == most), key=costs, default=None)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir
 from inferno.schedule.cost import bit_width, extracted_bytes
-from inferno.schedule import joined_rows, rows
+from inferno.schedule import joined_rows, rows, turned_sums
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.row_kernel import RowKernel
@@ -73,7 +73,8 @@ class Reductions:
     once.  Where neighbours in memory are terms of one sum ``across`` are different sums, otherwise different vectors of sums.
 
     A sum is cut into ``chunks``, whose results a second kernel puts together; ``interleaved``: what they have at once lies between what the others have,
-    so that all end at the tensor's end (``turn_back.py``).  With ``rows`` so many rows of neighbours are read as one (``joined_rows.py``).
+    so that all end at the tensor's end (``turn_back.py``).  With ``rows`` so many rows of neighbours are read as one (``joined_rows.py``).  ``turned``: sums
+    side by side are neighbours in another tensor than terms are (``turned_sums.py``).
     """
 
     generator: ClassVar[str] = "reductions"
@@ -85,6 +86,7 @@ class Reductions:
     chunks: int = 1
     interleaved: bool = False
     rows: int = 0
+    turned: bool = False
 
     @property
     def threads(self) -> int:
@@ -95,8 +97,21 @@ class Reductions:
         """Values of a lane in shared memory; of joined rows, whose lanes are neighbours, so many that 32 of these are in as many banks."""
         return self.threads + (_APART - self.threads) % 32 if self.rows else self.threads
 
+    def walked(self, c: ReductionKernel) -> ReductionKernel:
+        """The sums that threads have, which may be parts of those of ``c``."""
+        return turned_sums.turned(c) if self.turned else c
+
+    def cuts(self, c: ReductionKernel) -> int:
+        """Parts of each sum that a second kernel puts together, if there is more than one."""
+        return self.chunks * turned_sums.parts(c, self.across) if self.turned else self.chunks
+
+    def joined(self, c: ReductionKernel) -> "Reductions":
+        """What a block that has parts of one sum side by side puts them together by; others as they are."""
+        return replace(self, across=1, along=self.threads, chunks=self.cuts(c), turned=False) if self.walked(c).count != c.count else self
+
     def units(self, c: ReductionKernel) -> Int:
         """What threads along a sum share: vectors of it, or terms, of joined rows so many together."""
+        c = self.walked(c)
         return floordiv(c.length, self.vector) if c.along else floordiv(c.length, self.rows) if self.rows else c.length
 
     def leaves(self, c: ReductionKernel) -> bool:
@@ -112,6 +127,8 @@ class Reductions:
         """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
         powers = all(x > 0 and (x & (x - 1) == 0 or self.rows) for x in (self.across, self.along))
         fits = powers and 32 <= self.threads <= 1024 and self.takes(c, self.vector) and self.chunks > 0
+        if self.turned and (turned_sums.turned_run(c) is None or not turned_sums.parts(c, self.across)):
+            return False
         return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
 
     def takes(self, c: ReductionKernel, vector: int) -> bool:
@@ -127,6 +144,7 @@ class Reductions:
 
     def tiles(self, c: ReductionKernel) -> Int:
         """Blocks for all sums, a chunk each."""
+        c = self.walked(c)
         if c.along:
             return ceildiv(c.count, self.across)
         return product(map(c.size, c.points[:-1])) * (1 if self.rows else ceildiv(floordiv(c.inner, self.vector), self.across))
@@ -224,7 +242,7 @@ def pick(c: ReductionKernel, target: Target, join: bool = True) -> Reductions:
     much to compute, others are asked that cut nothing."""
     own = _by_size(c, target, join)
     small = _ALONG_SMALL if c.along else _COMPUTED if _computes_much(c) else _SMALL
-    if not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
+    if own.turned or not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
     whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
     return min((own, whole), key=lambda s: _time(s, c, target, _WHOLE[c.along]))
@@ -266,6 +284,8 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
     narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = c.exponentials is None and len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
     most = min(most, _WIDE // vector) if wide else most
+    if (turned := _turned(c, target)) is not None:
+        return turned
     if c.along:
         most = min(most, _ALONG // vector)
         units = c.length // vector
@@ -313,6 +333,24 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
     return replace(s, chunks=ceil(s.units(c) / share), interleaved=together)
 
 
+def _turned(c: ReductionKernel, target: Target) -> Reductions | None:
+    """A schedule whose warps read pieces of whole sectors of tensors that lie differently."""
+    if (run := turned_sums.turned_run(c)) is None:
+        return None
+    vector = turned_sums.LANES
+    while vector > 1 and not is_multiple(c.neighbours, vector):
+        vector //= 2
+    across = min(turned_sums.ACROSS, _power(c.size(run)))
+    s = Reductions(across, _THREADS // across, vector, turned_sums.LANES // vector, turned=True)
+    while across > 1 and not turned_sums.parts(c, across):
+        across //= 2
+        s = replace(s, across=across, along=_THREADS // across)
+    if across < turned_sums.FEW:
+        return None
+    chunks = min(turned_sums.BLOCKS * target.multiprocessors // s.tiles(c), s.units(c) // (s.along * s.unroll))
+    return s if chunks < 2 else replace(s, chunks=ceil(s.units(c) / replace(s, chunks=chunks).share(c)))
+
+
 def _joins_many(s: Reductions, c: ReductionKernel) -> bool:
     """Whether rows of more columns are joined, of whose sums each block leaves many: of many rows, if places are looked for or less than words are read."""
     return hint(_moved(c)) > _MANY_ROWS and (c.extremum is not None or s.vector * c.bytes < _NARROW)
@@ -332,7 +370,7 @@ def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: boo
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
     """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
-    return _LAUNCH * (1 + (s.chunks > 1)) + hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
+    return _LAUNCH * (1 + (s.cuts(c) > 1)) + hint(_moved(c)) / min(_RATE * target.multiprocessors, _ONE * hint(s.tiles(c)) * s.chunks)
 
 
 def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> float:
@@ -340,7 +378,7 @@ def _time(s: Reductions, c: ReductionKernel, target: Target, one: float) -> floa
     a second kernel where they are cut."""
     blocks = s.tiles(c) * s.chunks
     computing = busy(c.count * c.length * body_instructions(c.generic), target) * max(1.0, target.multiprocessors / blocks)
-    return _LAUNCH * (1 + (s.chunks > 1)) + max(_moved(c) / (one * blocks), computing, _TURN * ceil(s.share(c) / (s.along * s.unroll)))
+    return _LAUNCH * (1 + (s.cuts(c) > 1)) + max(_moved(c) / (one * blocks), computing, _TURN * ceil(s.share(c) / (s.along * s.unroll)))
 
 
 def _moved(c: ReductionKernel) -> Int:
