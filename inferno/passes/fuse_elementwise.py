@@ -31,6 +31,7 @@ CHEAP = {
     "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui",
 }
 _MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
+_MOST_OF_NUMBERS = 16  # of loops' numbers alone, as the places that a border of another side repeats: reading them would come before reading what is there
 _MANY = 8  # elements that would compute something costly of one anew, each
 # Bytes of a concatenation that a reduction of so many terms reads from its pieces, element by element: a launch takes longer.  (On an H100 sums of 8 terms of
 # pieces of 4x2112 in bf16 took 4.7 us by two kernels, and take 2.3.)
@@ -302,7 +303,8 @@ def is_cheap(producer: ir.Operation) -> bool:
 def is_cheap_body(generic: ir.Operation) -> bool:
     """Whether a generic's body is few cheap operations."""
     operations = [o.operation for o in body(generic).operations]
-    few = sum(o.name not in ("arith.constant", "linalg.yield", "linalg.index") for o in operations) <= _MOST_REPEATED
+    most = _MOST_REPEATED if inputs(generic) or not all(isinstance(r.type.element_type, ir.IntegerType) for r in generic.results) else _MOST_OF_NUMBERS
+    few = sum(o.name not in ("arith.constant", "linalg.yield", "linalg.index") for o in operations) <= most
     return few and all(o.name in CHEAP or _divides_by_number(o) for o in operations)
 
 

@@ -11,11 +11,14 @@ from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.movements import reshape
 from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
+from inferno.passes.places import is_looked_up
 from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.programs import root_of
 from inferno.passes.slice_scans import slice_scan
 from inferno.passes.shapes import kept_dimensions, reassociation, reassociation_attribute
 
+_SHIFTS = 27  # slices of what is moved, as of an image with a border, for readers that take in where each of their elements lies
+_MOVING = ("math.absi", "tensor.extract", "scf.if", "scf.yield", "linalg.index", "linalg.yield", "arith.select")
 _PART = 4  # of what is made not more than all but one such part is made again
 
 
@@ -143,7 +146,16 @@ def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operatio
         if taken is None:
             return []
         found.append((user, [taken[order.index(d)] for d in range(len(order))]))
-    return found if sum(prod(n for _, n, _ in parts) for _, parts in found) <= prod(type_.shape) else []
+    several = len(found) <= _SHIFTS and _only_moves(producer) and all(is_elementwise(u) for cut, _ in found for u in users(cut.results[0]))
+    return found if several or sum(prod(n for _, n, _ in parts) for _, parts in found) <= prod(type_.shape) else []
+
+
+def _only_moves(op: ir.Operation) -> bool:
+    """Whether elements are read at places that loops say, and nothing is computed of them: but for picking and choosing there are numbers of loops alone."""
+    every, picks = [o for o in walk(op) if o != op], walk(op, "tensor.extract")
+    data = {o.results[0] for o in (*picks, *walk(op, "scf.if"))}
+    computes = any(o.name not in _MOVING and (not o.name.startswith("arith.") or any(v in data for v in o.operands)) for o in every)
+    return bool(picks) and not inputs(op) and not computes and not any(map(is_looked_up, picks))
 
 
 def _ends_sum(value: ir.Value) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_right, check
+from stencil_cases import CASES as STENCILS, MODES, arguments
 
 import inferno
 
@@ -141,3 +142,10 @@ def test_transposes_by_vectors(dtype):
 def test_gelu_of_16_bits(scale):
     for dtype in (torch.bfloat16, torch.float16):
         assert_right(torch.nn.functional.gelu, (randn(333, 65, dtype=dtype) * scale,))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", STENCILS)
+def test_neighbours_beyond_a_border(name, mode, dtype):
+    assert_right(STENCILS[name][0](mode), arguments(name, dtype, "cuda"))

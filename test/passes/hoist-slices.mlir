@@ -192,3 +192,80 @@ func.func @later(%x: tensor<4x9xf32>) -> tensor<4x5xf32> {
   %part = tensor.extract_slice %s#0[0, 4] [4, 5] [1, 1] : tensor<4x9xf32> to tensor<4x5xf32>
   return %part : tensor<4x5xf32>
 }
+
+// -----
+
+// What only moves elements, as a border, is read where it lies by each of several maps, however much they overlap.
+// CHECK-LABEL: func.func @border
+// CHECK-NOT: tensor.extract_slice
+// CHECK: linalg.generic
+// CHECK-SAME: outs(%{{.*}} : tensor<4x8xf32>)
+// CHECK: tensor.extract %arg0
+// CHECK: tensor.extract %arg0
+// CHECK-NOT: linalg.generic
+// CHECK: return
+// One of which something is computed stays.
+// CHECK-LABEL: func.func @computed
+// CHECK-COUNT-2: tensor.extract_slice
+#points = affine_map<(i, j) -> (i, j)>
+func.func @border(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1 : index
+  %eight = arith.constant 8 : index
+  %e = tensor.empty() : tensor<4x10xf32>
+  %p = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<4x10xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %j, %one : index
+    %inside = arith.cmpi ult, %k, %eight : index
+    %v = scf.if %inside -> f32 {
+      %a = tensor.extract %x[%i, %k] : tensor<4x8xf32>
+      scf.yield %a : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    linalg.yield %v : f32
+  } -> tensor<4x10xf32>
+  %l = tensor.extract_slice %p[0, 0] [4, 8] [1, 1] : tensor<4x10xf32> to tensor<4x8xf32>
+  %r = tensor.extract_slice %p[0, 2] [4, 8] [1, 1] : tensor<4x10xf32> to tensor<4x8xf32>
+  %to = tensor.empty() : tensor<4x8xf32>
+  %s = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%l, %r : tensor<4x8xf32>, tensor<4x8xf32>) outs(%to : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.subf %b, %a : f32
+    linalg.yield %d : f32
+  } -> tensor<4x8xf32>
+  return %s : tensor<4x8xf32>
+}
+func.func @computed(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1 : index
+  %eight = arith.constant 8 : index
+  %e = tensor.empty() : tensor<4x10xf32>
+  %p = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<4x10xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %j, %one : index
+    %inside = arith.cmpi ult, %k, %eight : index
+    %v = scf.if %inside -> f32 {
+      %a = tensor.extract %x[%i, %k] : tensor<4x8xf32>
+      %b = math.tanh %a : f32
+      scf.yield %b : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    linalg.yield %v : f32
+  } -> tensor<4x10xf32>
+  %l = tensor.extract_slice %p[0, 0] [4, 8] [1, 1] : tensor<4x10xf32> to tensor<4x8xf32>
+  %r = tensor.extract_slice %p[0, 2] [4, 8] [1, 1] : tensor<4x10xf32> to tensor<4x8xf32>
+  %to = tensor.empty() : tensor<4x8xf32>
+  %s = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%l, %r : tensor<4x8xf32>, tensor<4x8xf32>) outs(%to : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.subf %b, %a : f32
+    linalg.yield %d : f32
+  } -> tensor<4x8xf32>
+  return %s : tensor<4x8xf32>
+}
