@@ -297,7 +297,8 @@ def is_cheap(producer: ir.Operation) -> bool:
     if not is_cheap_body(producer):
         return False
     made = sum(bytes_of(r) for r in producer.results)
-    return sum(bytes_of(v) for v in inputs(producer) if not (2 * bytes_of(v) <= made and is_reduction(owner(root_of(v))))) <= 1.05 * made
+    read = dict.fromkeys(zip(inputs(producer), maps(producer)))  # a square reads its operand once
+    return sum(bytes_of(v) for v, _ in read if not (2 * bytes_of(v) <= made and is_reduction(owner(root_of(v))))) <= 1.05 * made
 
 
 def is_cheap_body(generic: ir.Operation) -> bool:

@@ -170,3 +170,42 @@ func.func @sum_of_pieces(%x: tensor<64x24xf32>, %y: tensor<64x16xf32>, %start: t
   } -> tensor<40xf32>
   return %1 : tensor<40xf32>
 }
+
+// A square reads its operand once, however often its body does: two sums of it compute it.
+// CHECK-LABEL: func.func @square_of_two_sums
+// CHECK: linalg.generic
+// CHECK-SAME: iterator_types = ["parallel", "reduction"]
+// CHECK: arith.mulf
+// CHECK: linalg.generic
+// CHECK-SAME: iterator_types = ["reduction", "parallel"]
+// CHECK: arith.mulf
+// CHECK-NOT: linalg.generic
+// CHECK: return
+#square_points = affine_map<(i, j) -> (i, j)>
+#square_rows = affine_map<(i, j) -> (i)>
+#square_columns = affine_map<(i, j) -> (j)>
+func.func @square_of_two_sums(%x: tensor<8x16xf32>) -> (tensor<8xf32>, tensor<16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %s = linalg.generic {indexing_maps = [#square_points, #square_points, #square_points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %x : tensor<8x16xf32>, tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    linalg.yield %p : f32
+  } -> tensor<8x16xf32>
+  %r = tensor.empty() : tensor<8xf32>
+  %c = tensor.empty() : tensor<16xf32>
+  %r0 = linalg.fill ins(%zero : f32) outs(%r : tensor<8xf32>) -> tensor<8xf32>
+  %c0 = linalg.fill ins(%zero : f32) outs(%c : tensor<16xf32>) -> tensor<16xf32>
+  %t = linalg.generic {indexing_maps = [#square_points, #square_rows], iterator_types = ["parallel", "reduction"]} ins(%s : tensor<8x16xf32>) outs(%r0 : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.addf %a, %o : f32
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  %u = linalg.generic {indexing_maps = [#square_points, #square_columns], iterator_types = ["reduction", "parallel"]} ins(%s : tensor<8x16xf32>) outs(%c0 : tensor<16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.addf %a, %o : f32
+    linalg.yield %p : f32
+  } -> tensor<16xf32>
+  return %t, %u : tensor<8xf32>, tensor<16xf32>
+}
