@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
 
+from inferno.codegen.begin_copies import copy_begins
 from inferno.codegen.clamped_places import ClampedPlaces
 from inferno.codegen.elements import as_vector, branch_together, join, lanes_of, load, load_lanes, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
@@ -37,7 +38,7 @@ _WARPS = 8  # of a row, from which on that is so of most
 
 def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None:
     """Add the ``gpu.module`` of an elementwise kernel and make ``kernel`` its launcher."""
-    point = parse_pointwise(kernel)
+    point = parse_pointwise(kernel, parts=True)
     if point is None:
         raise CompileError(f"@{kernel.name.value} is not an elementwise kernel")
     run = reused(point, schedule.across, schedule.vector) if schedule.across > 1 else None  # of what the schedule was chosen by, before it is expanded
@@ -55,7 +56,10 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     name = kernel.name.value
     with gpu_function(kernel, buffers, schedule.threads) as function:
         Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers, run=run).emit()
+    copies = copy_begins(kernel, point.begins)
     with launcher(kernel) as arguments:
+        for copy in copies:
+            copy.launch(arguments)
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
 
 
@@ -78,7 +82,10 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
         ints = integers_for(kernel, width, function.buffers)
         emitter = make(point, schedule, across, numbers, ints, function.buffers, function.shared)
         emitter.emit()
+    copies = copy_begins(kernel, point.begins)
     with launcher(kernel) as arguments:
+        for copy in copies:
+            copy.launch(arguments)
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (emitter.blocks(), 1, 1), (schedule.threads, 1, 1))
 
 

@@ -42,7 +42,7 @@ class FillLaunches:
         blocks = ceildiv(count, THREADS * lanes)
         function = self._open([], [target], THREADS, blocks * THREADS * lanes, written=[target])
         with ir.InsertionPoint.at_block_terminator(function.block):
-            emit_fill(function, function.value(fill.value), function.flat(target), lanes, count)
+            emit_fill(function.ints, function.value(fill.value), function.flat(target), lanes, count)
         self._close(function, None, blocks, THREADS)
 
     def _drop_fills_of_scan(self, op: ir.Operation, number: int) -> None:

@@ -2,9 +2,9 @@
 
 import math
 
-from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.elements import as_vector, load, load_vector, store, store_vector
 from inferno.codegen.gpu_function import element_bytes
+from inferno.codegen.integers import Integers
 from inferno.mlir import arith, gpu, ir, scf
 from inferno.passes.shapes import shape
 from inferno.symbolic import Int, ceildiv, divisor, product
@@ -22,9 +22,9 @@ def copy_blocks(source: ir.Value, target: ir.Value) -> Int:
     return ceildiv(product(shape(target)), THREADS * copy_lanes(source, target))
 
 
-def emit_copy(function: DeviceFunction, source: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
+def emit_copy(ints: Integers, source: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
     """The whole kernel: ``source`` and ``target`` are its parameters, of ``count`` elements."""
-    ints, index = function.ints, ir.IndexType.get()
+    index = ir.IndexType.get()
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
     thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=THREADS, results=[index]).result)
     number = ints.add(ints.mul(block, THREADS), thread)
@@ -43,9 +43,9 @@ def fill_lanes(target: ir.Value) -> int:
     return math.gcd(16 // element_bytes(target.type.element_type), divisor(product(shape(target))))
 
 
-def emit_fill(function: DeviceFunction, value: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
+def emit_fill(ints: Integers, value: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
     """The whole kernel: ``target`` is its parameter, of ``count`` elements."""
-    ints, index = function.ints, ir.IndexType.get()
+    index = ir.IndexType.get()
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
     thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=THREADS, results=[index]).result)
     number = ints.add(ints.mul(block, THREADS), thread)

@@ -177,7 +177,7 @@ class Launches(FillLaunches, ScatterLaunches, SortLaunches):
         blocks, lanes, count = copy_blocks(source, target), copy_lanes(source, target), product(shape(target))
         function = self._open([], [source, target], COPY_THREADS, blocks * COPY_THREADS * lanes, written=[target])
         with ir.InsertionPoint.at_block_terminator(function.block):
-            emit_copy(function, function.flat(source), function.flat(target), lanes, count)
+            emit_copy(function.ints, function.flat(source), function.flat(target), lanes, count)
         self._close(function, None, blocks, COPY_THREADS, source.type.element_type == target.type.element_type)
 
     def _point_kernel(self, s: Structured, starts: list[ir.Value | None], dead: list[bool]) -> None:

@@ -113,6 +113,7 @@ _PASSES = {
     "order-tables": "inferno.schedule.order_tables:order_tables",
     "split-pieces": "inferno.schedule.split_pieces:split_pieces",
     "split-padding": "inferno.schedule.split_padding:split_padding",
+    "write-parts": "inferno.schedule.write_parts:write_parts",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
     "merge-siblings": "inferno.schedule.merge_siblings:merge_siblings",

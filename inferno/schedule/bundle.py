@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from inferno.mlir import func, ir
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import count_bytes
+from inferno.schedule.written_parts import writes_parts
 
 GENERATORS = ("elementwise", "rows", "reductions")
 """Those whose kernels are bundled."""
@@ -31,7 +32,7 @@ def fits(kernel: func.FuncOp) -> bool:
         return False
     s = from_attribute(kernel.attributes[ATTRIBUTE])
     whole = s.chunks == 1 if s.generator == "reductions" else getattr(s, "cluster", 1) == 1
-    return s.generator in GENERATORS and whole and count_bytes(kernel) <= _SMALL
+    return s.generator in GENERATORS and whole and not writes_parts(kernel) and count_bytes(kernel) <= _SMALL
 
 
 def choose(kernels: Sequence[func.FuncOp]) -> Bundle | None:

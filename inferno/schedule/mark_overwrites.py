@@ -17,8 +17,10 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import example_bytes
+from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.reduction_kernel import parse_reduction, parse_varying
 from inferno.schedule.scatter_kernel import parse_scatter
+from inferno.schedule.written_parts import writes_parts
 
 OVERWRITES = "inferno.overwrites"
 # What a call that moves may keep alive until then, next to what its result takes; and bytes that are nothing.
@@ -51,6 +53,8 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
     generator = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
     if generator == "reductions":
         return stored_at(kernel, result)
+    if writes_parts(kernel):
+        return begins_to_overwrite(kernel, result) if generator == "elementwise" else []
     if (begin := _begins_as(kernel, generator)) is not None:
         return begin
     block, count = kernel.regions[0].blocks[0], len(kernel.type.results)
@@ -112,6 +116,23 @@ def stored_at(kernel: func.FuncOp, result: int) -> list[int]:
     needed = {a.argument for a, point in zip(c.sources, c.block.arguments) if a is not None and point in taken}
     elsewhere = {a.argument for a in c.sources if a is not None and (a.strides, a.offset) != (at.strides, at.offset)}
     return [i for i in sorted(needed - elsewhere) if are_alike(arguments[i], arguments[number])]
+
+
+def begins_to_overwrite(kernel: func.FuncOp, result: int) -> list[int]:
+    """The argument that the result of an elementwise kernel begins as a copy of, where of that no element is read but those which are written, each for what
+    is written there."""
+    point = parse_pointwise(kernel, parts=True)
+    target = len(kernel.type.inputs) - len(kernel.type.results) + result
+    begin = next((b for b in point.begins if b.target == target), None) if point is not None else None
+    if begin is None or any(argument == begin.source for _, argument in point.tables):
+        return []
+    needed = [_made_of(point.generic, n) for n in range(len(point.destinations))]
+    for source, element in zip(point.sources, point.block.arguments):
+        if source is not None and source.argument == begin.source:
+            at = [n for n, d in enumerate(point.destinations) if d.argument == target and (d.strides, d.offset) == (source.strides, source.offset)]
+            if not any(element in needed[n] for n in at):
+                return []
+    return [begin.source]
 
 
 def _begins_as(kernel: func.FuncOp, generator: str) -> list[int] | None:

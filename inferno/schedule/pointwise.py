@@ -15,6 +15,7 @@ from inferno.schedule.accesses import (
 )
 from inferno.schedule.strewn_extracts import linear, read_by_maps, strides_at
 from inferno.schedule.unchanged import asked_once
+from inferno.schedule.written_parts import Begin, take_parts, writes_parts
 from inferno.symbolic import Int, bounds, hint, product
 
 _NAMED = (
@@ -40,6 +41,7 @@ class Pointwise:
     destinations: tuple[Access, ...]
     tables: tuple[tuple[ir.Value, int], ...]  # tensors that the body extracts from: the value, its argument
     module: ir.Module = field(repr=False)
+    begins: tuple[Begin, ...] = ()  # what destinations are copies of at first, where results go to parts of them
 
     @property
     def block(self) -> ir.Block:
@@ -67,10 +69,17 @@ class Pointwise:
 
 
 @asked_once
-def parse_pointwise(kernel: func.FuncOp, views: bool = False) -> Pointwise | None:
-    """The elementwise kernel that ``kernel`` is, or None.  ``views``: what it reads may be its arguments in other shapes."""
+def parse_pointwise(kernel: func.FuncOp, views: bool = False, parts: bool = False) -> Pointwise | None:
+    """The elementwise kernel that ``kernel`` is, or None.  ``views``: what it reads may be its arguments in other shapes.  ``parts``: results may go to
+    parts of tensors that are copies of arguments otherwise (``written_parts.py``)."""
     if not knows_arguments(kernel):
         return None
+    if parts and writes_parts(kernel):
+        with kernel.context, kernel.location:
+            module = ir.Module.create()
+            module.body.append(kernel.operation.clone(ip=False))
+            begins = take_parts(module.body.operations[0])
+            return _parse(module, views, begins) if begins is not None else None
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
     if len(structured) > 1:  # tensors full of one constant may be operands
         structured = [o for o in structured if o.name != "linalg.fill"]
@@ -84,7 +93,7 @@ def parse_pointwise(kernel: func.FuncOp, views: bool = False) -> Pointwise | Non
         return _parse(module, views)
 
 
-def _parse(module: ir.Module, views: bool) -> Pointwise | None:
+def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] = ()) -> Pointwise | None:
     kernel = module.body.operations[0]
     others = ("tensor.empty", "tensor.extract_slice", "func.return", *(VIEWS if views else ()))
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
@@ -104,8 +113,11 @@ def _parse(module: ir.Module, views: bool) -> Pointwise | None:
     all_maps, inputs = maps(generic), len(generic.operands) - results
     destinations: list[Access] = []
     for i, value in enumerate(outputs(generic)):
-        argument = destination_index(kernel, value)
-        place = access(value, all_maps[inputs + i], argument) if argument == arguments - results + i else None
+        if begins:
+            place = placed(kernel, value, all_maps[inputs + i])
+        else:
+            argument = destination_index(kernel, value)
+            place = access(value, all_maps[inputs + i], argument) if argument == arguments - results + i else None
         if place is None or not _injective(place, sizes):
             return None
         destinations.append(place)
@@ -135,7 +147,7 @@ def _parse(module: ir.Module, views: bool) -> Pointwise | None:
     computed = [Access(-1, destinations[0].element, _as_if_contiguous(loops, order, sizes)) for loops in _loops_of_operations(generic)]
     runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _turned(generic, sizes, order))
     return Pointwise(
-        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module,
+        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, begins,
     )
 
 
