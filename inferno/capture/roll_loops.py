@@ -17,6 +17,7 @@ from inferno.capture.nodes import copy_before
 from inferno.capture.part_views import say_views
 from inferno.capture.running import recurrence
 from inferno.capture.value_ranges import value_range
+from inferno.capture.written_picks import read_pick
 
 aten = torch.ops.aten
 _LEAST = 8  # steps
@@ -194,7 +195,7 @@ def _written(node: Node, done: set[Node]) -> tuple[list[Node], int]:
     """What is written to all places along a dimension, one after the other (a ``select_scatter`` is a choice by an ``arange``), and the dimension."""
     found: dict[int, Node] = {}
     last, dim = node, None
-    while node.target is aten.where.self and (part := _choice(node)) is not None:
+    while node.target is aten.where.self and (part := read_pick(node)) is not None:
         place, at, value = part
         if dim not in (None, at) or place in found or (node is not last and len(node.users) > 2):
             return [], 0
@@ -205,29 +206,3 @@ def _written(node: Node, done: set[Node]) -> tuple[list[Node], int]:
     if dim is None or set(found) != set(range(last.meta["val"].shape[dim])):
         return [], 0
     return [found[i] for i in range(len(found))], dim
-
-
-def _choice(node: Node) -> tuple[int, int, Node] | None:
-    """(place, dimension, what is written)."""
-    condition, value, old = node.args
-    if not all(isinstance(n, Node) for n in node.args) or condition.target is not aten.eq.Scalar:
-        return None
-    numbers, shape = condition.args[0], node.meta["val"].shape
-    while isinstance(numbers, Node) and numbers.target in (aten.view.default, aten.unsqueeze.default):
-        numbers = numbers.args[0]
-    if not isinstance(numbers, Node) or numbers.target is not aten.arange.start_step or numbers.args[0] != 0 or numbers.args[2:] not in ((), (1,)):
-        return None
-    given = condition.meta["val"].shape
-    dims = [d - len(given) + len(shape) for d, n in enumerate(given) if n != 1]
-    if len(dims) != 1 or numbers.meta["val"].shape[0] != shape[dims[0]] or old.meta["val"].shape != shape:
-        return None
-    (dim,) = dims
-    if value.target is aten.expand.default:
-        value = value.args[0]
-    if not isinstance(value, Node) or value.target is not aten.unsqueeze.default or value.args[1] % len(shape) != dim:
-        return None
-    value = value.args[0]
-    if value.target is aten.copy.default and len(value.args) == 2:  # in the form of what was there
-        value = value.args[1]
-    fits = isinstance(value, Node) and value.meta["val"].shape == (*shape[:dim], *shape[dim + 1:]) and value.meta["val"].dtype == node.meta["val"].dtype
-    return (condition.args[1], dim, value) if fits else None

@@ -211,9 +211,16 @@ def _expand_writes(last: ir.Operation) -> None:
 
 def _is_new_value(result: ir.Value, first: ir.Value) -> bool:
     """Whether a result is returned, and is what an argument becomes or is read by others, too, for which the choice would be between two tensors: attention
-    writes a token to a cache itself."""
+    writes a token to a cache itself.  So is what an argument is between two writes to it."""
+    while (op := owner(first)) is not None and op.name == "tensor.insert_slice":
+        first = op.operands[1]
     returned = [u.name == "func.return" for u in users(result)]
-    return owner(first) is None and any(returned) and (is_written(first) or not all(returned))
+    return op is None and (_becomes_new(result) if is_written(first) else any(returned) and not all(returned))
+
+
+def _becomes_new(value: ir.Value) -> bool:
+    """Whether a value is returned, or what parts of it are written to is."""
+    return any(u.name == "func.return" or (u.name == "tensor.insert_slice" and u.operands[1] == value and _becomes_new(u.results[0])) for u in users(value))
 
 
 def _stays_in_place(writes: Sequence[ir.Operation], first: ir.Value) -> bool:

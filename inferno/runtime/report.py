@@ -262,8 +262,8 @@ def _rows(program: Program) -> list[Row]:
         code = step.kernel.split("::")[0]
         name = by_code.get(code, code) if isinstance(step, Launch) else step.kernel or step.function
         before = first.setdefault(name, step)
-        if isinstance(before, Launch) and isinstance(step, Launch) and (0 in map(hint, before.grid) or _prepares(before, step)):
-            first[name] = step  # what the example launches, and most of its blocks do
+        if isinstance(before, Launch) and isinstance(step, Launch) and (0 in map(hint, before.grid) or _prepares(before, step) or before.copies):
+            first[name] = step  # what the example launches, and most of its blocks do, in the place of arguments
         sources.setdefault(name, {}).update(dict.fromkeys(step.source))
     rows = []
     for name, step in first.items():

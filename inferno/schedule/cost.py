@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.kept_operands import COPY, PARTS, kept
+from inferno.schedule.written_parts import touched_elements
 from inferno.symbolic import Int, hint, product
 
 CLOCK = 1.7e3
@@ -62,10 +63,11 @@ def example_bytes(value: ir.Value) -> int:
 
 def count_bytes(kernel: func.FuncOp) -> int:
     """Bytes that the kernel must move through memory: each argument once, destinations and inputs alike, but for those that it has in
-    another form.  Sizes that vary count as in the example."""
-    instead = {*kept(kernel, PARTS), *kept(kernel, COPY)}
-    tensors = [a for i, a in enumerate(kernel.entry_block.arguments) if not isinstance(a.type, ir.IndexType) and i not in instead]
-    return sum(map(example_bytes, tensors))
+    another form, and of tensors that it changes parts of these parts.  Sizes that vary count as in the example."""
+    instead, touched = {*kept(kernel, PARTS), *kept(kernel, COPY)}, touched_elements(kernel)
+    tensors = [a for i, a in enumerate(kernel.entry_block.arguments) if not isinstance(a.type, ir.IndexType) and i not in (*instead, *touched)]
+    parts = sum(hint(count) * bit_width(kernel.entry_block.arguments[i].type.element_type) // 8 for i, count in touched.items())
+    return sum(map(example_bytes, tensors)) + parts
 
 
 def extracted_bytes(generic: ir.Operation) -> int:

@@ -136,6 +136,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if step > 1:  # what a vector's lanes are computed of is at most two vectors
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
+    if (together := _stored_together(point, vector)) < vector:
+        return Elementwise(threads=threads, vector=together, unroll=vector // together)
     if vector > _APART and step == 1 and _lane_by_lane(point, vector):
         return Elementwise(threads=threads, vector=_APART, unroll=vector // _APART)
     resizes = _resizes(point) and isinstance(point.points, int)
@@ -163,6 +165,14 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     while unroll > 1 and points < _ROUNDS * target.multiprocessors * threads * vector * unroll:
         unroll //= 2
     return Elementwise(threads=threads, vector=vector, unroll=unroll, across=across, windows=resizes)
+
+
+def _stored_together(point: Pointwise, vector: int) -> int:
+    """Lanes of a vector that is stored at once where results go to parts of tensors: stored one by one, those of a warp would be as far apart as its vectors."""
+    last = len(point.runs) - 1
+    for d in point.destinations if point.begins and point.runs else ():
+        vector = gcd(aligned(point, d, last, vector), point.run_sizes[last] if last else 0) if point.run_strides(d)[last] == 1 else 1
+    return vector
 
 
 def _gathering(point: Pointwise, channels: int, points: int, target: Target) -> Elementwise:

@@ -8,10 +8,10 @@ belongs.
 from dataclasses import dataclass
 from itertools import combinations
 
-from inferno.mlir import func, ir, owner
+from inferno.mlir import func, ir, owner, users
 from inferno.passes.generics import outputs, use_count
 from inferno.passes.shapes import UnknownSize, slice_parts
-from inferno.symbolic import Int, bounds
+from inferno.symbolic import Int, bounds, product
 
 Place = tuple[list[Int], list[Int], list[Int]]
 """Offsets, sizes and steps of a slice."""
@@ -63,6 +63,26 @@ def take_parts(kernel: func.FuncOp) -> tuple[Begin, ...] | None:
         copy.results[0].replace_all_uses_with(copy.operands[1])
         copy.erase()
     return tuple(begins)
+
+
+def touched_elements(kernel: func.FuncOp) -> dict[int, Int]:
+    """How many elements are written of the arguments that begin as copies of others, and read of those, where both are one: by their numbers."""
+    found: dict[int, Int] = {}
+    for op in kernel.entry_block.operations if writes_parts(kernel) else ():
+        if op.operation.name != "linalg.copy" or not all(isinstance(v, ir.BlockArgument) for v in op.operands):
+            continue
+        source, target, value = *op.operands, op.results[0]
+        found[target.arg_number] = 0
+        while (write := next((u for u in users(value) if u.name == "tensor.insert_slice" and u.operands[1] == value), None)) is not None:
+            found[target.arg_number], value = found[target.arg_number] + _elements(write), write.results[0]
+        read = [u for u in users(source) if u != op.operation]
+        if all(u.name == "tensor.extract_slice" for u in read):
+            found[source.arg_number] = sum(map(_elements, read))
+    return found
+
+
+def _elements(part: ir.Operation) -> Int:
+    return product(slice_parts(part)[1])
 
 
 def are_apart(one: Place, other: Place) -> bool:

@@ -2,6 +2,9 @@
 
 Every tensor of ``@main`` is one contiguous buffer: an argument, a result (a trailing argument marked ``inferno.result``),
 or a ``memref.alloc`` that ``plan-memory`` places.  Launchers are inlined; a reshape only changes a buffer's type.
+
+What a kernel makes of a tensor by a copy of it, and changes to that, is where the tensor is, if nothing needs that later: a second write to parts of an argument
+copies nothing.
 """
 
 from inferno.codegen.launcher import buffer_type, integer
@@ -33,11 +36,13 @@ class _Planner:
         self._launchers = launchers
         self._buffers: dict[ir.Value, ir.Value] = {}  # a tensor of the old @main -> the buffer that holds it, of any shape
         self._results: dict[ir.Value, int] = {}  # a tensor.empty that is a result -> the result's number
+        self._shared: dict[ir.Value, ir.Value] = {}  # a tensor.empty -> the one whose buffer it has
         self._symbols = list(symbol_arguments(main.operation))
         self._sizes: SizeValues | None = None  # of the new @main
 
     def run(self) -> None:
         old = self._main.regions[0].blocks[0]
+        self._share(old)
         inputs = [buffer_type(a.type) for a in old.arguments]
         returned = list(old.operations[len(old.operations) - 1].operands)
         descriptions, fresh = self._describe_results(returned, list(old.arguments))
@@ -78,6 +83,29 @@ class _Planner:
             entry.update(self._described(value) or {"shape": ir.ArrayAttr.get([integer(s) for s in value.type.shape])})
             descriptions.append(ir.DictAttr.get({**entry, "element": ir.TypeAttr.get(value.type.element_type)}))
         return descriptions, fresh
+
+    def _share(self, block: ir.Block) -> None:
+        """Let results lie where what they begin as copies of does, where no kernel reads that later and the program does not return it."""
+        operations = [o.operation for o in block.operations]
+        returned, uses = list(operations[-1].operands), self._uses()
+        for place, call in enumerate(operations):
+            for result in call.results if call.name == "func.call" else ():
+                own = self._root(result)
+                for number in self._begins(call, result):
+                    before = self._root(call.operands[number])
+                    if isinstance(before, ir.BlockArgument) or before == own or any(self._root(v) == before for v in returned):
+                        continue
+                    if _elements(before) == _elements(own) and all(p < place or (p == place and i == number) for p, _, i in uses[before]):
+                        self._shared[own] = before
+                        uses[before] += uses.pop(own)
+                        break
+
+    def _begins(self, call: ir.Operation, result: ir.Value) -> list[int]:
+        """The operands that a result of a call is a copy of at first, and whose place it may take."""
+        launcher = self._launchers.get(callee(call))
+        copies = [pair for pair in _copies(launcher)] if launcher is not None else []
+        own = len(call.operands) - len(call.results) + list(call.results).index(result)
+        return [source for source in self._overwrites(call, self._root(result)) if (source, own) in copies]
 
     def _uses(self) -> dict[ir.Value, list[tuple[int, ir.Operation, int]]]:
         """Which calls, by their place in ``@main``, have an argument or a ``tensor.empty`` as which operand."""
@@ -128,6 +156,8 @@ class _Planner:
                 value = op.operands[0]
             elif op.name == "func.call":
                 value = op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)]
+            elif value in self._shared:
+                value = self._shared[value]
             elif op.name == "tensor.empty":
                 break
             else:
@@ -137,7 +167,7 @@ class _Planner:
     def _plan(self, op: ir.Operation) -> None:
         if op.name == "func.call":
             self._inline(op)
-        elif op.name == "tensor.empty" and op.results[0] not in self._buffers and any(True for _ in op.results[0].uses):
+        elif op.name == "tensor.empty" and op.results[0] not in (*self._buffers, *self._shared) and any(True for _ in op.results[0].uses):
             sizes = [self._sizes.get(s) for s in shape(op.results[0])]
             varying = [v for v in sizes if not isinstance(v, int)]
             type_ = ir.MemRefType.get([s if isinstance(s, int) else ir.ShapedType.get_dynamic_size() for s in sizes], op.results[0].type.element_type)
@@ -158,6 +188,8 @@ class _Planner:
             if op.name == "func.return":
                 if len(op.operands):
                     raise PassError(f"plan-launches: @{name} returns values; generate-kernels has not run on it")
+                continue
+            if COPIES in op.attributes and len({_base(known[owner(p).operands[0]]) for p in op.operands if owner(p).name == "inferno.pointer"}) == 1:
                 continue
             clone = op.clone()
             for i, value in enumerate(clone.operands):
@@ -205,14 +237,30 @@ class _Planner:
 
 def _copied(launcher: func.FuncOp) -> list[tuple[int, int]]:
     """The arguments that another one is a copy of at first, where nothing else is read of them: in their place it is that without a copy."""
-    steps = [o.operation for o in launcher.entry_block.operations if o.operation.name in ("inferno.launch", "inferno.library")]
-    taken, found = [[_buffer(p) for p in step.operands if owner(p).name != "inferno.scalar"] for step in steps], []
-    for i, step in enumerate(steps):
-        if COPIES in step.attributes and None not in taken[i]:
-            source, target = taken[i]
-            if sum(each.count(source) for each in taken) == 1 and not any(target in each for each in taken[:i]):
-                found.append((source, target))
+    taken = [each for _, each in _steps(launcher)]
+    return [(source, target) for source, target in _copies(launcher) if sum(each.count(source) for each in taken) == 1]
+
+
+def _copies(launcher: func.FuncOp) -> list[tuple[int, int]]:
+    """The arguments that another one is a copy of at first."""
+    steps, found = _steps(launcher), []
+    for i, (step, taken) in enumerate(steps):
+        if COPIES in step.attributes and None not in taken and not any(taken[1] in each for _, each in steps[:i]):
+            found.append((taken[0], taken[1]))
     return found
+
+
+def _steps(launcher: func.FuncOp) -> list[tuple[ir.Operation, list[int | None]]]:
+    """What a launcher starts, with the numbers of the arguments that each gets."""
+    steps = [o.operation for o in launcher.entry_block.operations if o.operation.name in ("inferno.launch", "inferno.library")]
+    return [(step, [_buffer(p) for p in step.operands if owner(p).name != "inferno.scalar"]) for step in steps]
+
+
+def _base(buffer: ir.Value) -> ir.Value:
+    """The buffer that one is, maybe in another shape."""
+    while (op := owner(buffer)) is not None and op.name == "memref.reinterpret_cast":
+        buffer = op.operands[0]
+    return buffer
 
 
 def _buffer(parameter: ir.Value) -> int | None:
