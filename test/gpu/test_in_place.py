@@ -83,6 +83,70 @@ def test_slices_alone_are_written(name, count, dtype, cuda_graphs):
         assert torch.equal(cache, expected)
 
 
+def part_added(x, y):
+    x[:, 1:] += y[:, 1:]
+    return y * 2
+
+
+def part_aligned(x, y):
+    x[:, 64:] = x[:, 64:] * y[:, 64:] + 1
+    return y.sum(1)
+
+
+def part_of_rows(x, y):
+    x[1::2, 3:40].mul_(2)
+    return y + 1
+
+
+def column(x, y):
+    x[:, -1] = y[:, 0].sigmoid()
+    return x[:, 1:]
+
+
+def two_parts(x, y):
+    x[:, :8] = y[:, :8]
+    x[:, 16:24] += y[:, 16:24]
+    return y.sum()
+
+
+def turned_part(x, y):
+    x[:64, :64] = y[:64, :64].t()
+    return y + 1
+
+
+def shifted(x, y):
+    x[:, 1:] += x[:, :-1].clone()
+    return y + 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+@pytest.mark.parametrize(("write", "shape"), [
+    (part_added, (4096, 1025)), (part_added, (37, 130)), (part_aligned, (4096, 1024)), (part_of_rows, (4096, 96)), (column, (4096, 65)),
+    (two_parts, (4096, 128)), (turned_part, (512, 512)), (shifted, (512, 257)),
+])
+def test_parts_are_written_by_what_makes_them(write, shape, dtype, cuda_graphs):
+    if write is column and not dtype.is_floating_point:
+        pytest.skip("of whole numbers")
+    torch.manual_seed(0)
+
+    def random():
+        return torch.randint(-9, 9, shape, device="cuda") if dtype == torch.int64 else torch.randn(shape, device="cuda").to(dtype)
+
+    x, y = random(), random()
+    compiled, expected = inferno.compile(write, (x, y), cuda_graphs=cuda_graphs, fallback=False), x.clone()
+    plan = compiled._executable.plan
+    assert all(plan.outputs[i].argument == r.target for i, r in enumerate(compiled.program.signature.results) if r.kind == "mutation")
+    assert not any(isinstance(s, Launch) and s.copies for s in plan.steps)
+    tolerance = {"atol": 2e-2, "rtol": 2e-2} if dtype == torch.bfloat16 else {"atol": 2e-3, "rtol": 1e-4}
+    for _ in range(5):  # no synchronisation between the calls
+        y = random()
+        torch.testing.assert_close(compiled(x, y), write(expected, y), **tolerance)
+        if write is shifted:
+            x.clamp_(-100, 100), expected.clamp_(-100, 100)
+    torch.testing.assert_close(x, expected, **tolerance)
+
+
 class Step(nn.Module):
     """Keys and values of a token, and two counts."""
 

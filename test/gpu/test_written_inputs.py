@@ -62,8 +62,15 @@ def viewed(x, y):
     return x[:, :2], y + 1, x[0].t()
 
 
+def several(x, y):
+    x[:, 1:] += y[:, None]
+    x[3, 5:9] = y[3]
+    x[::2, 0] *= 2
+    return (y.sum(),)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("write", [last, shifted, viewed])
+@pytest.mark.parametrize("write", [last, shifted, viewed, several])
 def test_parts_alone_are_written(write, dtype):
     x, y = torch.randn(64, 1024, 64, device="cuda", dtype=dtype), torch.randn(64, 64, device="cuda", dtype=dtype)
     with torch.no_grad():

@@ -35,3 +35,22 @@ module {
     return %new, %other : tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+// A part of a row, x[3, 2:4] = y: the row has one dimension less.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[X:.*]]: tensor<8x6x4xf32>, %[[Y:.*]]: tensor<2x4xf32>)
+// CHECK-NOT: tensor.extract_slice
+// CHECK: %[[NEW:.*]] = tensor.insert_slice %{{.*}} into %[[X]][3, 2, 0] [1, 2, 4] [1, 1, 1]
+// CHECK-NEXT: return %[[NEW]]
+module {
+  func.func @main(%x: tensor<8x6x4xf32>, %y: tensor<2x4xf32>) -> tensor<8x6x4xf32> {
+    %part = tensor.extract_slice %x[3, 0, 0] [1, 6, 4] [1, 1, 1] : tensor<8x6x4xf32> to tensor<1x6x4xf32>
+    %row = tensor.collapse_shape %part [[0, 1], [2]] : tensor<1x6x4xf32> into tensor<6x4xf32>
+    %first = tensor.insert_slice %y into %row[2, 0] [2, 4] [1, 1] : tensor<2x4xf32> into tensor<6x4xf32>
+    %back = tensor.expand_shape %first [[0, 1], [2]] output_shape [1, 6, 4] : tensor<6x4xf32> into tensor<1x6x4xf32>
+    %new = tensor.insert_slice %back into %x[3, 0, 0] [1, 6, 4] [1, 1, 1] : tensor<1x6x4xf32> into tensor<8x6x4xf32>
+    return %new : tensor<8x6x4xf32>
+  }
+}

@@ -101,3 +101,51 @@ module {
     return %0 : tensor<?x8xf32>
   }
 }
+
+// -----
+
+// A result with new values in a part may take the place of what it is otherwise, if the kernel reads of that what it writes, for what is written there.
+
+// CHECK-LABEL: func.func private @added
+// CHECK-SAME: inferno.overwrites = array<i64: 0>
+// CHECK-LABEL: func.func private @shifted
+// CHECK-NOT: inferno.overwrites
+// CHECK-LABEL: func.func private @beside
+// CHECK-NOT: inferno.overwrites = [array<i64: 0>
+#row = affine_map<(d0) -> (d0)>
+module {
+  func.func private @added(%x: tensor<9xf32>, %y: tensor<8xf32>, %to: tensor<9xf32>) -> tensor<9xf32> attributes {inferno.schedule = {across = 1 : i64, backwards = false, generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 1 : i64, vector = 1 : i64, windows = false}} {
+    %0 = linalg.copy ins(%x : tensor<9xf32>) outs(%to : tensor<9xf32>) -> tensor<9xf32>
+    %part = tensor.extract_slice %0[1] [8] [1] : tensor<9xf32> to tensor<8xf32>
+    %old = tensor.extract_slice %x[1] [8] [1] : tensor<9xf32> to tensor<8xf32>
+    %1 = linalg.generic {indexing_maps = [#row, #row, #row], iterator_types = ["parallel"]} ins(%old, %y : tensor<8xf32>, tensor<8xf32>) outs(%part : tensor<8xf32>) {
+    ^bb0(%a: f32, %b: f32, %out: f32):
+      %s = arith.addf %a, %b : f32
+      linalg.yield %s : f32
+    } -> tensor<8xf32>
+    %2 = tensor.insert_slice %1 into %0[1] [8] [1] : tensor<8xf32> into tensor<9xf32>
+    return %2 : tensor<9xf32>
+  }
+  func.func private @shifted(%x: tensor<9xf32>, %to: tensor<9xf32>) -> tensor<9xf32> attributes {inferno.schedule = {across = 1 : i64, backwards = false, generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 1 : i64, vector = 1 : i64, windows = false}} {
+    %0 = linalg.copy ins(%x : tensor<9xf32>) outs(%to : tensor<9xf32>) -> tensor<9xf32>
+    %part = tensor.extract_slice %0[1] [8] [1] : tensor<9xf32> to tensor<8xf32>
+    %old = tensor.extract_slice %x[0] [8] [1] : tensor<9xf32> to tensor<8xf32>
+    %1 = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel"]} ins(%old : tensor<8xf32>) outs(%part : tensor<8xf32>) {
+    ^bb0(%a: f32, %out: f32):
+      linalg.yield %a : f32
+    } -> tensor<8xf32>
+    %2 = tensor.insert_slice %1 into %0[1] [8] [1] : tensor<8xf32> into tensor<9xf32>
+    return %2 : tensor<9xf32>
+  }
+  func.func private @beside(%x: tensor<9xf32>, %y: tensor<8xf32>, %to: tensor<9xf32>, %and: tensor<8xf32>) -> (tensor<9xf32>, tensor<8xf32>) attributes {inferno.schedule = {across = 1 : i64, backwards = false, generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 1 : i64, vector = 1 : i64, windows = false}} {
+    %0 = linalg.copy ins(%x : tensor<9xf32>) outs(%to : tensor<9xf32>) -> tensor<9xf32>
+    %part = tensor.extract_slice %0[1] [8] [1] : tensor<9xf32> to tensor<8xf32>
+    %old = tensor.extract_slice %x[1] [8] [1] : tensor<9xf32> to tensor<8xf32>
+    %1:2 = linalg.generic {indexing_maps = [#row, #row, #row, #row], iterator_types = ["parallel"]} ins(%old, %y : tensor<8xf32>, tensor<8xf32>) outs(%part, %and : tensor<8xf32>, tensor<8xf32>) {
+    ^bb0(%a: f32, %b: f32, %out: f32, %also: f32):
+      linalg.yield %b, %a : f32, f32
+    } -> (tensor<8xf32>, tensor<8xf32>)
+    %2 = tensor.insert_slice %1#0 into %0[1] [8] [1] : tensor<8xf32> into tensor<9xf32>
+    return %2, %1#1 : tensor<9xf32>, tensor<8xf32>
+  }
+}
