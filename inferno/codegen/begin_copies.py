@@ -1,4 +1,4 @@
-"""Copies of what results with new values in a part begin as, in front of the kernel that makes these: each is left out where it would copy a tensor to itself."""
+"""Copies of what results with new values in a part begin as, in front of the kernel that makes these: each is left out where both are one tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -168,7 +168,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
 
 
 def _stored_together(point: Pointwise, vector: int) -> int:
-    """Lanes of a vector that is stored at once where results go to parts of tensors: stored one by one, those of a warp would be as far apart as its vectors."""
+    """Lanes of a vector that is stored at once where results go to parts of tensors: one by one, those of a warp would be as far apart as its vectors."""
     last = len(point.runs) - 1
     for d in point.destinations if point.begins and point.runs else ():
         vector = gcd(aligned(point, d, last, vector), point.run_sizes[last] if last else 0) if point.run_strides(d)[last] == 1 else 1

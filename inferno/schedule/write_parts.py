@@ -17,7 +17,7 @@ from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.mark_overwrites import begins_to_overwrite
 from inferno.schedule.merge_calls import (
     Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls,
-    wait_for_each_other,
+    rewrite_calls, wait_for_each_other,
 )
 from inferno.schedule.pairs import MOST_INPUTS, MOST_RESULTS
 from inferno.schedule.recompute_maps import generics_of
@@ -51,15 +51,9 @@ class _Program:
     def run(self) -> bool:
         """Whether anything was changed."""
         self.writing = {name for name, k in self.kernels.items() if is_part_write(k)}
-        maps_ = {name for name, k in self.kernels.items() if self.writing and _is_map(k)}
-        changed = False
-        for call in operations_in(self.main):
-            if call.name == "func.call" and callee(call) in maps_:
-                changed |= self.join(call)
-        for call in operations_in(self.main):
-            if call.name == "func.call" and callee(call) in self.writing:
-                changed |= self.replace((call,))
-        return changed
+        making = {name for name, k in self.kernels.items() if self.writing and _is_map(k)}
+        joined = rewrite_calls(self.main, lambda call: callee(call) in making and self.join(call))
+        return rewrite_calls(self.main, lambda call: callee(call) in self.writing and self.replace((call,))) or joined
 
     def join(self, call: ir.Operation) -> bool:
         """Make one kernel of a map and of the writes of what it makes, or of the first one of them."""
@@ -99,7 +93,7 @@ def _is_map(kernel: func.FuncOp | None) -> bool:
 
 
 def _store_there(kernel: func.FuncOp) -> bool:
-    """Let a kernel's map compute into the parts that its results are copied to, in place, and a kernel without one have one that copies; whether that can be."""
+    """Let a kernel's map compute into the parts that its results are copied to, and a kernel without one have one that copies; whether that can be."""
     *old, end = operations_in(kernel)
     generic = next(iter(generics_of(kernel)), None)
     destinations = list(kernel.entry_block.arguments)[-len(kernel.type.results):]
@@ -108,7 +102,10 @@ def _store_there(kernel: func.FuncOp) -> bool:
         return False
     with ir.InsertionPoint(generic or end), end.location:
         outs = [v for r in results for v in r.begin()]
-        made = _computed_into(generic, [p for r in results for p in r.parts], outs) if generic is not None else _copied_into(results[0].writes[0].operands[0], outs)
+        if generic is None:
+            made = _copied_into(results[0].writes[0].operands[0], outs)
+        else:
+            made = _computed_into(generic, [p for r in results for p in r.parts], outs)
     with ir.InsertionPoint(end), end.location:
         values = iter(made.results)
         func.ReturnOp([r.end(values) for r in results])
@@ -121,7 +118,8 @@ def _store_there(kernel: func.FuncOp) -> bool:
 
 @dataclass
 class _Result:
-    """What a kernel returns: by the ``writes``, the first one first, ``base`` with the map's results of numbers ``parts`` in parts of it; without any, that one."""
+    """What a kernel returns: ``base`` with the map's results of numbers ``parts`` in the places of ``writes``, the first one first; without these such a
+    result."""
 
     destination: ir.Value
     base: ir.Value | None

@@ -3,8 +3,8 @@
 Every tensor of ``@main`` is one contiguous buffer: an argument, a result (a trailing argument marked ``inferno.result``),
 or a ``memref.alloc`` that ``plan-memory`` places.  Launchers are inlined; a reshape only changes a buffer's type.
 
-What a kernel makes of a tensor by a copy of it, and changes to that, is where the tensor is, if nothing needs that later: a second write to parts of an argument
-copies nothing.
+What a kernel makes of a tensor by a copy of it, and changes to that, is where the tensor is, if nothing needs that later: a second write to parts of an
+argument copies nothing.
 """
 
 from inferno.codegen.launcher import buffer_type, integer
@@ -91,11 +91,11 @@ class _Planner:
         for place, call in enumerate(operations):
             for result in call.results if call.name == "func.call" else ():
                 own = self._root(result)
-                for number in self._begins(call, result):
-                    before = self._root(call.operands[number])
+                for operand in self._begins(call, result):
+                    before = self._root(call.operands[operand])
                     if isinstance(before, ir.BlockArgument) or before == own or any(self._root(v) == before for v in returned):
                         continue
-                    if _elements(before) == _elements(own) and all(p < place or (p == place and i == number) for p, _, i in uses[before]):
+                    if _elements(before) == _elements(own) and all(p < place or (p == place and i == operand) for p, _, i in uses[before]):
                         self._shared[own] = before
                         uses[before] += uses.pop(own)
                         break
@@ -103,7 +103,7 @@ class _Planner:
     def _begins(self, call: ir.Operation, result: ir.Value) -> list[int]:
         """The operands that a result of a call is a copy of at first, and whose place it may take."""
         launcher = self._launchers.get(callee(call))
-        copies = [pair for pair in _copies(launcher)] if launcher is not None else []
+        copies = _copies(launcher) if launcher is not None else []
         own = len(call.operands) - len(call.results) + list(call.results).index(result)
         return [source for source in self._overwrites(call, self._root(result)) if (source, own) in copies]
 
