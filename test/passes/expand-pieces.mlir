@@ -149,6 +149,27 @@ module attributes {inferno.expand_pieces} {
 
 // -----
 
+// So it does between two writes, though the first one's result is read, too.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[ONE:.*]] = tensor.insert_slice %{{.*}} into %arg0
+// CHECK: tensor.insert_slice %{{.*}} into %[[ONE]]
+#map = affine_map<(b, l, d) -> (b, l, d)>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%cache: tensor<4x64x8xf32> {inferno.written}, %x: tensor<4x1x8xf32>) -> (tensor<4x64x8xf32>, tensor<4x64x8xf32>) {
+    %a = tensor.insert_slice %x into %cache[0, 5, 0] [4, 1, 8] [1, 1, 1] : tensor<4x1x8xf32> into tensor<4x64x8xf32>
+    %e = tensor.empty() : tensor<4x64x8xf32>
+    %n = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : tensor<4x64x8xf32>) outs(%e : tensor<4x64x8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %m = arith.negf %in : f32
+      linalg.yield %m : f32
+    } -> tensor<4x64x8xf32>
+    %b = tensor.insert_slice %x into %a[0, 7, 0] [4, 1, 8] [1, 1, 1] : tensor<4x1x8xf32> into tensor<4x64x8xf32>
+    return %b, %n : tensor<4x64x8xf32>, tensor<4x64x8xf32>
+  }
+}
+
+// -----
+
 // A copy of an argument is new: all of it is written once.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: tensor.insert_slice
