@@ -16,6 +16,7 @@ from inferno.runtime.module import _tensor
 from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.schedule import bundle
 from inferno.schedule.bundle import Bundle
 from inferno.schedule.bundle_kernels import BUNDLE
 from inferno.schedule.elementwise import Elementwise
@@ -131,3 +132,10 @@ def test_a_schedule_for_other_kernels():
         kernel = next(k for k in kernels(module) if "bundle" in k.name.value)
         with pytest.raises(CompileError, match="3 independent parts, and its schedule is for 1"):
             codegen.generate(kernel, Bundle((Elementwise(),)), TARGET)
+
+
+def test_a_warp_alone_is_no_block_of_what_has_many():
+    large, small = Elementwise(threads=256), Reductions(16, 2, 1)
+    assert bundle.join([large, large]) is not None
+    assert bundle.join([large, small]) is None
+    assert bundle.join([Elementwise(threads=64), small]) is not None

@@ -48,15 +48,15 @@ def test_terms_together(batch, n, k, dtype):
 @pytest.mark.covering(most=6)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("batch, n, k", [(3, 136, 16), (2, 37, 15), (2, 20, 48)])
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, 3, 7])
 def test_columns_together(batch, n, k, rows, dtype):
     found = right(torch.matmul, (batch, rows, k), (batch, k, n), dtype=dtype)
     assert not any(s.along_k for s in found)
 
 
-@pytest.mark.parametrize("rows", [2, 4])
-def test_several_vectors(rows):
-    found = right(lambda x, w: x @ w.transpose(1, 2), (2, rows, 24), (2, 45, 24))
+@pytest.mark.parametrize("rows, k", [(2, 24), (4, 24), (5, 24), (8, 8)])
+def test_several_vectors(rows, k):
+    found = right(lambda x, w: x @ w.transpose(1, 2), (2, rows, k), (2, 45, k))
     assert all(s.rows == rows for s in found)
 
 

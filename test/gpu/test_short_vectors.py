@@ -43,3 +43,9 @@ def test_gate_and_both_results():
         return y, ((y + d * x) * F.silu(z)).to(torch.bfloat16)
 
     right(gated, randn(45, 2047, 16), randn(45, 16), randn(2047), randn(45, 2047), randn(45, 2047))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("batch, rows, k, n", [(300, 5, 4, 1024), (200, 8, 8, 512), (1, 6, 16, 30000), (500, 7, 4, 333)])
+def test_several_vectors(batch, rows, k, n, dtype):
+    right(torch.matmul, randn(batch, rows, k, dtype=dtype), randn(batch, k, n, dtype=dtype))
