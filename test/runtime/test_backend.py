@@ -213,6 +213,19 @@ def test_sizes_vary_around_what_falls_back():
     assert inferno.stats().recompiles == 0
 
 
+def test_rows_that_are_flattened_around_what_falls_back():
+    """An operation on these alone, and a piece of such, know the number of rows and not the sizes that it is the product of."""
+    def f(x, y, w):
+        rows = torch.relu(x.flatten(0, 1) @ w) + 1
+        return torch.fft.fft(rows).real * 2 + y.flatten(0, 1).exp()
+
+    fast = compiled(f, dynamic=True)
+    for a, b in ((2, 4), (3, 5), (7, 2)):
+        x, y, w = torch.randn(a, b, 6), torch.randn(a, b, 6), torch.randn(6, 6)
+        assert_close_to_float64(fast(x, y, w), f, (x, y, w))
+    assert inferno.stats().recompiles == 0 and inferno.stats().segments > 1
+
+
 def test_autocast():
     block, x = Block().eval(), torch.randn(2, 5, 16)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
