@@ -226,6 +226,31 @@ def test_rows_that_are_flattened_around_what_falls_back():
     assert inferno.stats().recompiles == 0 and inferno.stats().segments > 1
 
 
+def test_a_graph_for_each_size_says_why(monkeypatch, caplog):
+    """Where nothing compiles for every size; beyond a number of sizes it runs in eager, which is said too."""
+    build = backend.build_region
+
+    def for_numbers(graph, *args, **kwargs):
+        if any(isinstance(n.meta["val"], torch.SymInt) for n in graph.nodes if n.op == "placeholder"):
+            raise UnsupportedOperation("sizes that\nvary")
+        return build(graph, *args, **kwargs)
+
+    monkeypatch.setattr(backend, "build_region", for_numbers)
+    monkeypatch.setattr(backend, "_MOST_SIZES", 2)
+    f = lambda x: torch.tanh(x @ x.t())  # noqa: E731
+    fast = compiled(f, dynamic=True)
+    with caplog.at_level("INFO", logger="inferno"):
+        for n in (3, 5, 7, 3, 9):
+            x = torch.randn(n, 4)
+            assert_close_to_float64(fast(x), f, (x,))
+    report = inferno.explain(fast)
+    assert "2 graphs compiled for one size, not for every one: sizes that vary" in report.notes
+    (eager,) = report.fallbacks
+    assert "met more than 2 different sizes" in eager and eager in caplog.messages and len([m for m in caplog.messages if "not for every size" in m]) == 1
+    found = inferno.stats()
+    assert (found.graphs, found.recompiles, found.fallbacks) == (3, 1, 1)
+
+
 def test_autocast():
     block, x = Block().eval(), torch.randn(2, 5, 16)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -331,10 +356,10 @@ def test_what_is_not_for_every_size_says_why(error, level, monkeypatch, caplog):
     """A fault of the compiler's is a warning: something slower stands in for it, and the result is right."""
     whole = backend.compile_graph
 
-    def fails(graph, options, regions, kind):
+    def fails(graph, options, regions, kind, one_size=""):
         if varies(graph):
             raise error
-        return whole(graph, options, regions, kind)
+        return whole(graph, options, regions, kind, one_size)
 
     monkeypatch.setattr(backend, "compile_graph", fails)
     compiled = torch.compile(lambda x: torch.relu(x) * 2, backend="inferno", dynamic=True)
