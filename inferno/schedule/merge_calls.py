@@ -103,6 +103,18 @@ def edges_by_symbols(calls: Sequence[ir.Operation], views: bool) -> Edges | None
         return None
 
 
+def edges_across(calls: Sequence[ir.Operation], views: bool) -> Edges | None:
+    """As ``edges_of``; by symbols where tensors whose sizes vary are reshaped on the way into a call, whose sizes say nothing of what they were or of
+    what they become; None where these are not computed of symbols."""
+    found = edges_of(calls, views)
+    ends = {*found.captured, *(r for c in calls for r in c.results)}
+    reshaped = [v for c in calls for v in tensors_of(c) if v not in ends]
+    try:
+        return by_symbols(found) if any(is_dynamic(v) or is_dynamic(root_of(v)) for v in reshaped) else found
+    except UnsupportedOperation:
+        return None
+
+
 def pattern(edges: Edges) -> Hashable:
     """What is equal for calls that make equal kernels: which kernels they are of, and what goes from one to another."""
     numbers = {v: i for i, v in enumerate((*edges.captured, *(r for c in edges.calls for r in c.results)))}
