@@ -226,6 +226,23 @@ def test_rows_that_are_flattened_around_what_falls_back():
     assert inferno.stats().recompiles == 0 and inferno.stats().segments > 1
 
 
+@pytest.mark.parametrize("f", [
+    lambda x: x.transpose(1, 2).reshape(x.shape[0] * x.shape[2], x.shape[1], x.shape[3]),
+    lambda x: x.transpose(0, 1).flatten(2).unflatten(2, (x.shape[3], -1)),
+    lambda x: x.transpose(0, 1).reshape(-1, x.shape[3]),
+    lambda x: x.reshape(x.shape[0], x.shape[1], -1, 2),
+], ids=["two of a transposed", "back", "rows", "copied where it is not dense"])
+@pytest.mark.parametrize("order", [(1, 0, 2, 3), (0, 1, 2, 3), (0, 2, 1, 3)])
+def test_what_is_a_view_of_an_input_is_one_for_every_size(f, order):
+    """AOTAutograd gives such a result of the input itself, with the steps of what the graph returns."""
+    fast = compiled(f, dynamic=True)
+    for sizes in ((5, 3, 4, 6), (7, 2, 6, 4)):
+        x = torch.randn([sizes[d] for d in order]).permute(sorted(range(4), key=order.__getitem__))
+        ours, eager = fast(x), f(x)
+        assert torch.equal(ours, eager) and ours.stride() == eager.stride() and (ours.data_ptr() == x.data_ptr()) == (eager.data_ptr() == x.data_ptr())
+    assert inferno.stats().recompiles == 0
+
+
 def test_a_graph_for_each_size_says_why(monkeypatch, caplog):
     """Where nothing compiles for every size; beyond a number of sizes it runs in eager, which is said too."""
     build = backend.build_region

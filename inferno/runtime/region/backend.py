@@ -25,6 +25,7 @@ from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
+from inferno.capture.decompositions.views import results_as_views
 from inferno.capture.expand_attention import expand_attention
 from inferno.capture.expand_scans import expand_scans
 from inferno.capture.functionalise import is_mutable
@@ -90,7 +91,7 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
     apart = not any(_overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
-    with torch._functorch.config.patch(guess_tangent_strides_as_outputs=apart and torch._functorch.config.guess_tangent_strides_as_outputs):
+    with results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=apart and torch._functorch.config.guess_tangent_strides_as_outputs):
         compiled = compiler(graph, inputs)
     torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return compiled
