@@ -51,7 +51,7 @@ class Apply:
     def bounds(self) -> tuple[int, int]:
         (a, c), (b, d) = bounds(self.a), bounds(self.b)
         if self.kind == "floordiv":
-            return max(a, 0) // max(d, 1), c // max(b, 1)
+            return max(a, 0) // max(d, 1), UNBOUNDED if c >= UNBOUNDED >> 8 else c // max(b, 1)  # a share of no bound would be one
         return (min(a, b), min(c, d)) if self.kind == "min" else (max(a, b), max(c, d))
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferno.symbolic import Symbol, evaluate, floordiv, quotient, size_of
+from inferno.symbolic import Symbol, bounds, evaluate, floordiv, is_unbounded, quotient, size_of
 
 A, B, N = (size_of(Symbol(name, low=2, hint=5)) for name in "abn")
 
@@ -25,3 +25,8 @@ def test_what_may_be_0_does_not_cancel():
     zero = size_of(Symbol("z", low=0, hint=5))
     by = zero * A + zero
     assert floordiv(by * B, by) != B and evaluate(floordiv(by * B, by), lambda s: 0) == 0
+
+
+def test_a_part_of_what_has_no_bound_has_none():
+    assert is_unbounded(floordiv(N, 320)) and bounds(floordiv(N + 5, 320))[0] == 0
+    assert bounds(floordiv(size_of(Symbol("m", low=2, high=640)), 320)) == (0, 2)
