@@ -51,7 +51,7 @@ class Apply:
     def bounds(self) -> tuple[int, int]:
         (a, c), (b, d) = bounds(self.a), bounds(self.b)
         if self.kind == "floordiv":
-            return max(a, 0) // max(d, 1), c // max(b, 1)
+            return max(a, 0) // max(d, 1), UNBOUNDED if c >= UNBOUNDED >> 8 else c // max(b, 1)  # a share of no bound would be one
         return (min(a, b), min(c, d)) if self.kind == "min" else (max(a, b), max(c, d))
 
     def __str__(self) -> str:
@@ -281,7 +281,7 @@ def floordiv(a: Int, b: Int) -> Int:
 
 @functools.lru_cache(8192)
 def _quotient(a: Int, b: Int) -> Int:
-    exact = None if isinstance(b, Size) and len(b.terms) == 1 and bounds(b)[0] < 1 else _divide(a, b)
+    exact = None if isinstance(b, Size) and bounds(b)[0] < 1 and (len(b.terms) == 1 or a != b) else _divide(a, b)
     if exact is not None:
         return exact
     if bounds(b)[0] < 1 and bounds(b)[1] >= 0 and bounds(b)[0] != 0:
@@ -321,7 +321,7 @@ def ceildiv(a: Int, b: int) -> Int:
 
 
 def _divide(a: Int, b: Int) -> Int | None:
-    """The quotient where b is one term that divides each term of a."""
+    """The quotient where b divides a as a polynomial."""
     if isinstance(b, int):
         if b == 1:
             return a
@@ -329,18 +329,30 @@ def _divide(a: Int, b: Int) -> Int | None:
             return _sum([(m, c // b) for m, c in a.terms])
         return None
     if len(b.terms) != 1:
-        return 1 if a == b else None
-    (atoms, coefficient), quotients = b.terms[0], []
-    for monomial, c in _terms(a):
-        left = list(monomial)
-        for atom in atoms:
-            if atom not in left:
-                return None
-            left.remove(atom)
-        if c % coefficient:
+        return _divide_in_steps(a, b)
+    quotients = [_divide_term(term, b.terms[0]) for term in _terms(a)]
+    return None if None in quotients else _sum(quotients)
+
+
+def _divide_in_steps(a: Int, b: Size) -> Int | None:
+    """Long division: the first term of a product is that of the first terms, in the order that the terms are in."""
+    rest, quotients = a, []
+    while rest != 0:
+        term = _divide_term(_terms(rest)[0], b.terms[0])
+        if term is None:
             return None
-        quotients.append((tuple(left), c // coefficient))
+        quotients.append(term)
+        rest = rest - _sum([term]) * b
     return _sum(quotients)
+
+
+def _divide_term(a: tuple[Monomial, int], b: tuple[Monomial, int]) -> tuple[Monomial, int] | None:
+    left = list(a[0])
+    for atom in b[0]:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return None if a[1] % b[1] else (tuple(left), a[1] // b[1])
 
 
 def quotient(a: Int, b: Int) -> Int | None:
@@ -528,6 +540,11 @@ def solve(size: Int, actual: int) -> int | None:
     if found is None or (actual - found[2]) % found[1]:
         return None
     return (actual - found[2]) // found[1]
+
+
+def told_by(shapes: Sequence[Sequence[Int]]) -> set[Symbol]:
+    """The symbols that a size of ``shapes`` tells alone."""
+    return {found[0] for sizes in shapes for size in sizes if (found := _linear(size)) is not None}
 
 
 def read_off(shapes: Sequence[Sequence[Int]]) -> list[Place]:

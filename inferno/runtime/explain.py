@@ -1,5 +1,6 @@
 """``inferno.explain(fn)``: what became of a function or module under ``torch.compile(backend="inferno")``."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,8 @@ def report_of_regions(regions: list[Region], notes: tuple[str, ...], timing: Tim
     fallbacks = [f for r in regions for f in r.fallbacks]
     steps = [r.steps for r in regions]
     name = programs[0].target.name if programs else target
+    alone = Counter(r.one_size for r in regions if r.one_size)
+    notes = (*notes, *(f"{count} graph{'s' if count > 1 else ''} compiled for one size, not for every one: {why}" for why, count in alone.items()))
     return report_of(name, programs, fallbacks, sum(r.seconds for r in regions), notes, steps, timing)
 
 

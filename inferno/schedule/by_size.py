@@ -154,7 +154,8 @@ def bound(function: ir.Operation, size: Int, least: int = 0, most: int = UNBOUND
 
     def within(symbol: Symbol) -> Symbol:
         low = max(symbol.low, min(symbol.high, -(-least // factor)))
-        return replace(symbol, low=low, high=max(low, min(symbol.high, most // factor))) if symbol.name == atoms[0].name else symbol
+        high = symbol.high if most == UNBOUNDED else max(low, min(symbol.high, most // factor))  # a share of no bound would be one
+        return replace(symbol, low=low, high=high) if symbol.name == atoms[0].name else symbol
 
     _change(function, within)
 

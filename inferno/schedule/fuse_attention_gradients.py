@@ -14,7 +14,7 @@ from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.fuse_attention import Calls, Fusion
-from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, merge_in, merged_kernel, pattern, replace_calls, wait_for_each_other
+from inferno.schedule.merge_calls import Edges, defer, edges_across, free_name, merge_in, merged_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.operation_order import order_by_need
 from inferno.target import find_target
 
@@ -143,9 +143,10 @@ class _Gradients(Fusion):
         return found
 
     def merged(self, calls: Calls, exported: tuple[ir.Value, ...]) -> _Merge | None:
-        edges = replace(edges_of(calls, views=True), exported=exported)
-        if wait_for_each_other(calls, self.order):
+        edges = edges_across(calls, views=True)
+        if edges is None or wait_for_each_other(calls, self.order):
             return None
+        edges = replace(edges, exported=exported)
         key = (pattern(edges), tuple(calls.index(v.owner) for v in exported))
         if key not in self.made:
             kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention_gradient"))

@@ -15,7 +15,7 @@ from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, defer, edges_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits
+from inferno.schedule.merge_calls import Edges, defer, edges_across, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits
 from inferno.schedule.product_times import product_time
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
@@ -120,7 +120,9 @@ def _grow(
         seen.add(op)
         if waits(op, calls, places):
             continue
-        more = edges_of([*calls, op], views=False)
+        more = edges_across([*calls, op], views=False)
+        if more is None:
+            continue
         key = pattern(more)
         if key not in one:
             trial = _merge(module, kernels, more)

@@ -5,7 +5,7 @@ The import makes a tensor of places (0, 1, ... along the row) for the sort to mo
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import defer, edges_across, free_name, inputs_of, merge_in, merged_kernel, replace_calls
 from inferno.schedule.sort_kernel import parse_sort_kernel
 from inferno.target import find_target
 
@@ -35,7 +35,9 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     for wanted in (parts, []) if parts else ([],):
         own = [_own(m, call) for m in places]
         ordered = [*own, call, *[o.operation for o in main.regions[0].blocks[0].operations if o.operation in wanted]]
-        edges = edges_of(ordered, views=True)
+        edges = edges_across(ordered, views=True)
+        if edges is None:
+            continue
         merged = merged_kernel(kernels, edges, free_name(module, callee(call)))
         if parse_sort_kernel(merged) is not None:
             defer(edges)

@@ -12,7 +12,8 @@ from inferno.passes.kernel_names import free
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.symbolic import Int, Symbol, size_of, substitute, symbols_of
+from inferno.schedule.size_factors import factors_of, in_factors
+from inferno.symbolic import Int, Symbol, bounds, divisor, hint, size_of, substitute, symbols_of
 
 _LONGEST_NAME = 40
 
@@ -23,12 +24,14 @@ Renamed = dict[Symbol, Int]
 @dataclass(frozen=True)
 class Edges:
     """What calls that follow each other have to do with the rest of the program: tensors and sizes that they take, and those of their results that
-    are read elsewhere.  ``sizes``: those that are computed of the symbols of ``@main`` that are ``captured`` in their place."""
+    are read elsewhere.  ``sizes``: those that are computed of the symbols of ``@main`` that are ``captured`` in their place, or of ``factors``, sizes
+    that are."""
 
     calls: tuple[ir.Operation, ...]
     captured: tuple[ir.Value, ...]
     exported: tuple[ir.Value, ...]
     sizes: Mapping[ir.Value, Int] = field(default_factory=dict)
+    factors: Mapping[ir.Value, Int] = field(default_factory=dict)
 
 
 def operations_in(function: func.FuncOp) -> list[ir.Operation]:
@@ -83,13 +86,20 @@ def edges_of(calls: Sequence[ir.Operation], views: bool) -> Edges:
 
 def by_symbols(edges: Edges) -> Edges:
     """The same, in which sizes are the symbols of ``@main`` that they are computed of: then it is known how they depend on each other, and tensors
-    that go from one call to another may be reshaped between them.  UnknownSize where a size is not computed of symbols."""
+    that go from one call to another may be reshaped between them.  Where all are products of sizes that have nothing to do with each other, they are
+    these, whatever they are computed of.  UnknownSize where a size is not computed of symbols."""
     symbols = symbol_arguments(function_of(edges.calls[0]))
     taken = [v for c in edges.calls for v in inputs_of(c)]
     for value in taken:
         if (op := owner(value)) is not None and op.name in VIEWS:
             taken += op.operands
     known = {v: known_size(v) for v in taken if isinstance(v.type, ir.IndexType)}
+    tensors = [v for v in (*taken, *edges.captured, *edges.exported, *(r for c in edges.calls for r in c.results)) if is_dynamic(v)]
+    values = {size: v for v, size in known.items()}
+    factors = factors_of([*known.values(), *(s for v in tensors for s in shape(v))], values)
+    if factors is not None:
+        named = {values[f]: f for f in factors}
+        return replace(edges, captured=(*named, *(v for v in edges.captured if v not in known)), sizes=known, factors=named)
     used = dict.fromkeys(symbols[s] for size in known.values() for s in symbols_of(size))
     return replace(edges, captured=(*used, *(v for v in edges.captured if v not in known)), sizes=known)
 
@@ -99,6 +109,18 @@ def edges_by_symbols(calls: Sequence[ir.Operation], views: bool) -> Edges | None
     found = edges_of(calls, views)
     try:
         return by_symbols(found) if any(isinstance(v.type, ir.IndexType) for v in found.captured) else found
+    except UnsupportedOperation:
+        return None
+
+
+def edges_across(calls: Sequence[ir.Operation], views: bool) -> Edges | None:
+    """As ``edges_of``; by symbols where tensors whose sizes vary are reshaped on the way into a call, whose sizes say nothing of what they were or of
+    what they become; None where these are not computed of symbols."""
+    found = edges_of(calls, views)
+    ends = {*found.captured, *(r for c in calls for r in c.results)}
+    reshaped = [v for c in calls for v in tensors_of(c) if v not in ends]
+    try:
+        return by_symbols(found) if any(is_dynamic(v) or is_dynamic(root_of(v)) for v in reshaped) else found
     except UnsupportedOperation:
         return None
 
@@ -240,20 +262,32 @@ def merge_where(
 
 
 def _sizes_by_symbols(kernels: dict[str, func.FuncOp], edges: Edges) -> tuple[list[dict[str, ir.Attribute]], list[Renamed], dict[ir.Value, Int]]:
-    """As ``size_attributes``, where a symbol of ``@main`` is one of the function's; and sizes of ``@main`` by the function's symbols."""
+    """As ``size_attributes``, where a symbol or a factor of sizes of ``@main`` is a symbol of the function's; and sizes of ``@main`` by these."""
     owned = {v: s for s, v in symbol_arguments(function_of(edges.calls[0])).items()}
-    own = {v: replace(owned[v], name=f"n{i}") for i, v in enumerate(v for v in edges.captured if v in owned)}
-    names: Renamed = {owned[v]: size_of(symbol) for v, symbol in own.items()}
+    taken = edges.factors or {v: size_of(owned[v]) for v in edges.captured if v in owned}
+    own = {v: _as_symbol(f"n{i}", size) for i, (v, size) in enumerate(taken.items())}
+
+    def inside(size: Int) -> Int:
+        if edges.factors:
+            return in_factors(size, list(taken.values()), [size_of(s) for s in own.values()])
+        return substitute(size, {owned[v]: size_of(s) for v, s in own.items()})
+
     said = []
     for value in (*edges.captured, *edges.exported):
-        sized = {SIZES: sizes_attribute([substitute(s, names) for s in shape(value)], list(own.values()))} if is_dynamic(value) else {}
+        sized = {SIZES: sizes_attribute([inside(s) for s in shape(value)], list(own.values()))} if is_dynamic(value) else {}
         said.append(symbol_attributes(own[value]) if value in own else sized)
-    inside = {v: substitute(size, names) for v, size in edges.sizes.items()}
+    sizes_inside = {v: inside(size) for v, size in edges.sizes.items()}
     renamed = []
     for call in edges.calls:
         symbols, given = symbol_arguments(kernels[callee(call)].operation), list(call.operands)
-        renamed.append({s: inside[given[v.arg_number]] for s, v in symbols.items()})
-    return said, renamed, inside
+        renamed.append({s: sizes_inside[given[v.arg_number]] for s, v in symbols.items()})
+    return said, renamed, sizes_inside
+
+
+def _as_symbol(name: str, size: Int) -> Symbol:
+    """A symbol of which the same is known as of a size."""
+    low, high = bounds(size)
+    return Symbol(name, max(low, 0), high, divisor(size), hint(size))
 
 
 def _inline(

@@ -206,3 +206,12 @@ def test_a_convolution_by_steps_of_a_padded_image():
     sizes = ({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},)
     compiled = inferno.compile(model, (x,), dynamic_shapes=sizes, target="sm_90a", fallback=False)
     assert '"by_size"' in compiled.ir("scheduled")
+
+
+def test_images_beyond_a_range_have_no_bound_that_needs_wide_offsets():
+    """784 pixels in each of any number of images: a number of images without an upper bound has none where there are more than so many pixels."""
+    model = torch.nn.Conv2d(64, 128, 3, 2, 1).bfloat16().requires_grad_(False)
+    x = torch.randn(8, 64, 56, 56).bfloat16()
+    compiled = inferno.compile(model, (x,), dynamic_shapes=({0: torch.export.Dim.AUTO},), target="sm_90a", fallback=False)
+    found = {row.generator: row for row in compiled.explain().rows}
+    assert "universal" not in found and not any(row.note for row in found.values()) and "n0 * 784" in found["im2col"].schedule

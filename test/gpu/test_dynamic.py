@@ -284,6 +284,58 @@ def test_models_under_torch_compile(name):
     assert inferno.stats().recompiles == 0 and inferno.stats().graphs == 1
 
 
+def places(x, stem, up, down, scale):
+    """A norm of rows that are the places of an image of which every fourth is computed."""
+    y = torch.nn.functional.conv2d(x, stem, None, 4, 3).flatten(2).transpose(1, 2)
+    y = y + torch.nn.functional.linear(torch.nn.functional.gelu(torch.nn.functional.linear(y, up)), down)
+    return torch.nn.functional.layer_norm(y, (64,), scale)
+
+
+def sorted_rows(x):
+    values, indices = x.flatten(0, 1).sort(-1)
+    return values.view(x.shape).flatten(1)[:, 3:], torch.gather(x.flatten(0, 1), 1, indices)
+
+
+# The function, its inputs' shapes with letters for sizes that vary, and their values.
+SHAPES = {
+    "places of an image": (places, (("b", 3, "h", "w"), (64, 3, 7, 7), (256, 64), (64, 256), (64,)), [(2, 64, 96), (5, 33, 131), (1, 224, 224), (2, 640, 480)]),
+    "sorted rows": (sorted_rows, (("b", "h", 96),), [(2, 64, 0), (5, 33, 0), (40, 1000, 0)]),
+    "images by steps": (
+        lambda x, w: torch.relu(torch.nn.functional.conv2d(x, w, None, 2, 1)), (("b", 64, 56, 56), (128, 64, 3, 3)),
+        [(8, 0, 0), (2, 0, 0), (33, 0, 0), (256, 0, 0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", SHAPES)
+def test_sizes_that_are_computed_of_others(name, dtype):
+    function, shapes, sizes = SHAPES[name]
+
+    def inputs(*values):
+        at = dict(zip("bhw", values))
+        return tuple(torch.randn([at.get(s, s) for s in shape], device="cuda", dtype=dtype) for shape in shapes)
+
+    varying = tuple({d: Dim.AUTO for d, s in enumerate(shape) if isinstance(s, str)} or None for shape in shapes)
+    made = inferno.compile(function, inputs(*sizes[0]), dynamic_shapes=varying, fallback=False)
+    assert not any(row.note for row in made.explain().rows)
+    if dtype is torch.bfloat16 and torch.cuda.get_device_capability() == (9, 0):
+        assert "universal" not in generators(made)
+    for each in [s for s in sizes if s[0] > 1]:  # (of 1 torch makes a program of its own)
+        found = check(made, function, inputs(*each))
+        assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2, 3), (0, 1, 2, 3), (0, 2, 1, 3)])
+def test_a_view_of_an_input_of_any_size(order):
+    f = lambda x: x.transpose(1, 2).reshape(x.shape[0] * x.shape[2], x.shape[1], x.shape[3])  # noqa: E731
+    torch._dynamo.reset()
+    fast = torch.compile(f, backend="inferno", dynamic=True)
+    for sizes in ((5, 3, 4, 6), (7, 2, 6, 4)):
+        x = torch.randn([sizes[d] for d in order], device="cuda").permute(sorted(range(4), key=order.__getitem__))
+        assert torch.equal(fast(x), f(x))
+
+
 def test_calls_are_captured_in_a_graph():
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64)).cuda().eval()
     made = inferno.compile(model, (torch.randn(8, 64, device="cuda"),), dynamic_shapes=({0: Dim("n", min=1, max=4096)},), fallback=False)

@@ -213,6 +213,61 @@ def test_sizes_vary_around_what_falls_back():
     assert inferno.stats().recompiles == 0
 
 
+def test_rows_that_are_flattened_around_what_falls_back():
+    """An operation on these alone, and a piece of such, know the number of rows and not the sizes that it is the product of."""
+    def f(x, y, w):
+        rows = torch.relu(x.flatten(0, 1) @ w) + 1
+        return torch.fft.fft(rows).real * 2 + y.flatten(0, 1).exp()
+
+    fast = compiled(f, dynamic=True)
+    for a, b in ((2, 4), (3, 5), (7, 2)):
+        x, y, w = torch.randn(a, b, 6), torch.randn(a, b, 6), torch.randn(6, 6)
+        assert_close_to_float64(fast(x, y, w), f, (x, y, w))
+    assert inferno.stats().recompiles == 0 and inferno.stats().segments > 1
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x.transpose(1, 2).reshape(x.shape[0] * x.shape[2], x.shape[1], x.shape[3]),
+    lambda x: x.transpose(0, 1).flatten(2).unflatten(2, (x.shape[3], -1)),
+    lambda x: x.transpose(0, 1).reshape(-1, x.shape[3]),
+    lambda x: x.reshape(x.shape[0], x.shape[1], -1, 2),
+], ids=["two of a transposed", "back", "rows", "copied where it is not dense"])
+@pytest.mark.parametrize("order", [(1, 0, 2, 3), (0, 1, 2, 3), (0, 2, 1, 3)])
+def test_what_is_a_view_of_an_input_is_one_for_every_size(f, order):
+    """AOTAutograd gives such a result of the input itself, with the steps of what the graph returns."""
+    fast = compiled(f, dynamic=True)
+    for sizes in ((5, 3, 4, 6), (7, 2, 6, 4)):
+        x = torch.randn([sizes[d] for d in order]).permute(sorted(range(4), key=order.__getitem__))
+        ours, eager = fast(x), f(x)
+        assert torch.equal(ours, eager) and ours.stride() == eager.stride() and (ours.data_ptr() == x.data_ptr()) == (eager.data_ptr() == x.data_ptr())
+    assert inferno.stats().recompiles == 0
+
+
+def test_a_graph_for_each_size_says_why(monkeypatch, caplog):
+    """Where nothing compiles for every size; beyond a number of sizes it runs in eager, which is said too."""
+    build = backend.build_region
+
+    def for_numbers(graph, *args, **kwargs):
+        if any(isinstance(n.meta["val"], torch.SymInt) for n in graph.nodes if n.op == "placeholder"):
+            raise UnsupportedOperation("sizes that\nvary")
+        return build(graph, *args, **kwargs)
+
+    monkeypatch.setattr(backend, "build_region", for_numbers)
+    monkeypatch.setattr(backend, "_MOST_SIZES", 2)
+    f = lambda x: torch.tanh(x @ x.t())  # noqa: E731
+    fast = compiled(f, dynamic=True)
+    with caplog.at_level("INFO", logger="inferno"):
+        for n in (3, 5, 7, 3, 9):
+            x = torch.randn(n, 4)
+            assert_close_to_float64(fast(x), f, (x,))
+    report = inferno.explain(fast)
+    assert "2 graphs compiled for one size, not for every one: sizes that vary" in report.notes
+    (eager,) = report.fallbacks
+    assert "met more than 2 different sizes" in eager and eager in caplog.messages and len([m for m in caplog.messages if "not for every size" in m]) == 1
+    found = inferno.stats()
+    assert (found.graphs, found.recompiles, found.fallbacks) == (3, 1, 1)
+
+
 def test_autocast():
     block, x = Block().eval(), torch.randn(2, 5, 16)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -318,10 +373,10 @@ def test_what_is_not_for_every_size_says_why(error, level, monkeypatch, caplog):
     """A fault of the compiler's is a warning: something slower stands in for it, and the result is right."""
     whole = backend.compile_graph
 
-    def fails(graph, options, regions, kind):
+    def fails(graph, options, regions, kind, one_size=""):
         if varies(graph):
             raise error
-        return whole(graph, options, regions, kind)
+        return whole(graph, options, regions, kind, one_size)
 
     monkeypatch.setattr(backend, "compile_graph", fails)
     compiled = torch.compile(lambda x: torch.relu(x) * 2, backend="inferno", dynamic=True)

@@ -9,6 +9,7 @@ import logging
 import time
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
+from inferno.capture.decompositions.views import results_as_views
 from inferno.capture.expand_attention import expand_attention
 from inferno.capture.expand_scans import expand_scans
 from inferno.capture.functionalise import is_mutable
@@ -45,7 +47,7 @@ from inferno.runtime.device import choose_target
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
 from inferno.runtime.region.graphs import make_graph
-from inferno.runtime.region.region import Region, build_region, fallback_of
+from inferno.runtime.region.region import Fallback, Region, build_region, fallback_of
 from inferno.runtime.check.region_check import check_region
 from inferno.tf32 import takes_tf32
 
@@ -89,7 +91,7 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
     apart = not any(_overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
-    with torch._functorch.config.patch(guess_tangent_strides_as_outputs=apart and torch._functorch.config.guess_tangent_strides_as_outputs):
+    with results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=apart and torch._functorch.config.guess_tangent_strides_as_outputs):
         compiled = compiler(graph, inputs)
     torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return compiled
@@ -101,12 +103,17 @@ def _run_as_it_is(graph: GraphModule, node: Node, options: Options, regions: lis
     if not options.fallback:
         raise UnsupportedOperation(f"torch.Tensor.set_ is not supported: {reason}")
     fallback = fallback_of(node, reason)
-    log.info("%s", fallback)
-    stats.add(graphs=1, fallbacks=1)
-    regions.append(("eager", Region(graph, "", (), (fallback,), 0.0, _device(graph), (fallback,), (0, 0))))
+    _count_eager(graph, fallback, regions)
     run = lambda *inputs: graph(*inputs)  # noqa: E731 (a module is no function that remembers its graph)
     run.inferno_graph = make_graph(regions, [])
     return run
+
+
+def _count_eager(graph: GraphModule, fallback: Fallback, regions: list[tuple[str, Region]]) -> None:
+    """Say of a graph, which runs in eager as it is, that it does."""
+    log.info("%s", fallback)
+    stats.add(graphs=1, fallbacks=1)
+    regions.append(("eager", Region(graph, "", (), (fallback,), 0.0, _device(graph), (fallback,), (0, 0))))
 
 
 def _overlaps(value: Any) -> bool:
@@ -130,7 +137,7 @@ def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inp
             if not varies(graph):
                 raise
             log.log(level_of(error), "not for every size, so for each that comes: %s", error)
-            run = _Sizes(graph, options, regions, kind)
+            run = _Sizes(graph, options, regions, kind, " ".join(str(error).split()))
     gradients = _gradients(graph) if kind == "backward" else ()
     boxed = (lambda values: run(_resolved(values, gradients))) if gradients else (lambda values: run(values))  # AOTAutograd marks it
     boxed._boxed_call = True
@@ -152,8 +159,8 @@ def _resolved(values: list[Any], places: tuple[int, ...]) -> list[Any]:
     return values
 
 
-def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str) -> Region:
-    """The region of a graph; it is added to ``regions``."""
+def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str, one_size: str = "") -> Region:
+    """The region of a graph; it is added to ``regions``.  ``one_size``: as the region's."""
     begin = time.perf_counter()
     if any(map(is_mutable, graph.graph.nodes)):
         graph = GraphModule(graph, copy_graph(graph.graph))  # one that does not compile for every size is compiled for others
@@ -179,6 +186,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     )
     if options.check:
         region = check_region(region, graph, device)
+    region = replace(region, one_size=one_size)
     regions.append((kind, region))
     stats.add(
         graphs=1, segments=len(region.programs), kernels=sum(len(p.kernels) for p in region.programs), fallbacks=len(region.fallbacks),
@@ -217,24 +225,27 @@ def _frozen(graph: GraphModule, options: Options) -> dict[str, int]:
 
 
 class _Sizes:
-    """A graph whose sizes vary, and that does not compile for all of them: compiled for the sizes of each call, once."""
+    """A graph whose sizes vary, and that does not compile for all of them for a ``reason``: compiled for the sizes of each call, once."""
 
-    def __init__(self, graph: GraphModule, options: Options, regions: list, kind: str) -> None:
-        self._graph, self._options, self._regions, self._kind = graph, options, regions, kind
+    def __init__(self, graph: GraphModule, options: Options, regions: list, kind: str, reason: str) -> None:
+        self._graph, self._options, self._regions, self._kind, self._reason = graph, options, regions, kind, reason
+        self._met_too_many = False
         self._made: dict[tuple, Callable[[list[Any]], list[Any]]] = {}
 
     def __call__(self, values: list[Any]) -> list[Any]:
         key = tuple(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values)
         run = self._made.get(key)
+        if run is None and len(self._made) >= _MOST_SIZES:
+            return self._eager(values)
         if run is None:
-            run = self._made[key] = self._make(values) if len(self._made) < _MOST_SIZES else self._eager
+            run = self._made[key] = self._make(values)
         return run(values)
 
     def _make(self, values: list[Any]) -> Callable[[list[Any]], list[Any]]:
         if self._made:
             stats.add(recompiles=1)
         graph, places = specialise(self._graph, values)
-        region = compile_graph(graph, self._options, self._regions, self._kind)
+        region = compile_graph(graph, self._options, self._regions, self._kind, self._reason)
 
         def run(given: list[Any]) -> list[Any]:
             tensors = [given[i] for i in places]
@@ -244,7 +255,10 @@ class _Sizes:
         return run
 
     def _eager(self, values: list[Any]) -> list[Any]:
-        log.debug("a graph met more than %d different sizes: it runs in eager", _MOST_SIZES)
+        if not self._met_too_many:
+            self._met_too_many = True
+            reason = f"its graph met more than {_MOST_SIZES} different sizes, and does not compile for every one: {self._reason}"
+            _count_eager(self._graph, fallback_of(next(n for n in self._graph.graph.nodes if n.op == "call_function"), reason), self._regions)
         given = list(values)
         values.clear()
         return list(self._graph(*given))

@@ -66,7 +66,8 @@ class Region:
 
     ``steps`` are what it does one after the other: a segment's program, or an operation in eager.  ``fallbacks`` are those of them
     that do not compile; collectives, states of a generator, and what is too small for a segment are none.  ``starts`` are the lines of the text, from 0,
-    where each step begins, and where the last one is done.
+    where each step begins, and where the last one is done.  ``one_size``: why it is for one of the sizes that vary, which others are compiled beside;
+    empty where it is for every size.
     """
 
     run: Callable[[list[Any]], list[Any]]
@@ -78,6 +79,7 @@ class Region:
     steps: tuple[Program | Fallback, ...]
     starts: tuple[int, ...]
     segments: tuple[Segment | SizedSegment, ...] = ()
+    one_size: str = ""
 
     def refresh(self) -> None:
         """Prepare frozen weights again at the next call."""
