@@ -16,6 +16,7 @@ from inferno.passes.expand_loops import split
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, is_generic, is_widening, kinds, maps, only_user, use_count
 from inferno.passes.name_symbols import expand
+from inferno.passes.parts import taken_by
 from inferno.passes.programs import readers
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
@@ -112,7 +113,15 @@ def _meets(first: ir.Operation, last: ir.Operation, sums: bool = False) -> bool:
     if not _is_map(maker) or use_count(first.operands[0]) != 1 or (first != last and use_count(first.results[0]) != 1):
         return False
     found = list(users(last.results[0]))
+    if sums and first == last and _is_cut(last.results[0]):
+        return True
     return bool(found) and all((sums and _reduces(u)) or (_is_map(u) and not _feeds_product(maker, u)) for u in found)
+
+
+def _is_cut(value: ir.Value) -> bool:
+    """Whether slices alone read it, and each element no more than once on average: ``hoist-slices`` computes these of what the maker reads."""
+    cuts = [(user, taken_by(user, drops=True)) for user in users(value)]
+    return bool(cuts) and all(t is not None for _, t in cuts) and sum(prod(n for _, n, _ in t) for _, t in cuts) <= prod(value.type.shape)
 
 
 def _reduces(op: ir.Operation) -> bool:
