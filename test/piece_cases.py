@@ -18,6 +18,12 @@ def rope(x, cos, sin):
     return x * cos + halves(x) * sin
 
 
+def turned_pairs(x, e):
+    """Pairs of 16 bits that matrices of two by two turn."""
+    y = x.float().view(*x.shape[:-1], -1, 1, 2)
+    return (e[..., 0] * y[..., 0] + e[..., 1] * y[..., 1]).view(x.shape).to(x.dtype)
+
+
 def rope_both(q, k, cos, sin):
     return rope(q, cos, sin), rope(k, cos, sin)
 

@@ -14,12 +14,15 @@ from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
 from inferno.passes.expand_loops import split
 from inferno.passes.expand_pieces import EXPAND
+from inferno.passes.fuse_elementwise import bytes_of
 from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, is_generic, is_widening, kinds, maps, only_user, use_count
 from inferno.passes.name_symbols import expand
-from inferno.passes.programs import readers
+from inferno.passes.parts import taken_by
+from inferno.passes.programs import readers, root_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _MOST_LOOPS = 8
+_REPEATS = 8  # times that each number is there, at least
 _MOST_CHANGES = 16  # for each operation: a reshape passes few readers, and rewrites that undo each other must not go on for ever
 
 
@@ -35,7 +38,7 @@ def expand_maps(module: ir.Module) -> None:
         _erase_unread(module)
         _join_equal(module)
         views = walk(module.operation, "tensor.expand_shape", "tensor.collapse_shape")
-        changed = any(_exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+        changed = any(_flatten_once(v) or _exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
 
 
 def _erase_unread(module: ir.Module) -> None:
@@ -53,6 +56,20 @@ def _join_equal(module: ir.Module) -> None:
         if len(view.operands) == 1 and (known := first.setdefault(key, view.results[0])) != view.results[0]:
             view.results[0].replace_all_uses_with(known)
             view.erase()
+
+
+def _flatten_once(view: ir.Operation) -> bool:
+    """Let what is flattened twice be flattened once, so that its reader gets the loops that it had at first."""
+    first = owner(view.operands[0])
+    if view.name != "tensor.collapse_shape" or first is None or first.name != "tensor.collapse_shape" or use_count(first.results[0]) != 1:
+        return False
+    inner = reassociation(first)
+    with ir.InsertionPoint(view), view.location:
+        groups = reassociation_attribute([[d for i in group for d in inner[i]] for group in reassociation(view)])
+        view.results[0].replace_all_uses_with(tensor.CollapseShapeOp(view.results[0].type, first.operands[0], groups).result)
+    view.erase()
+    first.erase()
+    return True
 
 
 def _exchange(view: ir.Operation) -> bool:
@@ -112,7 +129,15 @@ def _meets(first: ir.Operation, last: ir.Operation, sums: bool = False) -> bool:
     if not _is_map(maker) or use_count(first.operands[0]) != 1 or (first != last and use_count(first.results[0]) != 1):
         return False
     found = list(users(last.results[0]))
+    if sums and first == last and _is_cut(last.results[0]):
+        return True
     return bool(found) and all((sums and _reduces(u)) or (_is_map(u) and not _feeds_product(maker, u)) for u in found)
+
+
+def _is_cut(value: ir.Value) -> bool:
+    """Whether slices alone read it, and each element no more than once on average: ``hoist-slices`` computes these of what the maker reads."""
+    cuts = [(user, taken_by(user, drops=True)) for user in users(value)]
+    return bool(cuts) and all(t is not None for _, t in cuts) and sum(prod(n for _, n, _ in t) for _, t in cuts) <= prod(value.type.shape)
 
 
 def _reduces(op: ir.Operation) -> bool:
@@ -131,8 +156,13 @@ def _is_map(op: ir.Operation | None) -> bool:
 
 
 def _feeds_product(maker: ir.Operation, reader: ir.Operation) -> bool:
-    """Whether a contraction reads what is made of a mere copy: it reads the copy's operand in its place (``fold-transposes``)."""
-    return is_copy(maker) and any(map(is_sum_of_products, readers(reader.results[0])))
+    """Whether a contraction reads what is made of a mere copy: it reads the copy's operand in its place (``fold-transposes``).  What repeats few numbers for
+    the elements of another tensor, as scales of a weight's blocks, is none."""
+    if not is_copy(maker) or not any(map(is_sum_of_products, readers(reader.results[0]))):
+        return False
+    made = bytes_of(maker.results[0])
+    whole = any(m.is_permutation and owner(root_of(v)) != maker for v, m in zip(inputs(reader), maps(reader)))
+    return not (whole and sum(map(bytes_of, inputs(maker))) * _REPEATS <= made)
 
 
 def _split_maker(view: ir.Operation) -> bool:

@@ -2,8 +2,8 @@
 
 ``x @ zeros`` has the same number in all columns, the sum over each row of ``x`` times zero, which is NaN where ``x`` is not finite.  So that is computed
 for each row alone, and who reads the product reads it there.  So is a product with one row that is repeated, as of the token that asks for a summary.
-Of batches, or of a matrix that nothing else reads: a state that one weight multiplies is a recurrent network's, whose first step is like all others
-(``roll-steps``).
+Of batches, or of a matrix that nothing else reads: zeros that a weight multiplies again later are a recurrent network's state, whose first step is like all
+others (``roll-steps``).
 """
 
 from inferno.mlir import ir, linalg, owner, tensor, walk
@@ -49,7 +49,8 @@ def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> 
         return False
     batched = scalar is not None and any(d in used and kinds(op)[d] == PARALLEL for d in every[1 - kept[0]])
     matrix = max((inputs(op)[i] for i in kept), key=lambda v: hint(product(shape(v))))
-    if not batched and (used >= set(written) or use_count(matrix) > 1):
+    begins = scalar is None or owner(scalar).attributes["value"].value == 0  # a gradient begins with ones
+    if not batched and (used >= set(written) or (begins and use_count(matrix) > 1)):
         return False
     loops = sorted(used)
     names = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(kinds(op)))]

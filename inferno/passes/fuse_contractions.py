@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from inferno.mlir import ir, owner, rewrite, users, walk
 from inferno.passes.contraction import CONVOLUTIONS, build_fused, can_fuse, has_windows, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import bytes_of, is_cheap
-from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, maps, only_user
+from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, loop_sizes, maps, only_user
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.picks import is_picked
 from inferno.passes.programs import VIEWS, wants_library
-
+from inferno.symbolic import hint, product
 
 _MANY = 1 << 20  # bytes: 64K labels of 64 classes, encoded, times a matrix in bf16 took an H200 195 us by one kernel, torch's two 10
+_MATRIX = 8  # rows that meet each element of the other factor, so that this is a matrix
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def fuse_contractions(module: ir.Module) -> None:
     if wants_library(module):
         _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (is_widening(producer) or not _is_static(producer)), _ends_library))
     else:
-        _apply(module, _Rules(lambda producer, _: _is_prologue(producer), lambda epilogue: not _ends_total(epilogue)))
+        _apply(module, _Rules(lambda p, contraction: _is_prologue(p) and not _is_masked(p, contraction), lambda epilogue: not _ends_total(epilogue)))
     if CONVOLUTIONS in module.operation.attributes:
         del module.operation.attributes[CONVOLUTIONS]
 
@@ -117,6 +118,16 @@ def _is_numbered(op: ir.Operation) -> bool:
     """Whether an operation tells many elements by their numbers, of tensors of fewer dimensions, as a one-hot encoding: tensor cores read what is in memory."""
     whole = any(len(set(dims(m) or ())) == len(kinds(op)) for m in maps(op)[: len(inputs(op))])
     return not whole and bool(walk(op, "linalg.index")) and bytes_of(op.results[0]) > _MANY
+
+
+def _is_masked(producer: ir.Operation, contraction: ir.Operation) -> bool:
+    """Whether a product of matrices of 32 bits or more has a factor of which an element's place tells whether it counts, as a triangle: no kernel that
+    multiplies tiles of these computes that.  (Others read both factors again for each result: of 2048x2048 that is 32768 blocks.)"""
+    if not walk(producer, "linalg.index") or producer.results[0].type.element_type.width < 32:
+        return False
+    sizes, own = loop_sizes(contraction), producer.results[0]
+    read = [dims(m) or () for v, m in zip(inputs(contraction), maps(contraction)) if v == own]
+    return any(product(hint(n) for d, n in enumerate(sizes) if d not in loops and n is not None) >= _MATRIX for loops in read)
 
 
 def _is_returned(op: ir.Operation) -> bool:

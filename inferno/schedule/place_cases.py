@@ -6,6 +6,7 @@ with bounds for what was read.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from inferno.mlir import ir, owner
 from inferno.schedule.accesses import Access
@@ -65,7 +66,7 @@ class Linear:
 
 def cases(elements: Elements) -> list[tuple[Linear, Bounds]]:
     """What an element may be, each with bounds for what was read then; Unknown where it is computed in another way."""
-    found = list(_element(elements, {}))
+    found = list(islice(_element(elements, {}), _MOST + 1))  # there may be exponentially many
     if len(found) > _MOST:
         raise Unknown
     return found

@@ -6,6 +6,7 @@ rows every column of tiles computes its factor again, in the time of the tensor 
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import inf
 
 from inferno.mlir import clone_onto, func, ir, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
@@ -15,7 +16,7 @@ from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import PRECISION, callee, programs, readers, root_of, wants_library
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import sink_constants
-from inferno.schedule.assign import kernels
+from inferno.schedule.assign import choose, kernels
 from inferno.schedule.call_times import MEMORY_RATE, elementwise_time
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import bit_width
@@ -101,6 +102,8 @@ def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool)
     if c is None or c.is_reduction or (c.lhs.prologue is None and c.rhs.prologue is None):
         return None
     before = product_time(kernel, target)
+    if before is None and choose(kernel, target).generator == "universal":
+        before = inf  # a factor of which places tell what counts, say, which kernels of products compute of few shapes
     holder = ir.Module.create()
     holder.body.append(kernel.operation.clone(ip=False))
     split_contractions(holder)

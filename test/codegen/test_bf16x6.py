@@ -125,6 +125,14 @@ def test_a_factor_of_another_type(dtype, target, left, right):
         assert generators(model, (x, w), target) == [generator]
 
 
+@pytest.mark.parametrize("target, generator", [("sm_90a", "bf16x6"), ("sm_80", "simt")])
+def test_triangles_are_written_before(target, generator):
+    """What an element's place tells of it no kernel of tiles computes."""
+    x, w = torch.zeros(1024, 512), torch.zeros(512, 1024)
+    assert set(generators(lambda x, w: x.tril() @ w, (x, w), target)) == {"elementwise", generator}
+    assert "universal" not in generators(lambda x: x.tril() @ x.tril() - x.tril(), (x[:512],), target)
+
+
 def test_windows_of_a_signal_are_rows_that_overlap():
     torch.manual_seed(5)
     x, w = torch.randn(2, 1500), torch.randn(48, 100)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check
+from piece_cases import turned_pairs
 from universal_program import SimulatedModel
 
 import inferno
@@ -27,6 +28,11 @@ def shifted(q, s):
 
 def blocks(q, s):
     return (q.view(2, 3, 2, 16).float() * s[:, None, :, None]).view(6, 32).to(torch.float16)
+
+
+def repeated_blocks(q, s):
+    """Scales are repeated along one dimension after the other."""
+    return q.float() * s.repeat_interleave(3, 0).repeat_interleave(16, 1)
 
 
 def shuffled(x, y):
@@ -59,11 +65,13 @@ CASES = {
     "halves": (halves, lambda: (_bytes(6, 32), torch.randn(6, 4, 1), torch.randn(6, 4, 1))),
     "shifted": (shifted, lambda: (_bytes(6, 8, type_=torch.int32), torch.randn(64))),
     "blocks": (blocks, lambda: (_bytes(6, 32, type_=torch.int8), torch.randn(2, 2))),
+    "repeated blocks": (repeated_blocks, lambda: (_bytes(6, 32, type_=torch.int8), torch.randn(2, 2))),
     "shuffled": (shuffled, lambda: (torch.randn(2, 8, 3, 5), torch.randn(2, 2, 6, 10))),
     "patches": (patches, lambda: (torch.randn(2, 3, 8, 12),)),
     "channels": (channels, lambda: (torch.randn(2, 4, 3, 5), torch.randn(2, 4, 3, 5))),
     "heads": (heads, lambda: (torch.randn(2, 4, 5, 6), torch.randn(2, 5, 24))),
     "windows": (windows, lambda: (torch.randn(12, 4, 4, 6), torch.randn(2, 8, 12, 6))),
+    "turned pairs": (turned_pairs, lambda: (torch.randn(2, 3, 5, 32).bfloat16(), torch.randn(5, 16, 2, 2))),
     "twice": (twice, lambda: (torch.randn(10, 12), torch.randn(4, 30))),
 }
 
@@ -164,3 +172,14 @@ def _multiplies(found, source, result) -> bool:
     sizes, within, groups = found
     products = [[torch.tensor([sizes[d] for d in g]).prod().item() for g in of] for of in (within, groups)]
     return products == [list(source), list(result)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_scales_of_blocks_are_not_written(dtype):
+    """Nor where a product reads what they scale."""
+    def linear(x, q, s):
+        return F.linear(x, (q.to(x.dtype) * s.repeat_interleave(128, 0).repeat_interleave(128, 1).to(x.dtype)))
+
+    args = torch.zeros(64, 512, dtype=dtype), torch.zeros(1024, 512, dtype=torch.int8), torch.zeros(8, 4)
+    maker, _ = inferno.compile(linear, args, target="sm_90a").explain().rows
+    assert maker.generator == "elementwise" and maker.bytes < 1024 * 512 * (1 + dtype.itemsize) + 1000

@@ -4,6 +4,7 @@ import pytest
 import torch
 from checks import check
 from product_cases import CASES
+from scheduled_program import assert_right
 from universal_program import SimulatedModel
 
 import inferno
@@ -30,3 +31,25 @@ def test_factors_that_are_read_again_stay():
     x, y = torch.randn(64, 512).bfloat16(), torch.randn(512).bfloat16()
     row, = inferno.compile(lambda x, y: torch.relu(x @ y), (x, y), target="sm_90a").explain().rows
     assert row.generator in ("vectors", "wgmma")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_factors_of_which_places_tell(dtype):
+    """Few rows of each count, in products of few rows and few terms: no kernel of products computes that."""
+    torch.manual_seed(2)
+
+    def function(w, x):
+        return torch.einsum("tnm,tmd->tnd", w, torch.where(torch.arange(5)[:, None] < 3, x * 2, 0))
+
+    assert "universal" not in assert_right(function, (torch.randn(20, 4, 5).to(dtype), torch.randn(20, 5, 32).to(dtype)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_ones_times_a_weight_that_others_read(dtype):
+    """Which is its sums."""
+    torch.manual_seed(2)
+
+    def function(x, w):
+        return torch.ones_like(x) @ w * torch.sigmoid(x @ w)
+
+    assert "universal" not in assert_right(function, (torch.randn(32, 48).to(dtype), torch.randn(48, 32).to(dtype)))

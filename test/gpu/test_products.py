@@ -16,3 +16,22 @@ def test_right(exact_float32, name, scale, dtype):
     function, shapes = CASES[name]
     compiled = assert_right(function, tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes(scale)))
     assert "universal" not in {row.generator for row in compiled.explain().rows}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_factors_of_which_places_tell(exact_float32, dtype):
+    """Few rows of each count, in products of few rows and few terms."""
+    def function(w, x):
+        return torch.einsum("tnm,tmd->tnd", w, torch.where(torch.arange(5, device=x.device)[:, None] < 3, x * 2, 0))
+
+    compiled = assert_right(function, tuple(torch.randn(s, device="cuda").to(dtype) for s in ((200, 4, 5), (200, 5, 256))))
+    assert "universal" not in {row.generator for row in compiled.explain().rows}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_ones_times_a_weight_that_others_read(exact_float32, dtype):
+    def function(x, w):
+        return torch.ones_like(x) @ w * torch.sigmoid(x @ w), x @ w
+
+    compiled = assert_right(function, (torch.randn(512, 384, device="cuda").to(dtype), torch.randn(384, 256, device="cuda").to(dtype)))
+    assert "universal" not in {row.generator for row in compiled.explain().rows}

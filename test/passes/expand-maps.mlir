@@ -94,4 +94,74 @@ func.func @back(%x: tensor<2x17x20xf32>, %y: tensor<34x20xf32>) -> tensor<2x20x1
   } -> tensor<2x20x17xf32>
   return %turned : tensor<2x20x17xf32>
 }
+
+/// What is split for slices, which have each element once, is split where it is made: hoist-slices computes the parts of what it reads.
+// CHECK-LABEL: func.func @pairs
+// CHECK: tensor.expand_shape %arg0
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel"]
+// CHECK: arith.extf
+// CHECK-NOT: tensor.expand_shape
+// CHECK: return
+// CHECK-LABEL: func.func @whole_twice
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]
+// CHECK: arith.extf
+// CHECK: tensor.expand_shape
+func.func @pairs(%x: tensor<32x64xbf16>) -> (tensor<32x32xf32>, tensor<32x32xf32>) {
+  %e = tensor.empty() : tensor<32x64xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<32x64xbf16>) outs(%e : tensor<32x64xf32>) {
+  ^bb0(%in: bf16, %out: f32):
+    %w = arith.extf %in : bf16 to f32
+    linalg.yield %w : f32
+  } -> tensor<32x64xf32>
+  %split = tensor.expand_shape %0 [[0], [1, 2]] output_shape [32, 32, 2] : tensor<32x64xf32> into tensor<32x32x2xf32>
+  %a = tensor.extract_slice %split[0, 0, 0] [32, 32, 1] [1, 1, 1] : tensor<32x32x2xf32> to tensor<32x32xf32>
+  %b = tensor.extract_slice %split[0, 0, 1] [32, 32, 1] [1, 1, 1] : tensor<32x32x2xf32> to tensor<32x32xf32>
+  return %a, %b : tensor<32x32xf32>, tensor<32x32xf32>
+}
+
+func.func @whole_twice(%x: tensor<32x64xbf16>) -> (tensor<32x31x2xf32>, tensor<32x31x2xf32>) {
+  %e = tensor.empty() : tensor<32x64xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<32x64xbf16>) outs(%e : tensor<32x64xf32>) {
+  ^bb0(%in: bf16, %out: f32):
+    %w = arith.extf %in : bf16 to f32
+    linalg.yield %w : f32
+  } -> tensor<32x64xf32>
+  %split = tensor.expand_shape %0 [[0], [1, 2]] output_shape [32, 32, 2] : tensor<32x64xf32> into tensor<32x32x2xf32>
+  %a = tensor.extract_slice %split[0, 0, 0] [32, 31, 2] [1, 1, 1] : tensor<32x32x2xf32> to tensor<32x31x2xf32>
+  %b = tensor.extract_slice %split[0, 1, 0] [32, 31, 2] [1, 1, 1] : tensor<32x32x2xf32> to tensor<32x31x2xf32>
+  return %a, %b : tensor<32x31x2xf32>, tensor<32x31x2xf32>
+}
+
+/// What is flattened twice, repeated numbers, is flattened once: who reads it gets the loops that they had.
+// CHECK-LABEL: func.func @repeated_twice
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel", "parallel"]
+// CHECK: arith.mulf
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @repeated_twice(%s: tensor<2x2xf32>, %x: tensor<6x32xf32>) -> tensor<6x32xf32> {
+  %0 = tensor.empty() : tensor<2x3x2xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%s : tensor<2x2xf32>) outs(%0 : tensor<2x3x2xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<2x3x2xf32>
+  %rows = tensor.collapse_shape %a [[0, 1], [2]] : tensor<2x3x2xf32> into tensor<6x2xf32>
+  %1 = tensor.empty() : tensor<6x2x16xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%rows : tensor<6x2xf32>) outs(%1 : tensor<6x2x16xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<6x2x16xf32>
+  %all = tensor.collapse_shape %b [[0], [1, 2]] : tensor<6x2x16xf32> into tensor<6x32xf32>
+  %2 = tensor.empty() : tensor<6x32xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %all : tensor<6x32xf32>, tensor<6x32xf32>) outs(%2 : tensor<6x32xf32>) {
+  ^bb0(%u: f32, %v: f32, %out: f32):
+    %m = arith.mulf %u, %v : f32
+    linalg.yield %m : f32
+  } -> tensor<6x32xf32>
+  return %c : tensor<6x32xf32>
+}
 }

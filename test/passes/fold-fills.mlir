@@ -57,6 +57,28 @@ func.func @one_weight(%w: tensor<7x7xf32>) -> tensor<3x7xf32> {
 
 // -----
 
+// A gradient begins with ones, which a layer's weight multiplies, as it does what the layer is given.
+// CHECK-LABEL: func.func @gradient
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0 : tensor<7x5xf32>)
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg1, %arg0
+// CHECK-NOT: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: return
+func.func @gradient(%w: tensor<7x5xf32>, %x: tensor<3x7xf32>) -> (tensor<3x7xf32>, tensor<3x5xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %e0 = tensor.empty() : tensor<3x5xf32>
+  %ones = linalg.fill ins(%one : f32) outs(%e0 : tensor<3x5xf32>) -> tensor<3x5xf32>
+  %e1 = tensor.empty() : tensor<3x7xf32>
+  %s1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<3x7xf32>) -> tensor<3x7xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<3x5xf32>) -> tensor<3x5xf32>
+  %g = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
+    ins(%ones, %w : tensor<3x5xf32>, tensor<7x5xf32>) outs(%s1 : tensor<3x7xf32>) -> tensor<3x7xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<3x7xf32>, tensor<7x5xf32>) outs(%s0 : tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %g, %y : tensor<3x7xf32>, tensor<3x5xf32>
+}
+
+// -----
+
 // Queries that begin as zeros have a weight of their own.
 // CHECK-LABEL: func.func @queries
 // CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0 : tensor<7x5xf32>) outs(%{{.*}} : tensor<5xf32>)

@@ -209,3 +209,52 @@ func.func @square_of_two_sums(%x: tensor<8x16xf32>) -> (tensor<8xf32>, tensor<16
   } -> tensor<16xf32>
   return %t, %u : tensor<8xf32>, tensor<16xf32>
 }
+
+/// Factors that differ at every point of a sum, whatever tensors they are made of, meet once each: their sum is a reduction, which computes them.
+// CHECK-LABEL: func.func @weighted_differences
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: math.exp
+// CHECK: arith.addf
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @weighted_differences(%x: tensor<8x16xf32>, %y: tensor<8x32xf32>, %z: tensor<8x16x32xf32>, %start: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %e = tensor.empty() : tensor<8x16x32xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%z : tensor<8x16x32xf32>) outs(%e : tensor<8x16x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = math.exp %a : f32
+    linalg.yield %v : f32
+  } -> tensor<8x16x32xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1)>, affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>,
+      affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %y, %0 : tensor<8x16xf32>, tensor<8x32xf32>, tensor<8x16x32xf32>) outs(%start : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %o: f32):
+    %d = arith.subf %a, %b : f32
+    %v = math.absf %d : f32
+    %p = arith.mulf %v, %c : f32
+    %s = arith.addf %p, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}
+
+/// A factor that is the same along a loop is one of a product of matrices, which is none.
+// CHECK-LABEL: func.func @product
+// CHECK: math.exp
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]
+func.func @product(%x: tensor<8x32xf32>, %y: tensor<32x16xf32>, %start: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = math.exp %a : f32
+    linalg.yield %v : f32
+  } -> tensor<8x32xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>],
+      iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %y : tensor<8x32xf32>, tensor<32x16xf32>) outs(%start : tensor<8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %p, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}

@@ -112,3 +112,45 @@ func.func private @scaled(%x: tensor<16x64xbf16>, %g: tensor<64xbf16>, %w: tenso
   } -> tensor<16x64xbf16>
   return %3 : tensor<16x64xbf16>
 }
+
+// -----
+
+// What its place tells of an element of a factor is computed before, where the general generator alone would take both.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[F:.*]] = call @select(%arg1, %{{.*}})
+// CHECK-NEXT: call @first{{.*}}(%arg0, %[[F]], %{{.*}})
+// CHECK-NOT: call
+// ALWAYS-LABEL: func.func @main
+// NONE-LABEL: func.func @main
+// NONE: call @first(
+// NONE-NOT: call
+func.func @main(%x: tensor<1024x4x5xbf16>, %y: tensor<1024x5x1024xbf16>) -> tensor<1024x4x1024xbf16> {
+  %0 = tensor.empty() : tensor<1024x4x1024xbf16>
+  %1 = func.call @first(%x, %y, %0) : (tensor<1024x4x5xbf16>, tensor<1024x5x1024xbf16>, tensor<1024x4x1024xbf16>) -> tensor<1024x4x1024xbf16>
+  return %1 : tensor<1024x4x1024xbf16>
+}
+func.func private @first(%x: tensor<1024x4x5xbf16>, %y: tensor<1024x5x1024xbf16>, %out: tensor<1024x4x1024xbf16>) -> tensor<1024x4x1024xbf16> {
+  %zero = arith.constant 0.0 : f32
+  %none = arith.constant 0.0 : bf16
+  %c3 = arith.constant 3 : index
+  %last = arith.constant 4 : index
+  %0 = tensor.empty() : tensor<1024x4x1024xf32>
+  %1 = linalg.fill ins(%zero : f32) outs(%0 : tensor<1024x4x1024xf32>) -> tensor<1024x4x1024xf32>
+  %2:2 = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, k, n)>, affine_map<(b, m, n, k) -> (b, m, n)>,
+    affine_map<(b, m, n, k) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%x, %y : tensor<1024x4x5xbf16>, tensor<1024x5x1024xbf16>) outs(%1, %out : tensor<1024x4x1024xf32>, tensor<1024x4x1024xbf16>) {
+  ^bb0(%a: bf16, %c: bf16, %s: f32, %o: bf16):
+    %k = linalg.index 3 : index
+    %few = arith.cmpi ult, %k, %c3 : index
+    %d = arith.select %few, %c, %none : bf16
+    %3 = arith.extf %a : bf16 to f32
+    %4 = arith.extf %d : bf16 to f32
+    %5 = arith.mulf %3, %4 : f32
+    %6 = arith.addf %s, %5 : f32
+    %end = arith.cmpi eq, %k, %last : index
+    %7 = arith.truncf %6 : f32 to bf16
+    %8 = arith.select %end, %7, %o : bf16
+    linalg.yield %6, %8 : f32, bf16
+  } -> (tensor<1024x4x1024xf32>, tensor<1024x4x1024xbf16>)
+  return %2#1 : tensor<1024x4x1024xbf16>
+}

@@ -76,6 +76,14 @@ ROWS = {
 }
 
 
+MANY = 40  # numbers that are 0 or not, of which each is compared with all before it: more cases than anyone can look at
+CHAIN = "%n0 = arith.addi %x, %c : i64\n" + "\n".join(f"""
+      %below{k} = arith.cmpi slt, %n{k}, %places : i64
+      %less{k} = arith.subi %n{k}, %one : i64
+      %more{k} = arith.muli %n{k}, %m : i64
+      %n{k + 1} = arith.select %below{k}, %less{k}, %more{k} : i64""" for k in range(MANY)) + f"\n%y = arith.addi %n{MANY}, %zero : i64"
+
+
 def kernel(body, rows=6, updates=9, places=5, inner=4):
     return f"""
       #same = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
@@ -126,3 +134,11 @@ def test_rows(name, rows, inner):
         found = parse_scatter(function)
         assert (found is not None) == stays
         assert found is None or found.rows == Rows(rows, rows, 5, 9, inner)
+
+
+def test_too_many_cases():
+    """A place that comparisons of comparisons choose is not known, which is found out soon."""
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(kernel(CHAIN))
+        (function,) = [o for o in module.body.operations if isinstance(o, func.FuncOp)]
+        assert parse_scatter(function) is None
