@@ -27,10 +27,12 @@ _EXACT = 1 << 10  # factors up to which products with sizes are exact as floats,
 
 @dataclass
 class SymbolTable:
-    """Symbols by torch's names.  ``ranges`` are bounds that the user gave, by torch's names too."""
+    """Symbols by torch's names.  ``ranges`` are bounds that the user gave, by torch's names too.  A number below 0, as a slice may begin at, is the negative
+    of its symbol: ``negated`` are those, by torch's names."""
 
     ranges: dict[Any, Any] = field(default_factory=dict)
     symbols: dict[str, Symbol] = field(default_factory=dict)
+    negated: set[str] = field(default_factory=set)
     environment: Any = None
 
     def size(self, value: Any) -> Int:
@@ -48,7 +50,7 @@ class SymbolTable:
         if isinstance(expr, sympy.Integer):
             return int(expr)
         if isinstance(expr, sympy.Symbol):
-            return size_of(self._symbol(expr))
+            return size_of(self._symbol(expr)) * self._sign(expr)
         if isinstance(expr, sympy.Add):
             return sum((self.expression(a) for a in expr.args), start=0)
         if isinstance(expr, sympy.Mul):
@@ -71,6 +73,9 @@ class SymbolTable:
             return self.expression(whole)
         raise UnsupportedOperation(f"a size is {expr}, which is no arithmetic on sizes")
 
+    def _sign(self, expr: sympy.Symbol) -> int:
+        return -1 if expr.name in self.negated else 1
+
     def _symbol(self, expr: sympy.Symbol) -> Symbol:
         known = self.symbols.get(expr.name)
         if known is None:
@@ -79,8 +84,14 @@ class SymbolTable:
             if expr not in values:
                 raise UnsupportedOperation(f"the size {expr} depends on the data")
             found = self.ranges.get(expr, env.var_to_range.get(expr))
-            low, high = (_bound(found.lower, 0), _bound(found.upper, UNBOUNDED)) if found is not None else (0, UNBOUNDED)
-            known = Symbol(f"s{len(self.symbols)}", max(low, 0), high, 1, int(values[expr]))
+            low, high = (_bound(found.lower, -UNBOUNDED), _bound(found.upper, UNBOUNDED)) if found is not None else (0, UNBOUNDED)
+            example = int(values[expr])
+            if low < 0 and not env.evaluate_expr(expr < 0 if example < 0 else expr >= 0):  # which makes it a guard
+                raise UnsupportedOperation(f"the sign of {expr} depends on the data")
+            if example < 0:
+                self.negated.add(expr.name)
+                low, high = max(-high, 1), -low
+            known = Symbol(f"s{len(self.symbols)}", max(low, 0), high, 1, abs(example))
             self.symbols[expr.name] = known
         return known
 
@@ -111,7 +122,7 @@ class SymbolTable:
             if isinstance(expr, (sympy.logic.boolalg.BooleanTrue, bool)) or _mentions_others(expr, self.symbols):
                 continue
             expr = expr.replace(lambda e: isinstance(e, _ROUNDED), lambda e: _whole(e) or e)
-            renamed = expr.xreplace({s: sympy.Symbol(self.symbols[s.name].name, integer=True) for s in expr.free_symbols})
+            renamed = expr.xreplace({s: self._sign(s) * sympy.Symbol(self.symbols[s.name].name, integer=True) for s in expr.free_symbols})
             text = PythonPrinter().doprint(renamed)
             names = set(compile(text, "<guard>", "eval").co_names) - {s.name for s in renamed.free_symbols}
             if not all(hasattr(builtins, n) for n in names):

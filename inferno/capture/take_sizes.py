@@ -75,9 +75,10 @@ def _read(graph: torch.fx.Graph, number: torch.fx.Node, tensors: list[torch.fx.N
 
 
 def _to_tensor(graph: torch.fx.Graph, number: torch.fx.Node, before: torch.fx.Node) -> bool:
-    """Let the placeholder be a tensor whose first size is the integer, or, as is returned, its negative: where it may be either, torch guards the first."""
+    """Let the placeholder be a tensor whose first size is the integer, or, as is returned, its negative: where it may be either, torch guards what it is."""
     value = number.meta["val"]
-    negated = statically_known_true(value <= 0) and not statically_known_true(value >= 0)
+    known = statically_known_true(value <= 0) or statically_known_true(value >= 0)
+    negated = not statically_known_true(value >= 0) if known else bool(value < 0)
     size = -value if negated else value
     mode = detect_fake_mode([n.meta["val"] for n in graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)])
     with mode or FakeTensorMode(shape_env=size.node.shape_env):

@@ -66,3 +66,29 @@ def test_widths_that_vary():
         torch.testing.assert_close(compiled(x), halved(x))
     with pytest.raises(CaptureError, match="a padding by .* elements, which for some sizes are less than none"):
         inferno.compile(lambda x: F.pad(x, (0, 5 - x.shape[1])).exp(), (torch.randn(3, 7),), dynamic_shapes=sizes, target="cpu", fallback=False)
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("shape, pad", [((2, 3, 5, 6), (1, 2, 3, 1)), ((2, 3, 5), (0, 2)), ((3, 5), (5, 5)), ((3, 5), (-1, 2)), ((2, 3, 4, 5, 6), (1,) * 6)])
+def test_borders_that_go_around_under_torch_compile(shape, pad, train):
+    """They are one copy, with gradients as without, and lie as torch's."""
+    def model(x):
+        return F.pad(x, pad, mode="circular") * 2
+
+    torch.manual_seed(0), torch._dynamo.reset()
+    own = torch.randn(shape, requires_grad=train)
+    other = own.detach().clone().requires_grad_(train)
+    found, expected = torch.compile(model, backend="inferno", fullgraph=True)(own), model(other)
+    assert torch.equal(found, expected) and found.stride() == expected.stride()
+    if train:
+        torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), x)[0] for y, x in ((found, own), (expected, other))))
+
+
+def test_a_border_of_channels_last_lies_as_torch_has_it():
+    x = torch.randn(2, 8, 5, 6).to(memory_format=torch.channels_last)
+
+    def model(x):
+        return F.pad(x, (1, 1, 1, 1), mode="circular") + 1
+
+    for compiled in (inferno.compile(model, (x,)), torch.compile(model, backend="inferno")):
+        assert compiled(x).stride() == model(x).stride()

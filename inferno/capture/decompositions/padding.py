@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._guards import CompileContext
 from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
@@ -29,14 +30,15 @@ def constant_pad_nd(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
 
 
 def _cuts(width: int | torch.SymInt) -> bool:
-    """Whether a width takes elements away; UnsupportedOperation where it may for some sizes, and may not for others."""
+    """Whether a width takes elements away.  Where it may for some sizes, and may not for others, Dynamo's graphs guard that it does as in the example; of
+    what is captured for a range of sizes it is refused."""
     if isinstance(width, int):
         return width < 0
     if statically_known_true(width >= 0) or free_unbacked_symbols(width):  # (what data say is refused as such)
         return False
-    if not statically_known_true(width <= 0):
-        raise UnsupportedOperation(f"a padding by {width} elements, which for some sizes are less than none")
-    return True
+    if statically_known_true(width <= 0) or CompileContext.try_get() is not None:
+        return bool(width < 0)
+    raise UnsupportedOperation(f"a padding by {width} elements, which for some sizes are less than none")
 
 
 def _picked(place: Callable[[Tensor, int], Tensor]) -> Callable:
@@ -56,7 +58,8 @@ def _picked(place: Callable[[Tensor, int], Tensor]) -> Callable:
             narrow = torch.int32 if size + abs(low) + abs(high) < 2**30 else torch.int64  # whose arithmetic takes a GPU a third of the time
             number = torch.arange(size + low + high, dtype=narrow, device=x.device) - low
             places.append(place(number, size).reshape([-1] + [1] * i))
-        return aten.index.Tensor(x, places).contiguous(memory_format=suggest_memory_format(x))
+        found = torch.contiguous_format if place == _around else suggest_memory_format(x)  # as torch's
+        return aten.index.Tensor(x, places).contiguous(memory_format=found)
 
     return decomposition
 
@@ -71,6 +74,24 @@ def _nearest(number: Tensor, size: int) -> Tensor:
 
 def _around(number: Tensor, size: int) -> Tensor:
     return number.remainder(size)
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """``torch.nn.functional.pad`` of borders that go around, whose form for autograd copies the whole for each side.  NotImplemented for other ones, and where
+    sizes vary or sides are cut off.  Where a gradient is asked for the sides are joined to what is between them: theirs are added to it."""
+    if mode != "circular" or any(not isinstance(n, int) or n < 0 for n in pad) or len(pad) % 2 or input.dim() not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
+        return NotImplemented
+    sizes = [input.shape[-1 - i] for i in range(len(pad) // 2)]
+    if any(not isinstance(n, int) or max(pad[2 * i], pad[2 * i + 1]) > n for i, n in enumerate(sizes)) or not input.numel():
+        return NotImplemented
+    if not (torch.is_grad_enabled() and input.requires_grad):
+        return _picked(_around)(input, pad)
+    found = input
+    for i, size in enumerate(sizes):
+        low, high, dim = pad[2 * i], pad[2 * i + 1], input.dim() - 1 - i
+        around = [found.narrow(dim, size - low, low), found, found.narrow(dim, 0, high)]
+        found = torch.cat([part for part in around if part.shape[dim]], dim)
+    return found.contiguous()
 
 
 TABLE = {aten.constant_pad_nd.default: constant_pad_nd, aten._pad_circular.default: _picked(_around)}

@@ -24,6 +24,7 @@ from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.losses import multilabel_margin_loss
+from inferno.capture.decompositions.padding import pad
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.decompositions.views import results_as_views
 from inferno.capture.expand_attention import expand_attention
@@ -269,7 +270,7 @@ def _replace_functions(graph: GraphModule) -> None:
 
     Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours, also where a program writes
     it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong.
-    Bags of embeddings are of one size where they are rows of a tensor, which nothing behind says."""
+    Bags of embeddings are of one size where they are rows of a tensor, which nothing behind says.  A border that goes around is copied side by side."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -302,6 +303,7 @@ _REPLACED = {
     original: _instead(original, function) for original, function in (
         (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
+        (torch._C._nn.pad, pad),
     )
 }
 
