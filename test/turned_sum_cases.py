@@ -34,7 +34,7 @@ SIZES = [(203, 92), (64, 64), (40, 333), (129, 1), (33, 16), (8, 300)]
 IMAGE_SIZES = [(3, 64, 9, 8), (2, 33, 7, 5), (1, 16, 20, 20), (5, 3, 30, 8), (2, 96, 4, 6)]
 SCHEDULES = {  # threads side by side and along, lanes, vectors at once, chunks
     "chosen": None, "lanes": (64, 4, 8, 1, 1), "chunks": (32, 4, 2, 2, 3), "one by one": (16, 2, 1, 3, 2), "one warp": (16, 8, 4, 1, 5),
-    "many": (128, 2, 2, 1, 2),
+    "many": (128, 2, 2, 1, 2), "between each other": (32, 4, 2, 2, 3),
 }
 
 
@@ -51,7 +51,7 @@ def choose(name: str, found: list[Reductions]) -> Callable:
                 other = replace(other, across=other.across // 2, along=other.along * 2)
             if other.fits(c):
                 share = replace(other, chunks=min(chunks, other.units(c))).share(c)
-                s = replace(other, chunks=ceil(other.units(c) / share))
+                s = replace(other, chunks=ceil(other.units(c) / share), interleaved=name == "between each other")
         found.extend([s] if s is not None and s.turned else [])
         return s
 

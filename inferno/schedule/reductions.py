@@ -224,7 +224,7 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
         return c  # which is made for this generator
     if not isinstance(c.count, int):
         return None
-    if c.count > 1 and _by_size(c, target).chunks == 1:
+    if c.count > 1 and _by_size(c, target).cuts(c) == 1:
         return c if _is_of_two(c) or (c.reads and rows.read(kernel, target) is None) or _takes_least(kernel, s, c, target) else None
     other = rows.read(kernel, target)
     return c if other is None or estimate(s, c, target) < rows.estimate(rows.pick(other, target), other, target) else None
