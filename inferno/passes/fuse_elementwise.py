@@ -24,11 +24,12 @@ from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, changes_slices, is_update
 from inferno.symbolic import hint, product
 
+# (No absf: what a softmax subtracts where its largest element is infinite is told by one, and stays for merge-softmaxes.)
 CHEAP = {
     "arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extsi", "arith.extui", "arith.trunci", "arith.addf",
     "arith.subf", "arith.mulf", "arith.negf", "arith.addi", "arith.subi", "arith.muli", "arith.cmpf", "arith.cmpi", "arith.select",
     "arith.constant", "arith.index_cast", "linalg.index", "linalg.yield", "arith.andi", "arith.ori", "arith.xori", "arith.maximumf", "arith.minimumf",
-    "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "math.absf", "math.floor", "math.ceil", "math.roundeven", "math.trunc",
+    "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "math.floor", "math.ceil", "math.roundeven", "math.trunc",
 }
 _MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
 _MOST_OF_NUMBERS = 16  # of loops' numbers alone, as the places that a border of another side repeats: reading them would come before reading what is there
