@@ -18,6 +18,7 @@ from inferno.passes.programs import VIEWS, wants_library
 from inferno.symbolic import hint, product
 
 _MANY = 1 << 20  # bytes: 64K labels of 64 classes, encoded, times a matrix in bf16 took an H200 195 us by one kernel, torch's two 10
+_LITTLE = 1 << 14  # bytes of a factor, of fewer of which a launch takes longer than reading it again: 64 labels of 16 classes
 _MATRIX = 8  # rows that meet each element of the other factor, so that this is a matrix
 
 
@@ -123,7 +124,7 @@ def _is_numbered(op: ir.Operation) -> bool:
 def _is_masked(producer: ir.Operation, contraction: ir.Operation) -> bool:
     """Whether a product of matrices of 32 bits or more has a factor of which an element's place tells whether it counts, as a triangle: no kernel that
     multiplies tiles of these computes that.  (Others read both factors again for each result: of 2048x2048 that is 32768 blocks.)"""
-    if not walk(producer, "linalg.index") or producer.results[0].type.element_type.width < 32:
+    if not walk(producer, "linalg.index") or producer.results[0].type.element_type.width < 32 or bytes_of(producer.results[0]) <= _LITTLE:
         return False
     sizes, own = loop_sizes(contraction), producer.results[0]
     read = [dims(m) or () for v, m in zip(inputs(contraction), maps(contraction)) if v == own]

@@ -13,21 +13,21 @@
 // CHECK: arith.select
 // CHECK: return
 #square = affine_map<(d0, d1) -> (d0, d1)>
-func.func @triangle(%x: tensor<32x64xf32>, %y: tensor<64x16xf32>) -> tensor<32x16xf32> {
+func.func @triangle(%x: tensor<128x64xf32>, %y: tensor<64x16xf32>) -> tensor<128x16xf32> {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<32x64xf32>
-  %0 = linalg.generic {indexing_maps = [#square, #square], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<32x64xf32>) outs(%e : tensor<32x64xf32>) {
+  %e = tensor.empty() : tensor<128x64xf32>
+  %0 = linalg.generic {indexing_maps = [#square, #square], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<128x64xf32>) outs(%e : tensor<128x64xf32>) {
   ^bb0(%a: f32, %o: f32):
     %i = linalg.index 0 : index
     %j = linalg.index 1 : index
     %below = arith.cmpi sle, %j, %i : index
     %v = arith.select %below, %a, %zero : f32
     linalg.yield %v : f32
-  } -> tensor<32x64xf32>
-  %made = tensor.empty() : tensor<32x16xf32>
-  %start = linalg.fill ins(%zero : f32) outs(%made : tensor<32x16xf32>) -> tensor<32x16xf32>
-  %1 = linalg.matmul ins(%0, %y : tensor<32x64xf32>, tensor<64x16xf32>) outs(%start : tensor<32x16xf32>) -> tensor<32x16xf32>
-  return %1 : tensor<32x16xf32>
+  } -> tensor<128x64xf32>
+  %made = tensor.empty() : tensor<128x16xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%made : tensor<128x16xf32>) -> tensor<128x16xf32>
+  %1 = linalg.matmul ins(%0, %y : tensor<128x64xf32>, tensor<64x16xf32>) outs(%start : tensor<128x16xf32>) -> tensor<128x16xf32>
+  return %1 : tensor<128x16xf32>
 }
 
 func.func @triangle_times_vector(%x: tensor<32x64xf32>, %y: tensor<64xf32>) -> tensor<32xf32> {
