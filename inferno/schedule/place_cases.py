@@ -13,6 +13,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.flat_elements import Computed, Elements
 
 _MOST = 64  # ways through the comparisons
+_STEPS = 1 << 14  # numbers that are looked at on these: comparisons of comparisons have the first way behind 2 to the power of their depth
 
 
 class Unknown(Exception):
@@ -66,15 +67,15 @@ class Linear:
 
 def cases(elements: Elements) -> list[tuple[Linear, Bounds]]:
     """What an element may be, each with bounds for what was read then; Unknown where it is computed in another way."""
-    found = list(islice(_element(elements, {}), _MOST + 1))  # there may be exponentially many
+    found = list(islice(_element(elements, {}, [_STEPS]), _MOST + 1))  # there may be exponentially many
     if len(found) > _MOST:
         raise Unknown
     return found
 
 
-def _element(elements: Elements, bounds: Bounds, sizes: tuple[int, ...] = ()) -> Iterator[tuple[Linear, Bounds]]:
+def _element(elements: Elements, bounds: Bounds, left: list[int], sizes: tuple[int, ...] = ()) -> Iterator[tuple[Linear, Bounds]]:
     if isinstance(elements, Computed):
-        yield from _Body(elements).value(elements.body.operations[len(elements.body.operations) - 1].operands[0], bounds)
+        yield from _Body(elements, left).value(elements.body.operations[len(elements.body.operations) - 1].operands[0], bounds)
     elif isinstance(elements, Access):
         yield _any(Read(elements, sizes), elements.element, bounds)
     elif isinstance(elements, ir.IntegerAttr):
@@ -97,14 +98,20 @@ def _range(type_: ir.Type) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Body:
+    """``left``: how many numbers may still be looked at, by all that is looked at together."""
+
     of: Computed
+    left: list[int]
 
     def value(self, value: ir.Value, bounds: Bounds) -> Iterator[tuple[Linear, Bounds]]:
-        """The cases of a whole number."""
+        """The cases of a whole number; Unknown where that takes too long."""
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            raise Unknown
         if isinstance(value, ir.BlockArgument):
             if value.owner != self.of.body:
                 raise Unknown  # a size that varies
-            yield from _element(self.of.sources[value.arg_number], bounds, self.of.sizes)
+            yield from _element(self.of.sources[value.arg_number], bounds, self.left, self.of.sizes)
             return
         op = owner(value)
         if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.IntegerAttr):
