@@ -22,14 +22,14 @@ def join_writes(module: ir.Module) -> None:
         offsets, sizes, steps = places
         with ir.InsertionPoint(op), op.location:
             new = first.operands[0]
-            if new.type.rank != len(sizes):
+            if list(shape(new)) != sizes:
                 new = reshape(new, sizes)
             made = insert(new, op.operands[1], offsets, sizes, op, steps)
         op.results[0].replace_all_uses_with(made)
         op.erase()
 
 
-def _joined(op: ir.Operation, first: ir.Operation) -> tuple[Sequence[Int], ...] | None:
+def _joined(op: ir.Operation, first: ir.Operation) -> tuple[Sequence[Int], list[Int], Sequence[Int]] | None:
     """Offsets, sizes and steps of what ``first`` writes in the tensor that ``op`` writes to; None where that is not what the first part was taken from."""
     part = owner(root_of(first.operands[1]))
     if part is None or part.name != "tensor.extract_slice" or part.operands[0] != op.operands[1]:
@@ -44,9 +44,8 @@ def _joined(op: ir.Operation, first: ir.Operation) -> tuple[Sequence[Int], ...] 
     own = [i for i, n in enumerate(between[1]) if n != 1]
     if any([n for n in sizes if n != 1] != [between[1][i] for i in own] for sizes in (outer[1], between[0])):
         return None  # reshaped otherwise
-    reduced = first.operands[0].type.rank != len(outer[1])
-    if reduced and not all(isinstance(n, int) for n in (*shape(first.operands[0]), *inner[1])):
-        return None
+    if any(inner[1][i] != 1 for i in range(len(inner[1])) if i not in own):
+        return None  # nothing, of a dimension of one element
     places = iter(own)
     offsets, sizes, steps = [], [], []
     for begin, size, step in zip(*outer):
@@ -54,4 +53,5 @@ def _joined(op: ir.Operation, first: ir.Operation) -> tuple[Sequence[Int], ...] 
         offsets.append(begin if i is None else begin + inner[0][i] * step)
         sizes.append(1 if i is None else inner[1][i])
         steps.append(step if i is None else step * inner[2][i])
-    return offsets, sizes, steps
+    known = all(isinstance(n, int) for n in (*shape(first.operands[0]), *sizes))
+    return (offsets, sizes, steps) if known or list(shape(first.operands[0])) == sizes else None

@@ -15,8 +15,8 @@ from inferno.schedule.reduction_kernel import ReductionKernel, walks_all
 from inferno.schedule.strewn_terms import is_strewn
 from inferno.symbolic import hint
 
-# Threads along a sum, lanes of each and sums side by side: of 32 threads of 8 lanes, 4 and 2 of 128 sums most of what was timed took as long or longer.
-ALONG, LANES, ACROSS = 4, 8, 64
+# Lanes of a thread and sums side by side, which 4 threads of 256 go along each: with 8 and 2 threads most of what was timed took as long or longer.
+LANES, ACROSS = 8, 64
 BLOCKS = 8  # of a multiprocessor: sums are cut into chunks for as many
 FEW = 16  # neighbours, of fewer of which pieces are less than a sector
 

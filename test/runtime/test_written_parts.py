@@ -58,7 +58,13 @@ def copied(x, y):
     return x.clone()
 
 
-FUNCTIONS = [last, shifted, token, returned, viewed, read_before, read_behind, kept, copied]
+def reshaped(x, y):
+    """A part whose dimensions of one element are elsewhere in what is written."""
+    x[0:1].flatten(0, 1)[1:3] = y[:2]
+    return x[1] * 2
+
+
+FUNCTIONS = [reshaped, last, shifted, token, returned, viewed, read_before, read_behind, kept, copied]
 
 
 def compiled(function, dynamic, **options):
