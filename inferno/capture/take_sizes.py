@@ -75,10 +75,9 @@ def _read(graph: torch.fx.Graph, number: torch.fx.Node, tensors: list[torch.fx.N
 
 
 def _to_tensor(graph: torch.fx.Graph, number: torch.fx.Node, before: torch.fx.Node) -> bool:
-    """Let the placeholder be a tensor whose first size is the integer, or, as is returned, its negative: where it may be either, torch guards what it is."""
+    """Let the placeholder be a tensor whose first size is the integer, or, as is returned, its negative; torch guards a sign that is not known."""
     value = number.meta["val"]
-    known = statically_known_true(value <= 0) or statically_known_true(value >= 0)
-    negated = not statically_known_true(value >= 0) if known else bool(value < 0)
+    negated = not statically_known_true(value >= 0) and (statically_known_true(value <= 0) or bool(value < 0))
     size = -value if negated else value
     mode = detect_fake_mode([n.meta["val"] for n in graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)])
     with mode or FakeTensorMode(shape_env=size.node.shape_env):

@@ -53,14 +53,18 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     block_points = schedule.threads * schedule.vector * schedule.unroll * schedule.across
     blocks = ceildiv(point.points, block_points)
     width = 32 if max(reach(blocks * block_points), *(b.count for b in buffers if b is not None)) < 2**31 else 64
-    name = kernel.name.value
     with gpu_function(kernel, buffers, schedule.threads) as function:
         Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers, run=run).emit()
-    copies = copy_begins(kernel, point.begins)
+    _launch(kernel, point, blocks, schedule.threads)
+
+
+def _launch(kernel: func.FuncOp, point: Pointwise, blocks: Int, threads: int) -> None:
+    """Make ``kernel`` the launcher of its kernel, behind copies of what results begin as."""
+    name, copies = kernel.name.value, copy_begins(kernel, point.begins)
     with launcher(kernel) as arguments:
         for copy in copies:
             copy.launch(arguments)
-        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (threads, 1, 1))
 
 
 def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer | None]) -> None:
@@ -70,7 +74,7 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
     if found is None:
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
     across, numbers = found
-    width, name = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64, kernel.name.value
+    width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
     make, arrays = Transposing, shared_arrays([point.sources[n].element for n in numbers] + [p.access.element for p in picks], schedule.tile)
     if picks:
         make = partial(PickTransposing, picks=picks)
@@ -82,11 +86,7 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
         ints = integers_for(kernel, width, function.buffers)
         emitter = make(point, schedule, across, numbers, ints, function.buffers, function.shared)
         emitter.emit()
-    copies = copy_begins(kernel, point.begins)
-    with launcher(kernel) as arguments:
-        for copy in copies:
-            copy.launch(arguments)
-        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (emitter.blocks(), 1, 1), (schedule.threads, 1, 1))
+    _launch(kernel, point, emitter.blocks(), schedule.threads)
 
 
 @dataclass

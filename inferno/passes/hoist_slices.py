@@ -146,8 +146,10 @@ def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operatio
         if taken is None:
             return []
         found.append((user, [taken[order.index(d)] for d in range(len(order))]))
-    several = len(found) <= _SHIFTS and _only_moves(producer) and all(is_elementwise(u) for cut, _ in found for u in users(cut.results[0]))
-    return found if several or sum(prod(n for _, n, _ in parts) for _, parts in found) <= prod(type_.shape) else []
+    if sum(prod(n for _, n, _ in parts) for _, parts in found) <= prod(type_.shape):
+        return found
+    shifted = len(found) <= _SHIFTS and _only_moves(producer) and all(is_elementwise(u) for cut, _ in found for u in users(cut.results[0]))
+    return found if shifted else []
 
 
 def _only_moves(op: ir.Operation) -> bool:

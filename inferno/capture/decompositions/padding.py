@@ -76,6 +76,9 @@ def _around(number: Tensor, size: int) -> Tensor:
     return number.remainder(size)
 
 
+_pad_around = _picked(_around)
+
+
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """``torch.nn.functional.pad`` of borders that go around, whose form for autograd copies the whole for each side.  NotImplemented for other ones, and where
     sizes vary or sides are cut off.  Where a gradient is asked for the sides are joined to what is between them: theirs are added to it."""
@@ -85,7 +88,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if any(not isinstance(n, int) or max(pad[2 * i], pad[2 * i + 1]) > n for i, n in enumerate(sizes)) or not input.numel():
         return NotImplemented
     if not (torch.is_grad_enabled() and input.requires_grad):
-        return _picked(_around)(input, pad)
+        return _pad_around(input, pad)
     found = input
     for i, size in enumerate(sizes):
         low, high, dim = pad[2 * i], pad[2 * i + 1], input.dim() - 1 - i
@@ -94,6 +97,6 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return found.contiguous()
 
 
-TABLE = {aten.constant_pad_nd.default: constant_pad_nd, aten._pad_circular.default: _picked(_around)}
+TABLE = {aten.constant_pad_nd.default: constant_pad_nd, aten._pad_circular.default: _pad_around}
 for _name, _place in (("reflection", _reflected), ("replication", _nearest)):
     TABLE.update({getattr(aten, f"{_name}_pad{n}d").default: _picked(_place) for n in (1, 2, 3)})
