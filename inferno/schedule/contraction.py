@@ -218,10 +218,10 @@ def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False, narrow: bool
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
         from inferno.passes.split_contractions import split_contractions
-        from inferno.schedule.widen_sums import widen_sums
+        from inferno.passes.widen_sums import widen_every_sum
 
         split_contractions(module)
-        rounds = widen_sums(module) if narrow else None
+        rounds = widen_every_sum(module) if narrow else None
         found = parse_split(module, count, unfolded)
         return found if found is None or rounds is None else tuple(replace(c, rounds=rounds) for c in found)
 

@@ -1,22 +1,35 @@
-"""Sums of products of 16 bits in their own type, as of factors that are broadcast, multiplied and added up, as sums in float32: kernels add in that."""
+"""Sums of products of 16 bits in their own type, as of factors that are broadcast, multiplied and added up, as sums in float32.
+
+Kernels add in float32 in any case; what multiplies matrices knows a product by it, and tensor cores have no other sums.  As a pass this is done of matrices:
+a few rows or columns may be better off among the rows that other kernels make of them.
+"""
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_contraction, zero_start
-from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps, only_user, outputs
+from inferno.passes.generics import (
+    PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, loop_sizes, loops_of, maps, only_user, outputs,
+)
 from inferno.passes.shapes import function_of
 from inferno.passes.shapes import sizes as tensor_sizes
 from inferno.passes.widen_arithmetic import ROUNDS, drop_round_trips
+from inferno.symbolic import hint, product
 
 _NARROW = {"bf16", "f16"}
+_SIDE = 16  # rows and columns of a matrix: a tile of tensor cores
 
 
-def widen_sums(module: ir.Module) -> ir.Type | None:
-    """Let plain sums of products of 16 bits, apart from what is made of them, be float32, rounded by what reads them.  Returns the type that products are
-    rounded to before they are added, if they say so."""
+def widen_sums(module: ir.Module) -> None:
+    """Rewrite every plain sum of products of matrices whose products are not rounded."""
+    for op in [op for op in walk(module.operation, "linalg.generic") if _is_narrow(op) and not _is_rounded(op) and _is_of_matrices(op)]:
+        _widen(op)
+
+
+def widen_every_sum(module: ir.Module) -> ir.Type | None:
+    """Rewrite every plain sum of products.  Returns the type that their products are rounded to before they are added, if they say so."""
     rounds = None
     for op in [op for op in walk(module.operation, "linalg.generic") if _is_narrow(op)]:
-        type_ = op.results[0].type.element_type
-        rounds = type_ if _widen(op) else rounds
+        rounds = op.results[0].type.element_type if _is_rounded(op) else rounds
+        _widen(op)
     return rounds
 
 
@@ -24,14 +37,28 @@ def _is_narrow(op: ir.Operation) -> bool:
     if not is_contraction(op) or zero_start(op) is None:
         return False
     types = {str(v.type.element_type) for v in (*inputs(op), op.results[0])}
-    return len(types) == 1 and types <= _NARROW
+    return len(types) == 1 and types <= _NARROW and {name for name in _multiply(op).attributes} <= {ROUNDS, "fastmath"}
 
 
-def _widen(op: ir.Operation) -> bool:
-    """Replace one; says whether its products are rounded."""
+def _multiply(op: ir.Operation) -> ir.Operation:
+    return next(o.operation for o in body(op).operations if o.operation.name == "arith.mulf")
+
+
+def _is_rounded(op: ir.Operation) -> bool:
+    return ROUNDS in _multiply(op).attributes
+
+
+def _is_of_matrices(op: ir.Operation) -> bool:
+    """Whether each factor has many loops' steps of its own."""
+    sizes = loop_sizes(op)
+    left, right = (set().union(*map(loops_of, m.results)) for m in maps(op)[:2])
+    return all(n is not None for n in sizes) and all(hint(product(sizes[d] for d in own)) >= _SIDE for own in (left - right, right - left))
+
+
+def _widen(op: ir.Operation) -> None:
+    """Replace one."""
     start, narrow, wide = outputs(op)[0], op.results[0].type.element_type, ir.F32Type.get(op.context)
     fill, reader = owner(start), only_user(op.results[0])
-    multiply = next(o.operation for o in body(op).operations if o.operation.name == "arith.mulf")
     with ir.InsertionPoint(op), op.location:
         empty = tensor.EmptyOp(tensor_sizes(start, function_of(op)), wide).result
         zero = linalg.fill(arith.constant(wide, 0.0), outs=[empty])
@@ -49,7 +76,6 @@ def _widen(op: ir.Operation) -> bool:
             made = build([total], [fill.operands[1]], [same, same], [PARALLEL] * start.type.rank, lambda a: [arith.truncf(narrow, a[0])], op.location)
         op.results[0].replace_all_uses_with(made.results[0])
     op.erase()
-    return ROUNDS in multiply.attributes
 
 
 def _read_wide(reader: ir.Operation, value: ir.Value, total: ir.Value) -> None:
