@@ -70,7 +70,8 @@ def choose(kernel: func.FuncOp, target: Target) -> SmallProducts | None:
 
 def parse(kernel: func.FuncOp) -> Contraction | None:
     """The products that ``kernel`` is, those of 16 bits also where they are added in their own type."""
-    return parse_contraction(kernel, narrow=True)
+    c = parse_contraction(kernel)
+    return parse_contraction(kernel, narrow=True) if c is not None and str(c.accumulator) in ("bf16", "f16") else c
 
 
 def _is_read_whole(kernel: func.FuncOp, target: Target) -> bool:
