@@ -26,6 +26,7 @@ from inferno.mlir import arith, func, gpu, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.small_products import SmallProducts, parse, pieces, places, supported
+from inferno.symbolic import ceildiv, is_multiple, reach
 from inferno.target import Target
 
 _IN_A_ROW = 8  # terms that a thread adds one after the other
@@ -46,11 +47,11 @@ def generate(kernel: func.FuncOp, schedule: SmallProducts, target: Target) -> No
             expand_math(map_.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     threads = s.groups(c) * s.share
-    width = 32 if max(threads + s.threads, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = 32 if max(reach(threads) + s.threads, *(b.count for b in buffers if b is not None)) < 2**31 else 64
     with gpu_function(kernel, buffers, s.threads, []) as function:
         _Emitter(integers_for(kernel, width, function.buffers), c, s, function.buffers).emit()
     with launcher(kernel) as arguments:
-        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (-(-threads // s.threads), 1, 1), (s.threads, 1, 1))
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (ceildiv(threads, s.threads), 1, 1), (s.threads, 1, 1))
 
 
 @dataclass
@@ -67,7 +68,7 @@ class _Emitter(MultiplyAdds):
         step, groups = s.step(c), s.groups(c)
         place = ints.rem(ints.div(thread, step), s.share)
         number = ints.add(ints.mul(ints.div(thread, step * s.share), step), ints.rem(thread, step))
-        there = None if groups * s.share % s.threads == 0 else ints.less(number, groups)
+        there = None if is_multiple(groups * s.share, s.threads) else ints.less(number, groups)
         number = number if there is None else ints.min(number, groups - 1)  # threads beyond the last help with it
         if s.beside:
             m, n, batch = ints.split(number, (c.M // s.rows, c.N // s.columns, c.B))

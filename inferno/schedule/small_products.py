@@ -1,6 +1,6 @@
 """The schedule of products of many small matrices on CUDA cores: a warp has as many of them as its lanes have results for, with nothing in shared memory."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -12,7 +12,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.row_work import body_instructions
-from inferno.symbolic import alignment
+from inferno.symbolic import Int, alignment, hint
 from inferno.target import Target
 
 
@@ -31,7 +31,7 @@ class SmallProducts:
     threads: int = 128
     beside: bool = False
 
-    def groups(self, c: Contraction) -> int:
+    def groups(self, c: Contraction) -> Int:
         """Threads for all results, not counting those that share terms."""
         return c.B * (c.M // self.rows) * (c.N // self.columns)
 
@@ -51,7 +51,7 @@ class SmallProducts:
         pieces = ((c.m, self.rows), (c.n, self.columns), (c.k, self.terms))
         if not powers or any(n < 1 or (g.runs[-1:] and g.run_sizes[-1] % n) or (not g.runs and n > 1) for g, n in pieces):
             return False
-        if self.beside and self.share > 1:
+        if self.beside and (self.share > 1 or not isinstance(c.B, int)):
             return False
         return self.share // 2 * self.terms < c.K and self.rows * self.columns * self.terms * self.units(c) <= _PRODUCTS
 
@@ -89,12 +89,12 @@ _RESULTS, _READ, _PRODUCTS = 72, 64, 1024
 
 
 def supported(c: Contraction) -> bool:
-    """Whether they are small matrices of known sizes, many, each result a sum of others than its neighbours'."""
-    if c.varies or not simt.supported(c) or c.is_reduction or not vectors.steps_are_known(c):
+    """Whether they are small matrices of known sizes, many, be it of a number that varies, each result a sum of others than its neighbours'."""
+    if not all(isinstance(n, int) for n in (c.M, c.N, c.K)) or not simt.supported(c) or c.is_reduction or not vectors.steps_are_known(c):
         return False
     if any(type(a) is not Access for o in (c.lhs, c.rhs) for a in o.reads):
         return False
-    return max(c.M, c.N) <= _COLUMNS and min(c.M, c.N) <= _ROWS and c.K <= _TERMS and c.B >= _MANY
+    return max(c.M, c.N) <= _COLUMNS and min(c.M, c.N) <= _ROWS and c.K <= _TERMS and hint(c.B) >= _MANY
 
 
 def candidates(c: Contraction, target: Target) -> list[tuple[float, SmallProducts]]:
@@ -103,9 +103,9 @@ def candidates(c: Contraction, target: Target) -> list[tuple[float, SmallProduct
 
 
 def _shapes(c: Contraction) -> Iterator[SmallProducts]:
-    rows, columns, terms = (_parts(g, most, powers) for g, most, powers in ((c.m, 9, (1, 4)), (c.n, 16, (1, 2, 4, 8)), (c.k, 16, (1, 4, 8))))
+    rows, columns, terms = (_parts(g, most, some) for g, most, some in ((c.m, 9, (1, 4)), (c.n, 16, (1, 2, 4, 8)), (c.k, 16, range(16))))
     every = (*c.lhs.reads, *c.rhs.reads, *(d.access for d in c.destinations))
-    neighbours = any(a.strides[c.batch.runs[-1][-1]] == 1 for a in every)
+    neighbours = isinstance(c.B, int) and any(a.strides[c.batch.runs[-1][-1]] == 1 for a in every)
     for m in rows:
         for n in columns:
             for k in terms:
@@ -118,11 +118,11 @@ def _shapes(c: Contraction) -> Iterator[SmallProducts]:
                         yield SmallProducts(m, n, k, share)
 
 
-def _parts(group: Group, most: int, powers: tuple[int, ...]) -> list[int]:
-    """Numbers of neighbours along a group that a thread may have: some powers of two, and as many as there are or may be."""
+def _parts(group: Group, most: int, some: Container[int]) -> list[int]:
+    """Numbers of neighbours along a group that a thread may have: ``some``, and as many as there are or may be."""
     size = group.run_sizes[-1] if group.runs else 1
     divisors = [n for n in range(1, min(size, most) + 1) if size % n == 0]
-    return [n for n in divisors if n in powers or n == divisors[-1]]
+    return [n for n in divisors if n in some or n == divisors[-1]]
 
 
 def pieces(a: Access, c: Contraction, group: Group, count: int, terms: int) -> list[tuple[int, int]]:
@@ -143,7 +143,7 @@ def aligned(a: Access, c: Contraction, group: Group, count: int, terms: int) -> 
     for g, n in ((c.batch, 1), (group, count), (c.k, terms)):
         if g.runs:
             inner, size = g.strides(a)[-1], g.run_sizes[-1]
-            steps += [*g.strides(a)[:-1], *((inner * n,) if size > n else ())]
+            steps += [*g.strides(a)[:-1], *((inner * n,) if size != n else ())]
     return alignment(steps, max(1, 8 * _PIECE // bit_width(a.element)))
 
 
@@ -175,20 +175,20 @@ _CLEARLY = 1.15
 
 def estimate(s: SmallProducts, c: Contraction, target: Target) -> float:
     """Microseconds: what memory takes, at its rate or the one of what threads have under way, or what is issued, or the lines of L1 that loads touch."""
-    warps, units = ceil(s.groups(c) * s.share / 32), s.units(c)
-    loads, lines, read, made = 0.0, 0.0, 0.0, 0.0
+    warps, units = ceil(hint(s.groups(c)) * s.share / 32), s.units(c)
+    loads, lines, read, made, lanes = 0.0, 0.0, 0.0, 0.0, _lanes(s, c)
     for operand, group, count in ((c.lhs, c.m, s.rows), (c.rhs, c.n, s.columns)):
         for a in operand.reads:
             found = pieces(a, c, group, count, s.terms)
             loads += units * len(found)
-            lines += units * len(found) * _touched(a, s, c, _LINE)
+            lines += units * len(found) * _touched(a, lanes, c, _LINE)
             read += units * sum(n for _, n in found) * bit_width(a.element) / 8
         made += units * count * s.terms * ((operand.extend is not None) + (0 if operand.prologue is None else body_instructions(operand.prologue.generic)))
     results = s.rows * s.columns
     each = ceil(results / s.share)
     stores = each / _together(s, c)
-    lines += stores * sum(_touched(d.access, s, c, _LINE) for d in c.destinations)
-    written = warps * stores * sum(_touched(d.access, s, c, _SECTOR) for d in c.destinations) * _SECTOR
+    lines += stores * sum(_touched(d.access, lanes, c, _LINE) for d in c.destinations)
+    written = warps * stores * sum(_touched(d.access, lanes, c, _SECTOR) for d in c.destinations) * _SECTOR
     end = _RESULT + (0 if c.epilogue is None else body_instructions(c.epilogue.generic))
     products = results * s.terms * units * (_SLOWER.get(str(c.accumulator), 4) + (_ROUNDED if c.rounds is not None else 0))
     issued = _PLACES + _LOADED * loads + made + products + each * end + (3 * results if s.share > 1 else 0)
@@ -209,34 +209,37 @@ def _together(s: SmallProducts, c: Contraction) -> int:
     return s.columns if s.share == 1 and step == 1 and s.columns & (s.columns - 1) == 0 else 1
 
 
-def _touched(a: Access, s: SmallProducts, c: Contraction, together: int) -> int:
+Where = tuple[int, int, int, int]
+"""Of a lane: its matrix, and its first row, column and term."""
+
+
+def _touched(a: Access, lanes: list[Where], c: Contraction, together: int) -> int:
     """Lines, or sectors, of so many bytes that a load or store of a warp touches."""
-    size, found, step = bit_width(a.element) / 8, set(), s.step(c)
-    for lane in range(32):
-        place, batch, m, n = coordinates(lane, s, c, step)
-        where = ((c.batch, batch), (c.m, m * s.rows), (c.n, n * s.columns), (c.k, place * s.terms))
-        at = sum(x * y for group, number in where for x, y in zip(_split(number, group), group.strides(a)))
-        found.add(int(at * size) // together)
-    return len(found)
+    size, groups = bit_width(a.element) / 8, [([hint(n) for n in g.run_sizes], [hint(n) for n in g.strides(a)]) for g in (c.batch, c.m, c.n, c.k)]
+    places = (sum(_offset(x, *group) for x, group in zip(lane, groups)) for lane in lanes)
+    return len({int(at * size) // together for at in places})
 
 
-def _split(value: int, group: Group) -> list[int]:
-    found = []
-    for size in reversed(group.run_sizes[1:]):
-        found.append(value % size)
+def _offset(value: int, sizes: list[int], steps: list[int]) -> int:
+    """Where a group's position lies."""
+    found = 0
+    for size, step in zip(reversed(sizes[1:]), reversed(steps[1:])):
+        found += value % size * step
         value //= size
-    return [value, *reversed(found)] if group.runs else []
+    return found + (value * steps[0] if steps else 0)
 
 
-def coordinates(lane: int, s: SmallProducts, c: Contraction, step: int) -> tuple[int, int, int, int]:
-    """Which terms a lane shares, and its matrix, rows and columns, in as many steps."""
-    if s.beside:
-        return 0, lane % c.B, lane // c.B // (c.N // s.columns), lane // c.B % (c.N // s.columns)
-    below, lane = lane % step, lane // step
-    place, lane = lane % s.share, lane // s.share
-    lane = lane * step + below
-    n, lane = lane % (c.N // s.columns), lane // (c.N // s.columns)
-    return place, lane // (c.M // s.rows), lane % (c.M // s.rows), n
+def _lanes(s: SmallProducts, c: Contraction) -> list[Where]:
+    """Those of a warp."""
+    found, step, down, along = [], s.step(c), c.M // s.rows, c.N // s.columns
+    for lane in range(32):
+        if s.beside:
+            batch, rest = lane % c.B, lane // c.B
+            found.append((batch, rest // along * s.rows, rest % along * s.columns, 0))
+            continue
+        number = lane // step // s.share * step + lane % step
+        found.append((number // along // down, number // along % down * s.rows, number % along * s.columns, lane // step % s.share * s.terms))
+    return found
 
 
 def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
@@ -248,6 +251,6 @@ def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
         for module in (bf16x6, presplit, direct_bf16x6):
             found += module.candidates(kernel, c, target)
     apart = sum(1 for d in c.destinations if not c.n.runs or c.n.strides(d.access)[-1] != 1)
-    tiles = min((time for time, _ in found), default=float("inf")) + apart * c.B * c.M * c.N * _SECTOR / _STREWN
+    tiles = min((time for time, _ in found), default=float("inf")) + apart * hint(c.B) * c.M * c.N * _SECTOR / _STREWN
     summed = batch_sums.candidate(kernel, target)
     return tiles if summed is None else min(tiles, summed[0])

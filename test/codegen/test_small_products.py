@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from checks import check
+from checks import assert_close_to_float64, check
 from contractions import contraction
 from kernels import TARGET, build, choose
+from sized_models import SizedModel
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
@@ -129,6 +130,21 @@ def fastest(text):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         return min(small_products.candidates(parse_contraction(kernels(module)[0]), TARGET), key=lambda item: item[0])[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_number_of_matrices_that_varies(dtype):
+    torch.manual_seed(0)
+    batch = torch.export.Dim("batch", min=1, max=1 << 20)
+
+    def both(x, y):
+        return x @ y, torch.relu((y * x.transpose(1, 2)[:, :, :1]).sum(1) + 1)
+
+    run = SizedModel(both, (torch.randn(65536, 2, 10).to(dtype), torch.randn(65536, 10, 3).to(dtype)), ({0: batch}, {0: batch}))
+    assert [s.generator for s in run.schedules].count("small_products") == 2
+    for n in (1, 77, 600):
+        args = torch.randn(n, 2, 10).to(dtype), torch.randn(n, 10, 3).to(dtype)
+        assert_close_to_float64(run(*args), both, args)
 
 
 def products(batch, m, n, k, element, rhs="bkn"):
