@@ -47,6 +47,9 @@ _ENOUGH, _WAITING = 128, 128
 # 2.7, of 16x65536 3.7, 5.1 and 5.9; of 8192 in bf16 by 4 and by one 1.8 and 1.6.
 _FEW_LONG, _FEW_THREADS = 1 << 14, 256
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
+# Points of rows, such as components of vectors in space, of which a thread has all, and from how many rows: by four lanes one is idle, and each computes what
+# the row has in common, which was all that the product of 2M of them with their edges' directions took an H200 (46 us, of which memory takes 17).
+_TRIPLE, _MANY_TRIPLES = 3, 1 << 18
 # Points of a thread, up to a warp a row, where each is read by itself: log_softmax of 137936x185 in bf16 took an H100 76 us with 8 threads a row,
 # 42 with 16 and 38 with 32 (torch.compile 49); sums and running ones of 195361x45 16.8 with 8 and 29.4 with 4.
 _BY_ITSELF = 8
@@ -319,6 +322,8 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     across = max(_power(ceil(c.width / points)), min(apart or _NEIGHBOURS, _power(vectors)))
     if vector == 1 and not ragged and not apart and _widest(c) in (2, 4):
         across = max(across, min(32, _power(ceil(c.width / _BY_ITSELF))))
+    if vector == 1 and c.width == _TRIPLE and not (ragged or apart or c.scans) and c.count >= _MANY_TRIPLES:
+        across = 1
     cluster = 1
     if ragged and across > _RAGGED_THREADS and c.width <= _RAGGED_HELD * _RAGGED_THREADS:
         across = _RAGGED_THREADS
