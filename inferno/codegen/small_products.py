@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from math import ceil
 
 from inferno.codegen import bytes_to_floats
-from inferno.codegen.elements import join, lanes_of, load_vector, splat, tree
+from inferno.codegen.elements import join, lanes_of, load_vector, splat
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
@@ -82,21 +83,29 @@ class _Emitter(MultiplyAdds):
         c, s, ints = self.contraction, self.schedule, self.ints
         sides = ((c.lhs, c.m, m, s.rows), (c.rhs, c.n, n, s.columns))
         bases = [[self.base(a, group, batch, at) for a in operand.reads] for operand, group, at, _ in sides]
-        parts: list[list[ir.Value]] = [[] for _ in range(s.rows * s.columns)]
-        units = c.K // s.terms
-        for i in range(s.units(c)):
-            unit = ints.add(place, i * s.share)
-            beyond = (i + 1) * s.share > units
-            inside = ints.less(unit, units) if beyond else None
-            term = ints.mul(ints.min(unit, units - 1) if beyond else unit, s.terms)
-            left, right = (
-                self.block(operand, group, count, base, term, inside) for (operand, group, _, count), base in zip(sides, bases)
-            )
-            for first in range(0, s.terms, _IN_A_ROW):
-                for number, made in enumerate(parts):
-                    row, column = left[number // s.columns], right[number % s.columns]
-                    made.append(self.dot(row[first:first + _IN_A_ROW], column[first:first + _IN_A_ROW]))
-        return [tree(self.plus, made) for made in parts]
+        parts: list[list[tuple[int, ir.Value]]] = [[] for _ in range(s.rows * s.columns)]
+        units, together = c.K // s.terms, max(1, _IN_A_ROW // s.terms)
+        for first in range(0, s.units(c), together):
+            read: tuple[Block, Block] = [[] for _ in range(s.rows)], [[] for _ in range(s.columns)]
+            for i in range(first, min(first + together, s.units(c))):
+                unit = ints.add(place, i * s.share)
+                beyond = (i + 1) * s.share > units
+                inside = ints.less(unit, units) if beyond else None
+                term = ints.mul(ints.min(unit, units - 1) if beyond else unit, s.terms)
+                for made, (operand, group, _, count), base in zip(read, sides, bases):
+                    for line, more in zip(made, self.block(operand, group, count, base, term, inside)):
+                        line += more
+            for made, (row, column) in zip(parts, product(*read)):
+                for i in range(0, len(row), _IN_A_ROW):
+                    self.add(made, self.dot(row[i:i + _IN_A_ROW], column[i:i + _IN_A_ROW]))
+        return [reduce(self.plus, (x for _, x in reversed(made))) for made in parts]
+
+    def add(self, parts: list[tuple[int, ir.Value]], value: ir.Value) -> None:
+        """Sums of 2^n parts, each with its n, with one more: equal ones are added as soon as there are two, or registers would hold all parts."""
+        level = 0
+        while parts and parts[-1][0] == level:
+            level, value = level + 1, self.plus(parts.pop()[1], value)
+        parts.append((level, value))
 
     def dot(self, left: list[ir.Value], right: list[ir.Value]) -> ir.Value:
         total, rounds = splat(left[0].type, 0), self.contraction.rounds

@@ -53,7 +53,7 @@ class SmallProducts:
             return False
         if self.beside and (self.share > 1 or not isinstance(c.B, int)):
             return False
-        return self.share // 2 * self.terms < c.K and self.rows * self.columns * self.terms * self.units(c) <= _PRODUCTS
+        return self.share // 2 * self.terms < c.K and self.units(c) <= _UNITS and self.rows * self.columns * self.terms * self.units(c) <= _PRODUCTS
 
 
 def choose(kernel: func.FuncOp, target: Target) -> SmallProducts | None:
@@ -82,10 +82,10 @@ def _is_read_whole(kernel: func.FuncOp, target: Target) -> bool:
 
 
 # Rows, columns and terms of the matrices, and how many there are at least: fewer leave most of a GPU idle, whatever computes them.
-_ROWS, _COLUMNS, _TERMS, _MANY = 12, 32, 256, 512
+_ROWS, _COLUMNS, _TERMS, _MANY = 12, 32, 4096, 512
 _PIECE = 16  # bytes that a thread reads at once
-# Results of a thread, numbers that it reads at once, and products that are written out for it.
-_RESULTS, _READ, _PRODUCTS = 72, 64, 1024
+# Results of a thread, numbers that it reads at once, and how often and how many products are written out for it.
+_RESULTS, _READ, _UNITS, _PRODUCTS = 72, 64, 32, 1024
 
 
 def supported(c: Contraction) -> bool:

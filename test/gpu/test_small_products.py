@@ -18,7 +18,7 @@ def right(function, *args, chosen=True):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("batch, m, n, k", [(262144, 1, 3, 16), (16384, 1, 3, 64), (99999, 3, 3, 3), (65537, 2, 5, 7)])
+@pytest.mark.parametrize("batch, m, n, k", [(262144, 1, 3, 16), (16384, 1, 3, 64), (99999, 3, 3, 3), (65537, 2, 5, 7), (2048, 1, 3, 1024)])
 def test_shapes(batch, m, n, k, dtype):
     right(torch.matmul, randn(batch, m, k, dtype=dtype), randn(batch, k, n, dtype=dtype))
     right(lambda x, y: x @ y.transpose(1, 2), randn(batch, m, k, dtype=dtype), randn(batch, n, k, dtype=dtype), chosen=False)
@@ -28,6 +28,19 @@ def test_shapes(batch, m, n, k, dtype):
 @pytest.mark.parametrize("batch, n, k", [(262144, 3, 16), (16384, 3, 64), (14400, 32, 4), (70000, 8, 12)])
 def test_sums_in_16_bits(batch, n, k, dtype):
     right(lambda x, y: torch.relu((x[..., None] * y).sum(1) + 0.5), randn(batch, k, dtype=dtype), randn(batch, k, n, dtype=dtype))
+
+
+def test_matrices_that_are_broadcast():
+    right(lambda x, y: (x[:, None] * y[None]).sum(-1), randn(1024, 64, dtype=torch.bfloat16), randn(512, 64, dtype=torch.bfloat16), chosen=False)
+
+
+def test_cross_products():
+    def product(s, v, r):
+        gate = torch.sigmoid(s + (v * r[:, None]).sum(-1))
+        return s * gate, (v + torch.linalg.cross(v, r[:, None].expand_as(v), dim=-1)) * gate[..., None]
+
+    for dtype in (torch.float32, torch.bfloat16):
+        right(product, randn(40000, 8, dtype=dtype), randn(40000, 8, 3, dtype=dtype), randn(40000, 3, dtype=dtype), chosen=False)
 
 
 def test_matrices_side_by_side():
