@@ -40,6 +40,7 @@ _PASSES = {
     "pad-channels": "inferno.passes.pad_channels:pad_channels",
     "expand-maps": "inferno.passes.expand_maps:expand_maps",
     "expand-groups": "inferno.passes.expand_groups:expand_groups",
+    "refine-reshapes": "inferno.passes.refine_reshapes:refine_reshapes",
     "expand-loops": "inferno.passes.expand_loops:expand_loops",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
     "merge-scales": "inferno.passes.merge_scales:merge_scales",
