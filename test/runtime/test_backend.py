@@ -266,6 +266,10 @@ def test_a_graph_for_each_size_says_why(monkeypatch, caplog):
     assert "met more than 2 different sizes" in eager and eager in caplog.messages and len([m for m in caplog.messages if "not for every size" in m]) == 1
     found = inferno.stats()
     assert (found.graphs, found.recompiles, found.fallbacks) == (3, 1, 1)
+    strict = compiled(f, dynamic=True, options={"fallback": False})
+    strict(torch.randn(3, 4)), strict(torch.randn(5, 4))
+    with pytest.raises(UnsupportedOperation, match="(?s)met more than 2 different sizes.*sizes that.vary.*fallback=True runs further sizes in eager"):
+        strict(torch.randn(7, 4))
 
 
 def test_autocast():

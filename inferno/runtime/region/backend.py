@@ -256,9 +256,11 @@ class _Sizes:
         return run
 
     def _eager(self, values: list[Any]) -> list[Any]:
+        reason = f"its graph met more than {_MOST_SIZES} different sizes, and does not compile for every one: {self._reason}"
+        if not self._options.fallback:
+            raise UnsupportedOperation(f"the model's call is not compiled: {reason}. fallback=True runs further sizes in eager")
         if not self._met_too_many:
             self._met_too_many = True
-            reason = f"its graph met more than {_MOST_SIZES} different sizes, and does not compile for every one: {self._reason}"
             _count_eager(self._graph, fallback_of(next(n for n in self._graph.graph.nodes if n.op == "call_function"), reason), self._regions)
         given = list(values)
         values.clear()
