@@ -121,7 +121,7 @@ def stored_at(kernel: func.FuncOp, result: int) -> list[int]:
 def begins_to_overwrite(kernel: func.FuncOp, result: int) -> list[int]:
     """The argument that the result of an elementwise kernel begins as a copy of, where of that no element is read but those which are written, each for what
     is written there."""
-    point = parse_pointwise(kernel, parts=True)
+    point = parse_pointwise(kernel, views=True, parts=True)
     target = len(kernel.type.inputs) - len(kernel.type.results) + result
     begin = next((b for b in point.begins if b.target == target), None) if point is not None else None
     if begin is None or any(argument == begin.source for _, argument in point.tables):
