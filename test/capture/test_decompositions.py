@@ -227,6 +227,21 @@ def test_index_reduce(reduce, include_self):
         check(aten.index_reduce.default, normal(4, 5), dim, index, source, reduce, include_self=include_self)
 
 
+@pytest.mark.parametrize("keepdim", [True, False])
+@pytest.mark.parametrize("dims", [[1, 2], [0, 2, 3], [-1, -2], [0, 1, 2, 3], []])
+def test_extrema_over_dimensions(dims, keepdim):
+    x = normal(3, 4, 2, 5)
+    x[1, 2, 0, 3] = nan
+    for reduce in (aten.amax.default, aten.amin.default):
+        same(reduce, x, dims, keepdim)
+        same(reduce, whole(3, 4, 2, 5, high=9), dims, keepdim)
+
+
+def test_extrema_over_neighbours_are_one_kernel():
+    report = inferno.compile(lambda x: (x.amax((2, 3)), x.mean((2, 3))), (normal(4, 8, 28, 28),), target="sm_90a").explain()
+    assert report.launches == 1, report
+
+
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_put(accumulate):
     index = torch.tensor([[0, -1], [7, 3]])
