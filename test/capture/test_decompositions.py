@@ -227,6 +227,18 @@ def test_index_reduce(reduce, include_self):
         check(aten.index_reduce.default, normal(4, 5), dim, index, source, reduce, include_self=include_self)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sizes, padding", [
+    ((5,), [2, 3]), ((1,), [2, 1]), ((2,), [0, 4]), ((4, 6), [1, 0, 2, 1]), ((4, 6), [0, 0, 3, 6]), ((3, 2, 4), [1, 2, 0, 1, 2, 2]),
+])
+def test_gradients_of_padding_by_the_nearest(sizes, padding, dtype):
+    x = normal(2, 3, *sizes).to(dtype)
+    rank = len(sizes)
+    grad = normal(2, 3, *(n + padding[2 * (rank - 1 - d)] + padding[2 * (rank - 1 - d) + 1] for d, n in enumerate(sizes))).to(dtype)
+    check(getattr(aten, f"replication_pad{rank}d_backward").default, grad, x, padding)
+    check(getattr(aten, f"replication_pad{rank}d_backward").default, grad[0], x[0], padding)
+
+
 @pytest.mark.parametrize("keepdim", [True, False])
 @pytest.mark.parametrize("dims", [[1, 2], [0, 2, 3], [-1, -2], [0, 1, 2, 3], []])
 def test_extrema_over_dimensions(dims, keepdim):
