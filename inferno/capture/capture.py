@@ -40,6 +40,7 @@ from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.roll_substitutions import roll_substitutions
+from inferno.capture.stack_windows import stack_windows
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.strided_places import read_strided
@@ -147,6 +148,7 @@ class Exported:
         write_strided(graph)
         roll_substitutions(graph, table())
         roll_loops(graph, table())
+        stack_windows(graph, table())
         join_products(graph, table())
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         values = values_as_eager(self.program) if self.module is None else None

@@ -59,6 +59,7 @@ _PASSES = {
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
     "write-slices": "inferno.passes.write_slices:write_slices",
     "join-slices": "inferno.passes.join_slices:join_slices",
+    "cut-reshaped": "inferno.passes.cut_reshaped:cut_reshaped",
     "trim-results": "inferno.passes.trim_results:trim_results",
     "hoist-slices": "inferno.passes.hoist_slices:hoist_slices",
     "fuse-gathers": "inferno.passes.fuse_gathers:fuse_gathers",

@@ -121,6 +121,33 @@ def pdist(x: Tensor, p: float = 2) -> Tensor:
     return torch.cat([apart[i, i + 1 :] for i in range(x.shape[0] - 1)])
 
 
+def amax(x: Tensor, dim: list[int] = (), keepdim: bool = False) -> Tensor:
+    """The largest over several dimensions."""
+    return _extremum(aten.amax.default, x, dim, keepdim)
+
+
+def amin(x: Tensor, dim: list[int] = (), keepdim: bool = False) -> Tensor:
+    """The smallest over several dimensions."""
+    return _extremum(aten.amin.default, x, dim, keepdim)
+
+
+def _extremum(reduce: Callable, x: Tensor, dim: list[int], keepdim: bool) -> Tensor:
+    """Over neighbours as over one dimension: the import takes one after another, each by a kernel that leaves in memory what it comes to."""
+    dims = sorted({d % max(x.dim(), 1) for d in dim}) or list(range(x.dim()))
+    runs = [[d] for d in dims[:1]]
+    for d in dims[1:]:
+        if d == runs[-1][-1] + 1:
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    if all(len(run) == 1 for run in runs) or any(isinstance(n, int) and n == 0 for n in x.shape):
+        return NotImplemented
+    found = x
+    for run in reversed(runs):
+        found = reduce(found.flatten(run[0], run[-1]) if len(run) > 1 else found, [run[0]])
+    return found.reshape([1 if d in dims else n for d, n in enumerate(x.shape)]) if keepdim else found
+
+
 def all_dims(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether all are true over several dimensions."""
     return _over(torch.all, x, dim, keepdim)
@@ -168,6 +195,8 @@ TABLE = {
     aten._cdist_forward.default: cdist,
     aten._euclidean_dist.default: euclidean_dist,
     aten._pdist_forward.default: pdist,
+    aten.amax.default: amax,
+    aten.amin.default: amin,
     aten.all.dims: all_dims,
     aten.any.dims: any_dims,
     aten._is_all_true.default: lambda x: x.all(),
