@@ -32,6 +32,7 @@ from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
+from inferno.capture.known_places import slice_known_places
 from inferno.capture.known_sizes import say_known_sizes
 from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
@@ -84,6 +85,7 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     write_picks(copied, written)
     split_complex(copied)
     expand_grouped(copied)
+    slice_known_places(copied)
     say_known_integers(copied)
     normalise(copied)
     return import_graph(copied, (*arguments, *_take_draws(copied)), frozen, written)

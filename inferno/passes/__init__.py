@@ -70,6 +70,7 @@ _PASSES = {
     "join-contractions": "inferno.passes.join_contractions:join_contractions",
     "narrow-comparisons": "inferno.passes.narrow_comparisons:narrow_comparisons",
     "widen-arithmetic": "inferno.passes.widen_arithmetic:widen_arithmetic",
+    "widen-sums": "inferno.passes.widen_sums:widen_sums",
     "widen-vectors": "inferno.passes.widen_vectors:widen_vectors",
     "narrow-intermediates": "inferno.passes.narrow_intermediates:narrow_intermediates",
     "sink-transposes": "inferno.passes.sink_transposes:sink_transposes",

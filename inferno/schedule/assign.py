@@ -24,7 +24,7 @@ _CHOOSERS = {
         "inferno.schedule.cublaslt", "inferno.schedule.tap_sums", "inferno.schedule.group_windows", "inferno.schedule.staged_windows",
         "inferno.schedule.band_windows", "inferno.schedule.windows", "inferno.schedule.sized_sums", "inferno.schedule.by_size",
         "inferno.schedule.siblings",
-        "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.direct",
+        "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.small_products", "inferno.schedule.direct",
         "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
         "inferno.schedule.attention", "inferno.schedule.attention_gradients",
         "inferno.schedule.recurrence",
