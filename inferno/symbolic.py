@@ -203,17 +203,23 @@ def bounds(value: Int) -> tuple[int, int]:
 
 
 def _quotients(value: Size) -> list[Apply]:
-    """The quotients by numbers that a size has once in a term at most."""
-    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind == "floordiv" and isinstance(a.b, int))
+    """The quotients that a size has once in a term at most, by what is above 0."""
+    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind == "floordiv" and bounds(a.b)[0] > 0)
     return [q for q in found if all(m.count(q) < 2 for m, _ in value.terms)]
 
 
 def _least_without(value: Size, quotient: Apply) -> int:
-    """A bound from below where ``a // b`` is taken for ``(a - r) / b`` with a rest r from 0 to b - 1: in ``n - n // 2`` the terms are not apart."""
+    """A bound from below where ``a // b`` is taken for ``(a - r) / b`` with a rest r from 0 to b - 1: in ``n - n // 2`` the terms are not apart.
+    Where b varies, only whether that is 0."""
     factor = _sum([(tuple(a for a in m if a != quotient), c) for m, c in value.terms if quotient in m])
     rest = _sum([(m, c) for m, c in value.terms if quotient not in m])
-    least = bounds(rest * quotient.b + factor * quotient.a)[0] - max(bounds(factor)[1], 0) * (quotient.b - 1)
-    return -(-least // quotient.b)
+    a, b = quotient.a, quotient.b
+    least, most = bounds(factor)
+    taken = factor * (b - 1) if least >= 0 else 0 if most <= 0 else max(most, 0) * (b - 1)
+    above = rest * b + factor * a - taken
+    if isinstance(b, int):
+        return -(-bounds(above)[0] // b)
+    return 0 if bounds(above + (b - 1))[0] >= 0 else -UNBOUNDED
 
 
 def _above_least(value: Size) -> tuple[int, list[int]]:
@@ -293,7 +299,7 @@ def _quotient(a: Int, b: Int) -> Int:
         rest = _sum([(m, c) for m, c in a.terms if c % b])
         if whole and (bounds(rest)[0] >= 0 or bounds(rest)[1] <= 0):
             return _sum([(m, c // b) for m, c in whole]) + floordiv(rest, b)
-    if bounds(a)[1] <= 0 and isinstance(b, int):  # -n // 4, of which n + -n % 4 is made, is -((n + 3) // 4)
+    if bounds(a)[1] <= 0 and (isinstance(b, int) or bounds(b)[0] >= 1):  # -n // 4, of which n + -n % 4 is made, is -((n + 3) // 4)
         return -floordiv(-a + b - 1, b)
     if bounds(a)[0] < 0:
         low = bounds(a)[0]
