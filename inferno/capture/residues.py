@@ -1,6 +1,5 @@
 """Sizes that are known to be a multiple of a number, or some more: of ``n`` that a reshape divides by 4, torch keeps that ``Mod(n, 4)`` is 0.
 
-
 Such a size is ``4 * k`` with a symbol ``k`` of its own, so that whatever is computed of it, ``(n + 3) // 4 * 4`` where it would be padded, is n again.
 """
 
