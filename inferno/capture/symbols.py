@@ -2,7 +2,8 @@
 
 torch names a symbol ``s17`` and knows its range and what it was in the example; what it had to assume while tracing it keeps
 as guards.  Here the symbols are numbered in the order in which the inputs have them, ``s0``, ``s1``, ..., and every guard is a
-Python expression of those names, which is checked at the call.  One that is always a multiple of a number is that number times a symbol (``residues``).
+Python expression of those names, which is checked at the call.  One that is always a multiple of a number is that number times a symbol (``residues``), one
+that others tell is what they make of it (``equal_sizes``).
 """
 
 import builtins
@@ -19,9 +20,12 @@ from torch.utils._sympy.functions import (
 )
 from torch.utils._sympy.printers import PythonPrinter
 
+from inferno.capture.equal_sizes import equations, is_product, solutions
 from inferno.capture.residues import residue
 from inferno.errors import UnsupportedOperation
-from inferno.symbolic import UNBOUNDED, Int, Symbol, build, floordiv, maximum, minimum, size_of
+from inferno.symbolic import (
+    UNBOUNDED, Int, Size, Symbol, bounds, build, floordiv, hint, maximum, minimum, size_of, substitute, symbols_of,
+)
 
 _ROUNDED = (TruncToInt, FloorToInt, CeilToInt)
 _EXACT = 1 << 10  # factors up to which products with sizes are exact as floats, since no tensor has 2**43 elements
@@ -30,11 +34,15 @@ _EXACT = 1 << 10  # factors up to which products with sizes are exact as floats,
 @dataclass
 class SymbolTable:
     """What torch's symbols are, by their names: ``values``.  ``ranges`` are bounds that the user gave, by torch's names too.  A number below 0, as a slice
-    may begin at, is the negative of its symbol, and one that leaves a known rest is a multiple and that rest."""
+    may begin at, is the negative of its symbol, one that leaves a known rest is a multiple and that rest, and one that others tell is made of theirs."""
 
     ranges: dict[Any, Any] = field(default_factory=dict)
     values: dict[str, Int] = field(default_factory=dict)
     environment: Any = None
+    asked: list[sympy.Symbol] = field(default_factory=list)  # those that are being found out
+    positive: set[str] = field(default_factory=set)  # those of which others say that they are not 0
+    plain: "_Plain | None" = None
+    zeros: tuple[Size, ...] = ()  # what is assumed to be 0, of the symbols of ``plain``
 
     def size(self, value: Any) -> Int:
         """A size of a fake tensor, or a symbolic integer.  UnsupportedOperation for what only the data tells."""
@@ -77,15 +85,42 @@ class SymbolTable:
     def _value(self, expr: sympy.Symbol) -> Int:
         known = self.values.get(expr.name)
         if known is None:
-            name = f"s{len(self.values)}"
             example, low, high = self._range(expr)
+            low = max(low, 1) if expr.name in self.positive else low
+            known = self._told(expr, example, low) if example >= 0 else None
+            name = f"s{len(self.values)}"
             if example < 0:
                 known = -size_of(Symbol(name, max(-high, 1), -low, 1, -example))
-            else:
-                by, rest = residue(expr, example, [g.expr for g in self.environment.guards], lambda *given: self._where(expr, low, high, *given))
+            elif known is None:
+                by, rest = residue(expr, example, self._guards(), lambda *given: self._where(expr, low, high, *given))
                 known = _multiple(name, by, rest, low, high, example)
             self.values[expr.name] = known
         return known
+
+    def _guards(self) -> list[sympy.Basic]:
+        """What torch assumed, of the symbols that it has not replaced by others."""
+        replaced = self.environment.replacements
+        return [self.environment.simplify(g.expr) if not replaced.keys().isdisjoint(g.expr.free_symbols) else g.expr for g in self.environment.guards]
+
+    def _told(self, expr: sympy.Symbol, example: int, low: int) -> Int | None:
+        """What other symbols say that one is; None where they do not, or not that it is above 0 where it is."""
+        if self.plain is None:
+            self.plain = _Plain(self.ranges, {}, self.environment)
+            self.zeros = equations(self._guards(), self.plain.expression)
+        self.asked.append(expr)
+        try:
+            for found in solutions(self.plain.symbol(expr), self.zeros):
+                others = {s: self.plain.names[s] for s in symbols_of(found)}
+                if hint(found) != example or any(other in self.asked for other in others.values()):
+                    continue
+                if bounds(found)[0] < min(low, 1):
+                    if not is_product(found) or any(other.name in self.values for other in others.values()):
+                        continue
+                    self.positive.update(other.name for other in others.values())
+                return substitute(found, {s: self._value(other) for s, other in others.items()})
+        finally:
+            self.asked.remove(expr)
+        return None
 
     def _range(self, expr: sympy.Symbol) -> tuple[int, int, int]:
         """The symbol's value in the example, the least and the largest; not below 0 if the example is not."""
@@ -144,13 +179,22 @@ class SymbolTable:
         return tuple(dict.fromkeys(found))
 
 
+@dataclass
 class _Plain(SymbolTable):
-    """The same, of which no rests are known."""
+    """The same, of which nothing is known but ranges: ``names`` are torch's symbols by ours."""
+
+    names: dict[Symbol, sympy.Symbol] = field(default_factory=dict)
+
+    def symbol(self, expr: sympy.Symbol) -> Symbol:
+        """Ours for torch's; of a number below 0 its negative's."""
+        return next(iter(symbols_of(self.expression(expr))), Symbol(expr.name))
 
     def _value(self, expr: sympy.Symbol) -> Int:
         if expr.name not in self.values:
             example, low, high = self._range(expr)
-            self.values[expr.name] = -size_of(Symbol(expr.name, max(-high, 1), -low)) if example < 0 else size_of(Symbol(expr.name, low, high))
+            symbol = Symbol(expr.name, max(-high, 1), -low, 1, -example) if example < 0 else Symbol(expr.name, low, high, 1, example)
+            self.names[symbol] = expr
+            self.values[expr.name] = -size_of(symbol) if example < 0 else size_of(symbol)
         return self.values[expr.name]
 
 
@@ -161,7 +205,8 @@ def _multiple(name: str, by: int, rest: int, low: int, high: int, example: int) 
 
 
 def _as_sympy(value: Int) -> sympy.Expr:
-    return build(value, lambda s: sympy.Symbol(s.name, integer=True), operator.add, operator.mul, lambda *_: None, sympy.Integer)
+    applied = {"floordiv": FloorDiv, "min": Min, "max": Max}
+    return build(value, lambda s: sympy.Symbol(s.name, integer=True), operator.add, operator.mul, lambda kind, a, b: applied[kind](a, b), sympy.Integer)
 
 
 def _whole(expr: sympy.Expr) -> sympy.Expr | None:

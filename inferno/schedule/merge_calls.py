@@ -100,7 +100,8 @@ def by_symbols(edges: Edges) -> Edges:
     if factors is not None:
         named = {values[f]: f for f in factors}
         return replace(edges, captured=(*named, *(v for v in edges.captured if v not in known)), sizes=known, factors=named)
-    used = dict.fromkeys(symbols[s] for size in known.values() for s in symbols_of(size))
+    needed = [*known.values(), *(s for v in (*edges.captured, *edges.exported) if is_dynamic(v) for s in shape(v))]
+    used = dict.fromkeys(symbols[s] for size in needed for s in symbols_of(size))
     return replace(edges, captured=(*used, *(v for v in edges.captured if v not in known)), sizes=known)
 
 

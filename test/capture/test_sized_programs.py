@@ -70,6 +70,11 @@ def quotient_of_a_size(x):
     return x * torch.div(x.shape[1], 4, rounding_mode="trunc")
 
 
+def heads_of_rows(x, batch, heads):
+    """How many rows there are is only known to be what the others come to."""
+    return torch.softmax(x.view(batch, heads, x.shape[1]).transpose(0, 1).reshape(heads, -1), -1)
+
+
 def sequences(n):
     return (torch.randn(2, n, 6),)
 
@@ -83,6 +88,7 @@ PROGRAMS: dict[str, tuple[Callable, Callable, tuple[int, ...]]] = {
     "blocks": (Blocks(), sequences, (20, 35, 45)),
     "blocks that are padded": (Blocks(), sequences, (12, 36, 7)),
     "relative places": (RelativePlaces(), sequences, (3, 4, 7, 11)),
+    "heads of rows": (heads_of_rows, lambda n: (torch.randn(n * (n + 1), 6), n, n + 1), (4, 7, 9)),
     "a quotient of a size": (quotient_of_a_size, sequences, (12, 13, 35)),
 }
 
@@ -109,6 +115,23 @@ def test_what_is_assumed_of_a_size_is_checked():
         assert_close_to_float64(compiled(x), model, (x,))
     with pytest.raises(inferno.InputError):
         compiled(torch.randn(2, 13, 6))
+
+
+def masked_blocks(x, mask):
+    y = F.pad(x, (0, 0, 0, -x.shape[1] % 5)).unflatten(1, (-1, 5))
+    return (torch.softmax(y @ y.transpose(2, 3) + mask, -1) @ y).flatten(1, 2)[:, :x.shape[1]] + x
+
+
+def test_a_size_that_others_tell():
+    """The mask has as many blocks as the sequence."""
+    args = lambda n: (torch.randn(2, n, 16), torch.randn(2, -(-n // 5), 5, 5))  # noqa: E731
+    compiled = inferno.compile(masked_blocks, args(12), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},) * 2, fallback=False)
+    for n in (12, 11, 33):
+        given = args(n)
+        assert_close_to_float64(compiled(*given), masked_blocks, given)
+    with pytest.raises(inferno.InputError, match="argument mask, dimension 1: expected 3, because of the size of argument x"):
+        compiled(args(12)[0], args(16)[1])
+    inferno.compile(masked_blocks, args(12), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},) * 2, fallback=False, target="sm_90a")
 
 
 AVERAGES = {
