@@ -20,7 +20,7 @@ UNBOUNDED = 2**62  # beyond any size: what a symbol without an upper bound is be
 
 LARGEST = 2**31 - 2**20  # elements that kernels with 32-bit offsets take, with room for the last block's
 
-_MOST_EXTREMES = 3  # minima and maxima of which both cases are looked at, each in each of the others' cases
+_MOST_CASES = 3  # minima and maxima of which both cases are looked at, each in each of the others' cases, and quotients whose rests are
 
 
 class Undecided(UnsupportedOperation):
@@ -199,21 +199,26 @@ def bounds(value: Int) -> tuple[int, int]:
     constant, rest = _above_least(value)
     low = max(low, constant) if all(c >= 0 for c in rest) else low
     high = min(high, constant) if all(c <= 0 for c in rest) else high
-    if low < 0:
-        low = max([low, *(_least_without(value, q) for q in _quotients(value))])
-    if high > 0:
-        high = min([high, *(-_least_without(-value, q) for q in _quotients(value))])
+    quotients = _quotients(value) if low < 0 < high else []
+    low = max([low, *(_least_without(value, q) for q in quotients)])
+    high = min([high, *(-_least_without(-value, q) for q in quotients)])
     extremes = _extremes(value) if low < 0 < high else []
-    if 0 < len(extremes) <= _MOST_EXTREMES:
+    if 0 < len(extremes) <= _MOST_CASES:
         low = max([low, *(_least_of_cases(value, e) for e in extremes)])
         high = min([high, *(-_least_of_cases(-value, e) for e in extremes)])
     return max(low, -UNBOUNDED), min(high, UNBOUNDED)
 
 
 def _quotients(value: Size) -> list[Apply]:
-    """The quotients that a size has once in a term at most, by what is above 0."""
-    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind == "floordiv" and bounds(a.b)[0] > 0)
-    return [q for q in found if all(m.count(q) < 2 for m, _ in value.terms)]
+    """The quotients that a size has once in a term at most, by numbers or polynomials of symbols above 0; none of more than a few."""
+    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind == "floordiv")
+    if len(found) > _MOST_CASES:
+        return []
+    return [q for q in found if all(m.count(q) < 2 for m, _ in value.terms) and _is_polynomial(q.b) and bounds(q.b)[0] > 0]
+
+
+def _is_polynomial(value: Int) -> bool:
+    return all(isinstance(a, Symbol) for m, _ in _terms(value) for a in m)
 
 
 def _least_without(value: Size, quotient: Apply) -> int:

@@ -9,7 +9,7 @@ import sympy
 from inferno.errors import UnsupportedOperation
 from inferno.symbolic import Int, Monomial, Size, Symbol, bounds, has_extreme, product, quotient, size_of, symbols_of
 
-_LONGEST = 2000  # characters of an equation: longer ones are of whole reshapes, which say nothing new of single sizes
+_LONGEST = 400  # characters of an equation: longer ones are of whole reshapes, which say nothing new of single sizes
 
 
 def equations(assumed: Iterable[sympy.Basic], size: Callable[[sympy.Expr], Int]) -> tuple[Size, ...]:

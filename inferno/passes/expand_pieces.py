@@ -12,10 +12,11 @@ from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
+from inferno.passes.padding import known_padding
 from inferno.passes.picks import product_of
 from inferno.passes.programs import is_written
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, kept_dimensions, reassociation, shape, sizes
-from inferno.symbolic import Int
+from inferno.symbolic import Int, bounds
 
 # Pieces that compute something costly each for itself, and operations between it and them: the sigmoid of a gate whose gradients lie side by side was written
 # in float32 and read twice.
@@ -117,21 +118,18 @@ def _concatenation(op: ir.Operation, values: SizeValues):
 
 def _padding(op: ir.Operation, values: SizeValues):
     """What makes an element of a padded tensor of its place."""
-    low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
-    source, block = op.operands[0], op.regions[0].blocks[0]
+    ends, source, block = known_padding(op), op.operands[0], op.regions[0].blocks[0]
     value = block.operations[len(block.operations) - 1].operands[0]
     constant = owner(value)
-    if len(op.operands) != 1 or constant is None or constant.name != "arith.constant" or 0 in source.type.shape:
-        return None
-    if ir.ShapedType.get_dynamic_size() in (*low, *high) or not _is_known(source):
+    if ends is None or constant is None or constant.name != "arith.constant" or 0 in source.type.shape or not _is_known(source):
         return None
 
     def choose(place: Sequence[ir.Value]) -> ir.Value:
         inside, at = None, []
-        for x, before, after, size in zip(place, low, high, shape(source)):
-            x = _minus(x, before)
+        for x, before, after, size in zip(place, *ends, shape(source)):
+            x = _minus(x, before) if isinstance(before, int) else arith.subi(x, values.get(before))
             at.append(x)
-            if before > 0 or after > 0:  # (what is before the first element is a huge number without a sign)
+            if max(bounds(before)[1], bounds(after)[1]) > 0:  # (what is before the first element is a huge number without a sign)
                 one = arith.cmpi(arith.CmpIPredicate.ult, x, _size(size, values))
                 inside = one if inside is None else arith.andi(inside, one)
         element = op.results[0].type.element_type
