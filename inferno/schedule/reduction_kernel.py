@@ -125,12 +125,12 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
 
 
 def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
-    """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
+    """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: exponentials ask for known lengths."""
     if not symbol_arguments(kernel.operation) or walk(kernel.operation, "scf.if"):
         return None
     module = _split(kernel)  # which term is the last one a size says
     c = read_varying(module.body.operations[0], _parse_known, most=4, bodies=True)
-    return c if c is not None and c.extremum is None and c.exponentials is None and c.terms else None
+    return c if c is not None and c.exponentials is None and c.terms else None
 
 
 def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
