@@ -225,9 +225,11 @@ def _becomes_new(value: ir.Value) -> bool:
 def _stays_in_place(writes: Sequence[ir.Operation], first: ir.Value) -> bool:
     """Whether small parts are written of what is in memory anyway, as a product is, and is read by nothing else, or parts that vary of what is not new."""
     op = owner(first)
-    if any(map(is_dynamic, (first, *(w.operands[0] for w in writes)))) and (op is None or op.name not in ("tensor.empty", "linalg.fill")):
+    if op is not None and (op.name in ("tensor.empty", "linalg.fill") or _is_computable(op)):
+        return False
+    if any(map(is_dynamic, (first, *(w.operands[0] for w in writes)))):
         return True
-    if op is None or op.name in ("tensor.empty", "linalg.fill") or only_user(first) is None or _is_computable(op):
+    if op is None or only_user(first) is None:
         return False
     return prod(first.type.shape) > max(_SMALL, sum(prod(w.operands[0].type.shape) for w in writes) / _LARGE_PART)
 

@@ -244,7 +244,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
 
 def walks_all(sizes: tuple[int, ...], sources: Sequence[Access | None]) -> bool:
     """Whether some tensor has a term for each step of all loops, as no factor of a product of matrices has."""
-    return any(all(a.strides[d] or n == 1 for d, n in enumerate(sizes)) for a in sources if a is not None)
+    return any(all(a.strides[d] != 0 or n == 1 for d, n in enumerate(sizes)) for a in sources if a is not None)
 
 
 def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Sequence[Access], loops: list[int]) -> Access | None:
