@@ -37,6 +37,7 @@ from inferno.capture.known_sizes import say_known_sizes
 from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
+from inferno.capture.number_operands import make_tensors_of_sizes
 from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
@@ -44,6 +45,7 @@ from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.stack_windows import stack_windows
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
+from inferno.capture.sized_splits import slice_splits
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.sums_of_products import join_products
@@ -81,11 +83,13 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
 
     copied = copy_graph(graph)
     say_known_sizes(copied)
+    slice_splits(copied)
     fold_whole_slices(copied)
     write_picks(copied, written)
     split_complex(copied)
     expand_grouped(copied)
     slice_known_places(copied)
+    make_tensors_of_sizes(copied)
     say_known_integers(copied)
     normalise(copied)
     return import_graph(copied, (*arguments, *_take_draws(copied)), frozen, written)

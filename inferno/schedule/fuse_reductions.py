@@ -30,7 +30,7 @@ from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
 from inferno.schedule.unchanged import unchanged
 from inferno.schedule.weighted_rows import take_apart
-from inferno.symbolic import hint, product
+from inferno.symbolic import Undecided, hint, product
 from inferno.target import Target, find_target
 
 # Kernels that become one: five norms and softmaxes of 4x448 are 20, which an H200 took 2.5 us, by two kernels of at most 16 3.2, of 1000x1024 4.4 and 7.2.
@@ -133,23 +133,30 @@ class _Program:
         key = pattern(edges)
         if key not in self.estimates:
             kernel = self.merge(edges)
-            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, grid_rows, rows, sized_rows))
-            with unchanged(kernel):
-                form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
-            if form is grid_rows and grid_rows.is_few(c):
-                s = form.pick(c, self.target)
-                if len(s.stages(c)) == 2:
-                    # Sums and those of squared distances are one kernel later (merge-variances): a LayerNorm of 1x1048576 in float32 took an H200 11.0 us
-                    # by blocks that wait for each other twice, and takes 7.0, of 1x262144 in bf16 5.1 and 3.9.
-                    self.few[key] = form.estimate(s, c, self.target)
-                form = rows
-            self.estimates[key] = self._time(form, c) if form is not None else None
-            if form is rows and rows.written_apart(c):
-                self.apart.add(key)
-            if form is rows and c.parts:
-                self.cut.add(key)
+            try:
+                self.estimates[key] = self._estimate(kernel, key)
+            except Undecided:  # what the choice rests on depends on the call
+                self.estimates[key] = None
             kernel.operation.erase()
         return self.estimates[key]
+
+    def _estimate(self, kernel: func.FuncOp, key: Hashable) -> float | None:
+        read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, grid_rows, rows, sized_rows))
+        with unchanged(kernel):
+            form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
+        if form is grid_rows and grid_rows.is_few(c):
+            s = form.pick(c, self.target)
+            if len(s.stages(c)) == 2:
+                # Sums and those of squared distances are one kernel later (merge-variances): a LayerNorm of 1x1048576 in float32 took an H200 11.0 us
+                # by blocks that wait for each other twice, and takes 7.0, of 1x262144 in bf16 5.1 and 3.9.
+                self.few[key] = form.estimate(s, c, self.target)
+            form = rows
+        found = self._time(form, c) if form is not None else None
+        if form is rows and rows.written_apart(c):
+            self.apart.add(key)
+        if form is rows and c.parts:
+            self.cut.add(key)
+        return found
 
     def _time(self, form: ModuleType, c: object) -> float:
         """Microseconds of a kernel that a generator's module reads as ``c``."""

@@ -12,7 +12,7 @@ from inferno.schedule import joined_rows, rows, turned_sums
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.row_kernel import RowKernel
-from inferno.symbolic import Int, ceildiv, floordiv, hint, is_multiple, product
+from inferno.symbolic import Int, Undecided, ceildiv, floordiv, hint, is_multiple, product
 from inferno.target import Target
 
 _THREADS = 256
@@ -166,8 +166,11 @@ def planned(kernel: func.FuncOp, target: Target) -> tuple[ReductionKernel, Reduc
     """What ``kernel`` computes, of any sizes, and the schedule that these ask for."""
     if (c := read(kernel, target)) is not None:
         return c, pick(c, target)
-    c = read_sized(kernel, target)
-    return None if c is None else (c, pick_sized(c, target))
+    try:
+        c = read_sized(kernel, target)
+        return None if c is None else (c, pick_sized(c, target))
+    except Undecided:
+        return None  # what the schedule rests on depends on the call
 
 
 def read_sized(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
