@@ -129,8 +129,8 @@ def angle(x: Tensor) -> Tensor:
         parts = torch.view_as_real(x)
         return torch.atan2(parts[..., 1], parts[..., 0])
     wide = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-    found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
-    return torch.where(torch.isnan(wide), wide, found)
+    straight = torch.full((), math.pi, dtype=wide.dtype, device=x.device)  # of two numbers alone ``where`` would make float32
+    return torch.where(torch.isnan(wide), wide, torch.where(wide < 0, straight, 0.0))
 
 
 def polar(size: Tensor, angle: Tensor) -> Tensor:
