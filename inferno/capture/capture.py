@@ -37,6 +37,7 @@ from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.refusal import REFUSED
+from inferno.capture.python_state import Change, same_programs
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.roll_substitutions import roll_substitutions
@@ -234,8 +235,7 @@ def _export(
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
-            with to_trace(module, autocast) as traced, without_the_graph_so_far(), values.watching(traced) if values else contextlib.nullcontext():
-                program = _trace(traced, args, kwargs, varying)
+            program = _trace_settled(module, args, kwargs, varying, values, autocast)
             if any(map(is_of_jvp, program.graph.nodes)):  # its graph does not run, and leaves the process within a derivative where it stops
                 raise CaptureError("torch.export has no graph of a forward-mode derivative (torch.func.jvp)")
             if any(map(is_of_vmap, program.graph.nodes)):
@@ -256,6 +256,28 @@ def _export(
             f"{type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, '__name__', 'the model')} could not be captured "
             f"as one graph{f' (at {line})' if line else ''}: {_first_line(error)}. {hint}"
         ) from error
+
+
+def _trace_settled(
+    module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], varying: Any, values: KnownValues | None, autocast: State,
+) -> ExportedProgram:
+    """The program of a module whose calls leave nothing in Python that another call depends on: numbers that a call sets may be set, if the call
+    behind it has the same program and sets no others.  Else CaptureError."""
+    program: ExportedProgram | None = None
+    changed: list[Change] = []
+    while True:
+        before, start, changed = program, changed, []
+        watched = values.watching if values else contextlib.nullcontext
+        with to_trace(module, autocast, start, changed) as traced, without_the_graph_so_far(), watched(traced):
+            program = _trace(traced, args, kwargs, varying)
+        if not changed and (not start or same_programs(before, program)):
+            return program
+        if start or not all(c.is_number for c in changed):
+            names = list(dict.fromkeys(c.name for c in (*changed, *start)))
+            raise CaptureError(
+                f"forward changes what is no tensor of its graph: {', '.join(names[:5])}{', ...' * (len(names) > 5)}; "
+                f"a buffer or an argument that it writes to would be one"
+            )
 
 
 def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
