@@ -16,7 +16,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, keystr, tree_flatten_with_path, tree_leaves
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.autocast import State
@@ -36,13 +36,14 @@ from inferno.capture.known_sizes import say_known_sizes
 from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
+from inferno.capture.random_state import RandomState
 from inferno.capture.refusal import REFUSED
 from inferno.capture.python_state import Change, same_programs
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.run_decompositions import run_decompositions
-from inferno.capture.signature import Argument, Frozen, Result, Signature, View
+from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.sums_of_products import join_products
@@ -240,6 +241,8 @@ def _export(
                 raise CaptureError("torch.export has no graph of a forward-mode derivative (torch.func.jvp)")
             if any(map(is_of_vmap, program.graph.nodes)):
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one
+            if unknown := types_within(program.call_spec.in_spec) - SUPPORTED_NODES.keys():
+                raise CaptureError(f"an argument is a {unknown.pop().__name__}, which torch takes apart while it exports, but not at a call")
             remove_idle_dropout(program)
             unite_state(program)
             place_exported(program)
@@ -266,10 +269,15 @@ def _trace_settled(
     program: ExportedProgram | None = None
     changed: list[Change] = []
     while True:
-        before, start, changed = program, changed, []
+        before, start, changed, numbers = program, changed, [], RandomState()
         watched = values.watching if values else contextlib.nullcontext
         with to_trace(module, autocast, start, changed) as traced, without_the_graph_so_far(), watched(traced):
-            program = _trace(traced, args, kwargs, varying)
+            try:
+                program = _trace(traced, args, kwargs, varying)
+                if drawn := numbers.changes():
+                    raise CaptureError(f"forward uses or sets {' and '.join(drawn)}, which are those of the trace in a graph")
+            finally:
+                numbers.restore()
         if not changed and (not start or same_programs(before, program)):
             return program
         if start or not all(c.is_number for c in changed):

@@ -1,8 +1,10 @@
 """What a model's forward changes in Python is changed by calls of the compiled one, and by nothing else."""
 
 import collections
+import random
 import types
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -192,3 +194,31 @@ def test_a_forward_that_raises_leaves_no_trace():
     with pytest.raises(CaptureError, match="no"):
         inferno.compile(model, (torch.ones(4),), target="cpu", fallback=False)
     assert model.n == 0 and model.seen == [] and type(model.weight) is nn.Parameter and not isinstance(model.weight.data, FakeTensor)
+
+
+def seeded(x):
+    torch.manual_seed(3)
+    return x + torch.rand(4)
+
+
+NUMBERS = {
+    "torch's seed": seeded, "Python's random numbers": lambda x: x * random.random(), "NumPy's random numbers": lambda x: x * float(numpy.random.rand()),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_the_host(name):
+    """Each call seeds or draws as eager does, and compiling does neither."""
+    def begin():
+        torch.manual_seed(3)
+        random.seed(1)
+        numpy.random.seed(1)
+
+    x, model = torch.ones(4), NUMBERS[name]
+    with pytest.raises(CaptureError, match=name):
+        inferno.compile(model, (x,), target="cpu", fallback=False)
+    begin()
+    expected = [model(x) for _ in range(3)]
+    begin()
+    compiled = inferno.compile(model, (x,), target="cpu")
+    torch.testing.assert_close([compiled(x) for _ in range(3)], expected)

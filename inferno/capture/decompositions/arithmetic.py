@@ -133,6 +133,11 @@ def angle(x: Tensor) -> Tensor:
     return torch.where(torch.isnan(wide), wide, torch.where(wide < 0, straight, 0.0))
 
 
+def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """Of complex numbers, part by part."""
+    return torch.view_as_complex(torch.nan_to_num(torch.view_as_real(x), nan, posinf, neginf)) if x.is_complex() else NotImplemented
+
+
 def polar(size: Tensor, angle: Tensor) -> Tensor:
     size, angle = torch.broadcast_tensors(size, angle)
     return torch.view_as_complex(torch.stack([size * torch.cos(angle), size * torch.sin(angle)], -1))
@@ -170,6 +175,7 @@ TABLE = {
     aten.copysign.Tensor: copysign,
     aten.copysign.Scalar: copysign_scalar,
     aten.angle.default: angle,
+    aten.nan_to_num.default: nan_to_num,
     aten.polar.default: polar,
     aten.hypot.default: hypot,
     aten.isclose.default: isclose,
