@@ -150,7 +150,7 @@ class Exported:
         roll_substitutions(graph, table())
         roll_loops(graph, table())
         join_products(graph, table())
-        signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
+        signature = self._signature(inputs, results, outputs, (*symbols.guards(symbols.take_assertions(graph)), *symbols.sizes_from_zero(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
         restore_orders(graph, signature)
