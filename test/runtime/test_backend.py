@@ -350,6 +350,26 @@ def test_no_elements_beside_sizes_that_vary(model):
         assert torch.equal(ours, model(x))
 
 
+@pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss], ids=lambda f: f.__name__)
+def test_gradients_of_no_elements(loss):
+    x = torch.randn(0, 4, requires_grad=True)
+    (ours,) = torch.autograd.grad(torch.compile(lambda x: loss(x, x.detach() * 2), backend="inferno")(x), x)
+    assert ours.shape == x.shape
+
+
+@pytest.mark.parametrize("dropout", [
+    lambda x: F.dropout(x, 0.5, training=False), lambda x: F.dropout(x, 0.0), nn.Dropout2d(0.3).eval(), lambda x: torch.dropout(x, 0.2, False),
+    lambda x: F.alpha_dropout(x, 0.2), nn.FeatureAlphaDropout(0.4).eval(), nn.Dropout(0.0),
+], ids=range(7))
+def test_dropout_that_drops_nothing_is_its_argument(dropout):
+    """What is written to it is written to the argument."""
+    model = lambda x: dropout(x).add_(1)  # noqa: E731
+    for compile_ in (compiled, lambda f: inferno.compile(f, (torch.ones(2, 3, 4, 5),), target="cpu")):
+        x = torch.zeros(2, 3, 4, 5)
+        y = compile_(model)(x)
+        assert torch.equal(x, torch.ones_like(x)) and y.data_ptr() == x.data_ptr()
+
+
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model", [lambda x: (x * 2).unfold(1, 3, 1), lambda x: (x * 2).expand(3, 4, 5), lambda x: (x * 2).as_strided((4, 3, 3), (5, 1, 1))])
 def test_gradients_of_outputs_that_overlap(model):

@@ -69,8 +69,9 @@ def norm_by_name(x: Tensor, ord: str, dim: list[int] | None = None, keepdim: boo
 
 
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many values are in each bin, as a reduction over the values: bins that do not meet need no atomics."""
-    x = x.flatten()
+    """How many values are in each bin, as a reduction over the values: bins that do not meet need no atomics.  Places of 16-bit floats are
+    computed in float32: rounded to 16 bits many would be in a neighbour."""
+    dtype, x = x.dtype, x.flatten()
     if not x.numel():
         return torch.zeros(bins, dtype=x.dtype, device=x.device)
     if min == max:
@@ -79,16 +80,18 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
         low, high = low - one, high + one
     else:
         low, high = (torch.full((), v, dtype=x.dtype, device=x.device) for v in (min, max))
+    if dtype in (torch.float16, torch.bfloat16):
+        x, low, high = (t.to(torch.float32) for t in (x, low, high))
     width = high - low
     if x.is_floating_point():
-        place = torch.floor((x - low) * (bins / width))
+        place = torch.floor((x - low) * bins / width)  # in eager's order: another would round numbers on a border below it
     else:
         place = torch.div((x - low) * bins, width, rounding_mode="floor")
     place = torch.where(x == high, bins - 1, place)
     inside = (x >= low) & (x <= high)
     each = torch.arange(bins, device=x.device).to(place.dtype).unsqueeze(-1)
     # Counted as integers: a sum of ones in 16-bit floats would stop growing.
-    return ((place == each) & inside).sum(-1).to(x.dtype)
+    return ((place == each) & inside).sum(-1).to(dtype)
 
 
 def cdist(a: Tensor, b: Tensor, p: float, mode: int | None = None) -> Tensor:

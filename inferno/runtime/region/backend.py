@@ -18,6 +18,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+from inferno.capture.aliases import IDLE_DROPOUT
 from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.capture import copy_graph
 from inferno.capture.decompositions import table
@@ -274,7 +275,8 @@ def _replace_functions(graph: GraphModule) -> None:
 
     Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours, also where a program writes
     it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong.
-    Bags of embeddings are of one size where they are rows of a tensor, which nothing behind says.  A border that goes around is copied side by side."""
+    Bags of embeddings are of one size where they are rows of a tensor, which nothing behind says.  A border that goes around is copied side by side, and
+    dropout that drops nothing is its argument, of which autograd's form makes another tensor."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -307,7 +309,7 @@ _REPLACED = {
     original: _instead(original, function) for original, function in (
         (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
-        (torch._C._nn.pad, pad),
+        (torch._C._nn.pad, pad), *IDLE_DROPOUT.items(),
     )
 }
 
