@@ -9,7 +9,7 @@ the program makes it at each call.
 import collections
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,29 +109,48 @@ class PythonState:
 
 
 class Computed:
-    """Which tensors are computed from others than constants: by their memory, of all that are noted."""
+    """Which tensors are computed from others than constants: by their memory, of all calls that are noted, which are looked at when it is asked."""
 
-    def __init__(self, tensors: Any) -> None:
+    def __init__(self, *tensors: Any) -> None:
         self._memory: dict[int, Any] = {}
-        self._add(tensors)
-
-    def _add(self, tensors: Any) -> None:
-        for tensor in tree_leaves(tensors):
-            if isinstance(tensor, Tensor) and tensor.layout is torch.strided:
-                storage = tensor.untyped_storage()
-                self._memory[storage._cdata] = storage  # held, so that nothing else comes to lie there
+        self._calls: list[tuple[Callable, tuple, dict[str, Any], Any]] = []
+        self._given = tensors
 
     def note(self, function: Callable, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Note a call of a function of torch's."""
-        name = getattr(function, "__name__", "")
-        if any(map(self, [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)])) or "rand" in name:
-            self._add(result)
-            if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):
-                self._add(args[0])
-            self._add(kwargs.get("out"))
+        self._calls.append((function, args, kwargs, result))
 
     def __call__(self, tensor: Tensor) -> bool:
+        self._add(self._given)
+        for function, args, kwargs, result in self._calls:
+            name = getattr(function, "__name__", "")
+            if any(map(self._is_in, _tensors((args, kwargs)))) or "rand" in name:
+                self._add(result)
+                if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):
+                    self._add(args[0])
+                self._add(kwargs.get("out"))
+        self._calls, self._given = [], ()
+        return self._is_in(tensor)
+
+    def _add(self, values: Any) -> None:
+        for tensor in _tensors((values,)):
+            if tensor.layout is torch.strided:
+                storage = tensor.untyped_storage()
+                self._memory[storage._cdata] = storage  # held, so that nothing else comes to lie there
+
+    def _is_in(self, tensor: Tensor) -> bool:
         return tensor.layout is not torch.strided or tensor.untyped_storage()._cdata in self._memory
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Those among a call's arguments or results: a walk over all kinds of nests takes four times as long."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
 
 
 def _held(value: Any) -> Any:

@@ -20,6 +20,7 @@ import torch
 from torch.fx import traceback
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from inferno.capture.autocast import State, within
 from inferno.capture.convolution_layouts import convolutions_as_eager
@@ -69,10 +70,11 @@ def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], 
             change.within(module, bare).make()
         if start:
             states.append(PythonState(roots))
-        mode.computed = Computed((args, kwargs, list(bare.parameters()), list(bare.buffers())))
+        mode.computed = Computed(tree_leaves((args, kwargs)), list(bare.parameters()), list(bare.buffers()))
 
     def compare(*_: Any) -> None:
         changed.extend(c.within(bare, module) for c in states[-1].changes(mode.computed))
+        mode.computed = Computed()  # the tensors of the trace are not needed any more
         while states:
             states.pop().restore()
 
@@ -112,7 +114,7 @@ _SET_DATA = torch.Tensor.data.__set__  # each time another object, equal to othe
 class _Shortcuts(TorchFunctionMode):
     """Sees each function of torch that the model calls before torch.export does, and notes what it computes."""
 
-    computed = Computed(())
+    computed = Computed()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if torch.compiler.is_dynamo_compiling():  # a branch of a torch.cond: Dynamo follows this function, and notes lines itself

@@ -350,6 +350,25 @@ def test_no_elements_beside_sizes_that_vary(model):
         assert torch.equal(ours, model(x))
 
 
+def test_inputs_that_share_memory_in_two_types():
+    """AOTAutograd has no graph of a write to one of them."""
+    def f(x, y):
+        x.mul_(2)
+        return y + 1, x.sum()
+
+    for fallback in (True, False):
+        torch._dynamo.reset()
+        x = torch.randn(3, 4)
+        mine, theirs = x.clone(), x.clone()
+        fast = torch.compile(f, backend="inferno", options={"fallback": fallback})
+        if not fallback:
+            with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="UnsupportedOperation.*input mutations on views with different dtypes"):
+                fast(mine, mine.view(torch.int32))
+            continue
+        torch.testing.assert_close(fast(mine, mine.view(torch.int32)), f(theirs, theirs.view(torch.int32)))
+        assert torch.equal(mine, theirs)
+
+
 @pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss], ids=lambda f: f.__name__)
 def test_gradients_of_no_elements(loss):
     x = torch.randn(0, 4, requires_grad=True)
