@@ -17,6 +17,7 @@ from torch_mlir._mlir_libs import _torchMlir
 from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
 
+from inferno.errors import CompileError
 from inferno.fork_lock import ForkLock
 
 if TYPE_CHECKING:
@@ -42,6 +43,25 @@ def __getattr__(name: str) -> ModuleType:
         return importlib.import_module(f"torch_mlir.dialects.{name}")
     raise AttributeError(f"module 'inferno.mlir' has no attribute {name!r}")
 
+
+def _check_erase() -> None:
+    """Let ``erase`` of an operation whose results are still used raise a CompileError.
+
+    MLIR frees it whatever reads it, and who does so reads and writes freed memory: the process dies later, in another pass, or does not.  Asking
+    takes 1 us, 3 ms of the 8 s for which a model of 2500 erased operations is fused.
+    """
+    base = next(c for c in ir.Operation.__mro__ if "erase" in vars(c))
+    erase = base.erase
+
+    def checked(operation: ir.OpView | ir.Operation) -> None:
+        if any(next(iter(result.uses), None) is not None for result in operation.operation.results):
+            raise CompileError(f"{operation.operation.name} is erased while its results are used; this is a fault of Inferno's")
+        erase(operation)
+
+    base.erase = checked
+
+
+_check_erase()
 
 # Loading a dialect that is written in Python keeps its definition at the class meanwhile, where a second thread would put that of another context.
 _loading = ForkLock()

@@ -15,6 +15,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.functions import (
     CeilToInt, CleanDiv, FloatTrueDiv, FloorDiv, FloorToInt, IntTrueDiv, Max, Min, Mod, PythonMod, ToFloat, TruncToInt,
 )
@@ -24,7 +25,7 @@ from inferno.capture.equal_sizes import equations, is_product, solutions
 from inferno.capture.residues import residue
 from inferno.errors import UnsupportedOperation
 from inferno.symbolic import (
-    UNBOUNDED, Int, Size, Symbol, bounds, build, floordiv, hint, maximum, minimum, size_of, substitute, symbols_of,
+    UNBOUNDED, Int, Size, Symbol, as_python, bounds, build, floordiv, hint, maximum, minimum, size_of, substitute, symbols_of,
 )
 
 _ROUNDED = (TruncToInt, FloorToInt, CeilToInt)
@@ -157,6 +158,18 @@ class SymbolTable:
             elif node.op == "call_function" and not node.users and isinstance(value, (torch.SymBool, torch.SymInt)):
                 graph.erase_node(node)
         return found[::-1]
+
+    def sizes_from_zero(self, graph: torch.fx.Graph) -> tuple[str, ...]:
+        """What has to hold for each tensor of ``graph`` to have a shape and each element that it selects to be there, as ``guards``: torch traces as if
+        no size that varies were 0 or 1, where the user may say that it is, and takes ``x[2:]`` to have two rows less, and ``x[-1]`` for a row."""
+        values = (v for n in graph.nodes for v in tree_leaves(n.meta.get("val")) if isinstance(v, torch.Tensor))
+        least: dict[sympy.Expr, int] = {s.node.expr: 0 for v in values for s in v.shape if isinstance(s, torch.SymInt)}
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.select.int):
+            x, dim, index = node.args
+            if isinstance(size := x.meta["val"].shape[dim], torch.SymInt) and isinstance(index, int):
+                least[size.node.expr] = max(least[size.node.expr], index + 1 if index >= 0 else -index)
+        found = [(self.expression(e), n) for e, n in least.items() if not _mentions_others(e, self.symbols)]
+        return tuple(dict.fromkeys(f"{as_python(size)} >= {n}" for size, n in found if bounds(size)[0] < n))
 
     def guards(self, asserted: Sequence[sympy.Basic] = ()) -> tuple[str, ...]:
         """What torch assumed of the symbols, and what the program asserts of them, as Python expressions of our names.

@@ -124,7 +124,8 @@ class Contraction:
 
     ``sizes`` are those of all loops, in the order that strides have.  ``n`` holds the innermost dimension of the first
     destination.
-    ``accumulator`` is the type of the sum; ``tf32`` says that a float32 product may be rounded to TF32.
+    ``accumulator`` is the type of the sum; ``tf32`` says that a float32 product may be rounded to TF32.  ``rounds``: what each product is rounded to, if to
+    anything, before it is added.
     Operations refer to a copy of the kernel that this object keeps alive; constants are inside their bodies.
     """
 
@@ -140,6 +141,7 @@ class Contraction:
     destinations: tuple[Destination, ...]
     tf32: bool
     module: ir.Module = field(repr=False)
+    rounds: ir.Type | None = field(default=None, kw_only=True)
 
     @property
     def B(self) -> Int:
@@ -188,10 +190,11 @@ def oriented(c: Contraction, swapped: bool) -> Contraction:
     return replace(c, m=c.n, n=c.m, lhs=c.rhs, rhs=c.lhs) if swapped else c
 
 
-def parse_contraction(kernel: func.FuncOp, unfolded: bool = False) -> Contraction | None:
+def parse_contraction(kernel: func.FuncOp, unfolded: bool = False, narrow: bool = False) -> Contraction | None:
     """The contraction that ``kernel`` is, or None if it is anything else, has empty dimensions, a sum that may be empty, or reads by a
-    map that is not linear.  With ``unfolded`` an operand may be an image that is read through windows, which may be padded."""
-    found = _parse(kernel, 1, unfolded)
+    map that is not linear.  With ``unfolded`` an operand may be an image that is read through windows, which may be padded; with ``narrow`` products
+    of 16 bits may be added in their own type, which is as good as in float32."""
+    found = _parse(kernel, 1, unfolded, narrow)
     return None if found is None else found[0]
 
 
@@ -207,7 +210,7 @@ def _reduces(op: ir.Operation) -> bool:
 
 
 @asked_once
-def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False) -> tuple[Contraction, ...] | None:
+def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False, narrow: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
     if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:
         return None
@@ -215,9 +218,12 @@ def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False) -> tuple[Con
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
         from inferno.passes.split_contractions import split_contractions
+        from inferno.passes.widen_sums import widen_every_sum
 
         split_contractions(module)
-        return parse_split(module, count, unfolded)
+        rounds = widen_every_sum(module) if narrow else None
+        found = parse_split(module, count, unfolded)
+        return found if found is None or rounds is None else tuple(replace(c, rounds=rounds) for c in found)
 
 
 def parse_split(module: ir.Module, count: int, unfolded: bool = False) -> tuple[Contraction, ...] | None:

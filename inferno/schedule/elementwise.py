@@ -89,7 +89,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     """A schedule if ``kernel`` is elementwise on types that the GPU has; None otherwise."""
     if target.kind != "nvptx":
         return None
-    point = parse_pointwise(kernel, parts=True)
+    point = parse_pointwise(kernel, views=True, parts=True)
     if point is None or not supported(point):
         return None
     if (found := transposed(point)) is not None:

@@ -26,7 +26,10 @@ _ALIGNED = 32
 _MOST, _FEW = 4, 1 << 13
 _ROWS = "rows"  # of what is not aligned they read narrower vectors, or elements: less than a copy takes, which reads them so, too
 # Those which find what lies anywhere.
-_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "direct", "simt", "vectors", "short_vectors", "reductions", "columns", "elementwise")
+_GENERATORS = (
+    "wgmma", "mma", "presplit", "bf16x6", "direct_bf16x6", "direct", "simt", "vectors", "short_vectors", "small_products", "reductions", "columns",
+    "elementwise",
+)
 
 
 def fold_slices(module: ir.Module, target: str) -> None:

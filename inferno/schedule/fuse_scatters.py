@@ -105,7 +105,8 @@ def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Seque
 
 
 def _is_map(kernel: func.FuncOp) -> bool:
-    """Whether it is one elementwise operation, of tensors or parts of them."""
+    """Whether it is one elementwise operation, of tensors or parts of them, or a copy of such a part."""
     others = ("func.return", "tensor.empty", "tensor.extract_slice")
     operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
-    return knows_arguments(kernel) and len(operations) == len(kernel.type.results) == 1 and is_elementwise(operations[0])
+    single = knows_arguments(kernel) and len(operations) == len(kernel.type.results) == 1
+    return single and (is_elementwise(operations[0]) or operations[0].name == "linalg.copy")

@@ -155,8 +155,11 @@ def _unite(kernel: func.FuncOp) -> bool:
                 return False
             behind.append(g)
             made.update(g.results)
+    end = operations_in(kernel)[-1]
+    if any(user.owner not in (end, *behind) for result in made for user in result.uses):  # a scan of what is behind sums, say
+        return False
     for each in sums:
-        each.move_before(operations_in(kernel)[-1])  # behind all maps; what is behind sums is made anew
+        each.move_before(end)  # behind all maps; what is behind sums is made anew
     if behind and not put_behind(kernel, sums, behind):
         return False
     return len(sums) == 1 or merge_generics(sums) is not None

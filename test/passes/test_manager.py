@@ -2,8 +2,8 @@
 
 import pytest
 
-from inferno.errors import PassError
-from inferno.mlir import ir, idle_context
+from inferno.errors import CompileError, PassError
+from inferno.mlir import ir, idle_context, walk
 from inferno.passes.manager import parse, run_pipeline, split
 
 MODULE = "func.func @main(%a: i64, %ok: i1) -> i64 {\n%c = arith.constant 0 : i64\n%b = arith.addi %a, %c : i64\ncf.assert %ok, \"no\"\nreturn %b : i64\n}"
@@ -61,3 +61,15 @@ def test_what_mlir_says_is_in_the_error():
     )
     with idle_context(), pytest.raises(PassError, match=r"(?s)one-shot-bufferize failed:.*2:6: op was not bufferized"):
         run_pipeline(ir.Module.parse(text), "one-shot-bufferize")
+
+
+def test_what_is_used_is_not_erased():
+    with idle_context():
+        module = ir.Module.parse(MODULE)
+        constant, added = walk(module, "arith.constant")[0], walk(module, "arith.addi")[0]
+        with pytest.raises(CompileError, match="arith.constant is erased while its results are used"):
+            constant.erase()
+        added.results[0].replace_all_uses_with(module.body.operations[0].entry_block.arguments[0])
+        added.erase()
+        constant.erase()
+        assert not walk(module, "arith.constant", "arith.addi")
