@@ -168,7 +168,7 @@ class SymbolTable:
             x, dim, index = node.args
             if isinstance(size := x.meta["val"].shape[dim], torch.SymInt) and isinstance(index, int):
                 least[size.node.expr] = max(least[size.node.expr], index + 1 if index >= 0 else -index)
-        found = [(self.expression(e), n) for e, n in least.items() if not _mentions_others(e, self.symbols)]
+        found = [(self.expression(e), n) for e, n in least.items() if not _mentions_others(e, self.values)]
         return tuple(dict.fromkeys(f"{as_python(size)} >= {n}" for size, n in found if bounds(size)[0] < n))
 
     def guards(self, asserted: Sequence[sympy.Basic] = ()) -> tuple[str, ...]:

@@ -186,11 +186,11 @@ def _reads_in_order(producer: ir.Operation, consumer: ir.Operation, number: int)
 
 
 def _reduces_little(consumer: ir.Operation, value: ir.Value) -> bool:
-    """Whether a reduction of few terms each reads few bytes of a value."""
+    """Whether a reduction of few terms each reads few bytes of a value; of sizes that vary no kernel chooses its terms."""
     sizes = loop_sizes(consumer)
-    if any(s is None for s in sizes) or bytes_of(value) > _LITTLE:
+    if any(not isinstance(s, int) for s in sizes) or bytes_of(value) > _LITTLE:
         return False
-    return product(hint(s) for s, k in zip(sizes, kinds(consumer)) if k == REDUCTION) <= _TERMS
+    return product(s for s, k in zip(sizes, kinds(consumer)) if k == REDUCTION) <= _TERMS
 
 
 def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:

@@ -7,6 +7,8 @@ from checks import assert_close_to_float64
 from sized_models import SizedModel
 from torch.export import Dim
 
+import inferno
+
 
 def windows(x):
     """Of a picture that is padded to whole ones."""
@@ -60,3 +62,13 @@ def test_numbers(name, dtype):
     for other in (shape, *others):
         x = torch.randn(other).to(dtype)
         assert_close_to_float64(run(x), model, (x,))
+
+
+@pytest.mark.parametrize("model", [
+    lambda x: F.softmax(x[:, x.shape[1] // 4:x.shape[1] // 2], -1), lambda x: x[:, x.shape[1] // 3:x.shape[1] // 2].sum(1),
+    lambda x: F.conv_transpose1d(x.transpose(1, 2), torch.ones(8, 3, 4), stride=2), lambda x: F.pad(x, (0, 0, 0, -x.shape[1] % 4)).amax(0),
+    lambda x: torch.cat([x, x[:, :2].exp()], 1).sum(0),
+], ids=["softmax of a quarter", "sums of a part", "a transposed convolution", "padded", "side by side"])
+def test_no_kernel_is_left_to_the_general_generator(model):
+    made = inferno.compile(model, (torch.randn(2, 9, 8),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},), target="sm_90a", fallback=False)
+    assert "universal" not in {row.generator for row in made.explain().rows}
