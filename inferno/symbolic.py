@@ -20,6 +20,8 @@ UNBOUNDED = 2**62  # beyond any size: what a symbol without an upper bound is be
 
 LARGEST = 2**31 - 2**20  # elements that kernels with 32-bit offsets take, with room for the last block's
 
+_MOST_CASES = 3  # minima and maxima of which both cases are looked at, each in each of the others' cases, and quotients whose rests are
+
 
 class Undecided(UnsupportedOperation):
     """Whether sizes that vary are ordered in a certain way depends on the call."""
@@ -197,23 +199,56 @@ def bounds(value: Int) -> tuple[int, int]:
     constant, rest = _above_least(value)
     low = max(low, constant) if all(c >= 0 for c in rest) else low
     high = min(high, constant) if all(c <= 0 for c in rest) else high
-    if low < 0:
-        low = max([low, *(_least_without(value, q) for q in _quotients(value))])
+    quotients = _quotients(value) if low < 0 < high else []
+    low = max([low, *(_least_without(value, q) for q in quotients)])
+    high = min([high, *(-_least_without(-value, q) for q in quotients)])
+    extremes = _extremes(value) if low < 0 < high else []
+    if 0 < len(extremes) <= _MOST_CASES:
+        low = max([low, *(_least_of_cases(value, e) for e in extremes)])
+        high = min([high, *(-_least_of_cases(-value, e) for e in extremes)])
     return max(low, -UNBOUNDED), min(high, UNBOUNDED)
 
 
 def _quotients(value: Size) -> list[Apply]:
-    """The quotients by numbers that a size has once in a term at most."""
-    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind == "floordiv" and isinstance(a.b, int))
-    return [q for q in found if all(m.count(q) < 2 for m, _ in value.terms)]
+    """The quotients that a size has once in a term at most, by numbers or polynomials of symbols above 0; none of more than a few."""
+    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind == "floordiv")
+    if len(found) > _MOST_CASES:
+        return []
+    return [q for q in found if all(m.count(q) < 2 for m, _ in value.terms) and _is_polynomial(q.b) and bounds(q.b)[0] > 0]
+
+
+def _is_polynomial(value: Int) -> bool:
+    return all(isinstance(a, Symbol) for m, _ in _terms(value) for a in m)
 
 
 def _least_without(value: Size, quotient: Apply) -> int:
-    """A bound from below where ``a // b`` is taken for ``(a - r) / b`` with a rest r from 0 to b - 1: in ``n - n // 2`` the terms are not apart."""
+    """A bound from below where ``a // b`` is taken for ``(a - r) / b`` with a rest r from 0 to b - 1: in ``n - n // 2`` the terms are not apart.
+    Where b varies, only whether that is 0."""
     factor = _sum([(tuple(a for a in m if a != quotient), c) for m, c in value.terms if quotient in m])
     rest = _sum([(m, c) for m, c in value.terms if quotient not in m])
-    least = bounds(rest * quotient.b + factor * quotient.a)[0] - max(bounds(factor)[1], 0) * (quotient.b - 1)
-    return -(-least // quotient.b)
+    a, b = quotient.a, quotient.b
+    least, most = bounds(factor)
+    taken = factor * (b - 1) if least >= 0 else 0 if most <= 0 else max(most, 0) * (b - 1)
+    above = rest * b + factor * a - taken
+    if isinstance(b, int):
+        low = bounds(above)[0]
+        return -UNBOUNDED if low <= -UNBOUNDED >> 8 else -(-low // b)  # a share of no bound would be one
+    return 0 if bounds(above + (b - 1))[0] >= 0 else -UNBOUNDED
+
+
+def _extremes(value: Size) -> list[Apply]:
+    """The minima and maxima that a size has once in a term at most."""
+    found = dict.fromkeys(a for m, _ in value.terms for a in m if isinstance(a, Apply) and a.kind != "floordiv")
+    return [e for e in found if all(m.count(e) < 2 for m, _ in value.terms)]
+
+
+def _least_of_cases(value: Size, extreme: Apply) -> int:
+    """A bound from below where an extreme is one of the two that it is of, and what is not above, or not below, either."""
+    factor = _sum([(tuple(a for a in m if a != extreme), c) for m, c in value.terms if extreme in m])
+    rest = _sum([(m, c) for m, c in value.terms if extreme not in m])
+    cases = [bounds(rest + factor * each)[0] for each in (extreme.a, extreme.b)]
+    least, most = bounds(factor)
+    return max(cases) if (least >= 0 if extreme.kind == "max" else most <= 0) else min(cases)
 
 
 def _above_least(value: Size) -> tuple[int, list[int]]:
@@ -293,7 +328,7 @@ def _quotient(a: Int, b: Int) -> Int:
         rest = _sum([(m, c) for m, c in a.terms if c % b])
         if whole and (bounds(rest)[0] >= 0 or bounds(rest)[1] <= 0):
             return _sum([(m, c // b) for m, c in whole]) + floordiv(rest, b)
-    if bounds(a)[1] <= 0 and isinstance(b, int):  # -n // 4, of which n + -n % 4 is made, is -((n + 3) // 4)
+    if bounds(a)[1] <= 0 and (isinstance(b, int) or bounds(b)[0] >= 1):  # -n // 4, of which n + -n % 4 is made, is -((n + 3) // 4)
         return -floordiv(-a + b - 1, b)
     if bounds(a)[0] < 0:
         low = bounds(a)[0]
@@ -383,6 +418,9 @@ def _extreme(kind: str, a: Int, b: Int) -> Int:
     if low >= 0:
         return b if kind == "min" else a
     a, b = sorted((a, b), key=str)
+    number, size = (a, b) if isinstance(a, int) else (b, a)
+    if kind == "max" and isinstance(number, int) and size.terms[0][1] < 0:  # max(5 - n, 0) is max(n - 5, 0) + 5 - n, so that one cancels the other
+        return size + _extreme("max", number - size, 0)
     return Size((((Apply(kind, a, b),), 1),))
 
 

@@ -4,6 +4,8 @@ torch.export takes tensors that are one object for one input, and a buffer that 
 key-value cache does) for a buffer and a constant, of which it cannot make functional what writes to the memory that they share.
 """
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,7 +43,7 @@ def distinct_examples(module: torch.nn.Module, args: tuple, kwargs: dict[str, An
 
 
 def remove_idle_dropout(program: ExportedProgram) -> None:
-    """Dropout that is not training gives its argument itself; tracing makes a copy of it."""
+    """Dropout that is not training, or drops nothing, gives its argument itself; tracing makes a copy of it."""
     moved: dict[int, Tensor] = {}  # by the memory of such a copy: the tensor that it should have been
 
     def move(value: Any) -> Any:
@@ -51,10 +53,26 @@ def remove_idle_dropout(program: ExportedProgram) -> None:
     for node in list(program.graph.nodes):
         if moved and "val" in node.meta:
             node.meta["val"] = tree_map(move, node.meta["val"])
-        if node.op == "call_function" and node.target in _DROPOUTS and not node.args[2] and _same(node, node.args[0]):
+        if node.op == "call_function" and node.target in _DROPOUTS and (not node.args[2] or node.args[1] == 0) and _same(node, node.args[0]):
             moved[_memory(node.meta["val"])] = node.args[0].meta["val"]
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
+
+
+def _idle(of_torch: Callable) -> Callable:
+    trains = inspect.signature(of_torch).parameters["training"].default
+
+    def dropout(input: Tensor, p: float = 0.5, training: bool = trains, inplace: bool = False) -> Tensor:
+        return input if p == 0 or (not training and 0 < p <= 1) else NotImplemented
+
+    return dropout
+
+
+_FUNCTIONS = [getattr(torch.nn.functional, f"{name}dropout{dims}") for name, dims in (
+    ("", ""), ("", "1d"), ("", "2d"), ("", "3d"), ("alpha_", ""), ("feature_alpha_", ""),
+)]
+IDLE_DROPOUT = {function: _idle(function) for function in _FUNCTIONS}
+IDLE_DROPOUT[torch.dropout] = lambda input, p, train: IDLE_DROPOUT[torch.nn.functional.dropout](input, p, train)
 
 
 def name_outputs(program: ExportedProgram) -> None:

@@ -33,6 +33,11 @@ class Steps:
         return found if found._match(tuple(nodes)) and found.parts else None
 
     @property
+    def leaves(self) -> list[Node]:
+        """The first node's own parts, which the step is a function of beside what is shared."""
+        return [*self.parts]
+
+    @property
     def given(self) -> list[Node]:
         """What has to be there."""
         return list(dict.fromkeys([*(source for source, _, _ in self.parts.values()), *self.shared]))
@@ -55,7 +60,7 @@ class Steps:
         return known[traced.output_node().args[0]]
 
     def _one(self, *tensors: Tensor) -> Tensor:
-        known = dict(zip([*self.parts, *self.shared], tensors))
+        known = dict(zip([*self.leaves, *self.shared], tensors))
         for node in self.order:
             args = map_arg(node.args, known.__getitem__)
             target = (lambda x, dtype: x.to(dtype)) if node.target is prims.convert_element_type.default else node.target

@@ -16,7 +16,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, keystr, tree_flatten_with_path, tree_leaves
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.autocast import State
@@ -37,12 +37,17 @@ from inferno.capture.known_sizes import say_known_sizes
 from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
+from inferno.capture.number_operands import make_tensors_of_sizes
+from inferno.capture.random_state import RandomState
 from inferno.capture.refusal import REFUSED
+from inferno.capture.python_state import Change, same_programs
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.roll_substitutions import roll_substitutions
+from inferno.capture.stack_windows import stack_windows
 from inferno.capture.run_decompositions import run_decompositions
-from inferno.capture.signature import Argument, Frozen, Result, Signature, View
+from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
+from inferno.capture.sized_splits import slice_splits
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.sums_of_products import join_products
@@ -80,11 +85,13 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
 
     copied = copy_graph(graph)
     say_known_sizes(copied)
+    slice_splits(copied)
     fold_whole_slices(copied)
     write_picks(copied, written)
     split_complex(copied)
     expand_grouped(copied)
     slice_known_places(copied)
+    make_tensors_of_sizes(copied)
     say_known_integers(copied)
     normalise(copied)
     return import_graph(copied, (*arguments, *_take_draws(copied)), frozen, written)
@@ -149,8 +156,9 @@ class Exported:
         write_strided(graph)
         roll_substitutions(graph, table())
         roll_loops(graph, table())
+        stack_windows(graph, table())
         join_products(graph, table())
-        signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
+        signature = self._signature(inputs, results, outputs, (*symbols.guards(symbols.take_assertions(graph)), *symbols.sizes_from_zero(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
         restore_orders(graph, signature)
@@ -236,12 +244,13 @@ def _export(
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
-            with to_trace(module, autocast) as traced, without_the_graph_so_far(), values.watching(traced) if values else contextlib.nullcontext():
-                program = _trace(traced, args, kwargs, varying)
+            program = _trace_settled(module, args, kwargs, varying, values, autocast)
             if any(map(is_of_jvp, program.graph.nodes)):  # its graph does not run, and leaves the process within a derivative where it stops
                 raise CaptureError("torch.export has no graph of a forward-mode derivative (torch.func.jvp)")
             if any(map(is_of_vmap, program.graph.nodes)):
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one
+            if unknown := types_within(program.call_spec.in_spec) - SUPPORTED_NODES.keys():
+                raise CaptureError(f"an argument is a {unknown.pop().__name__}, which torch takes apart while it exports, but not at a call")
             remove_idle_dropout(program)
             unite_state(program)
             place_exported(program)
@@ -258,6 +267,33 @@ def _export(
             f"{type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, '__name__', 'the model')} could not be captured "
             f"as one graph{f' (at {line})' if line else ''}: {_first_line(error)}. {hint}"
         ) from error
+
+
+def _trace_settled(
+    module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], varying: Any, values: KnownValues | None, autocast: State,
+) -> ExportedProgram:
+    """The program of a module whose calls leave nothing in Python that another call depends on: numbers that a call sets may be set, if the call
+    behind it has the same program and sets no others.  Else CaptureError."""
+    program: ExportedProgram | None = None
+    changed: list[Change] = []
+    while True:
+        before, start, changed, numbers = program, changed, [], RandomState()
+        watched = values.watching if values else contextlib.nullcontext
+        with to_trace(module, autocast, start, changed) as traced, without_the_graph_so_far(), watched(traced):
+            try:
+                program = _trace(traced, args, kwargs, varying)
+                if drawn := numbers.changes():
+                    raise CaptureError(f"forward uses or sets {' and '.join(drawn)}, which are those of the trace in a graph")
+            finally:
+                numbers.restore()
+        if not changed and (not start or same_programs(before, program)):
+            return program
+        if start or not all(c.is_number for c in changed):
+            names = list(dict.fromkeys(c.name for c in (*changed, *start)))
+            raise CaptureError(
+                f"forward changes what is no tensor of its graph: {', '.join(names[:5])}{', ...' * (len(names) > 5)}; "
+                f"a buffer or an argument that it writes to would be one"
+            )
 
 
 def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:

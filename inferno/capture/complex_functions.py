@@ -4,6 +4,7 @@ A rule is a function of what asks for parts and makes nodes (``complex_numbers``
 node where the result is real.  None leaves the operation as it is.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,8 @@ def quotient(split: Any, x: Any, y: Any) -> Parts | None:
         c, d = (split.call(aten.full_like.default, a, float(p)) for p in (c, d))
 
     call = split.call
+    wide = functools.reduce(torch.promote_types, [p.meta["val"].dtype for p in (a, c)])
+    a, b, c, d = (p if p.meta["val"].dtype == wide else call(prims.convert_element_type.default, p, wide) for p in (a, b, c, d))
     size, other = call(aten.abs.default, c), call(aten.abs.default, d)
     first, nothing = call(aten.ge.Tensor, size, other), call(aten.logical_and.default, call(aten.eq.Scalar, size, 0), call(aten.eq.Scalar, other, 0))
     large, small = call(aten.where.self, first, c, d), call(aten.where.self, first, d, c)

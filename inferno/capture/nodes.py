@@ -47,6 +47,13 @@ def user_line(node: torch.fx.Node) -> tuple[str, int] | None:
     return None
 
 
+def takes_sizes_that_vary(graph: torch.fx.Graph) -> bool:
+    """Whether an input of a graph is a size that varies, or has one."""
+    values = [n.meta.get("val") for n in graph.nodes if n.op == "placeholder"]
+    sizes = [size for v in values for size in (v.shape if isinstance(v, torch.Tensor) else (v,))]
+    return any(isinstance(size, torch.SymInt) for size in sizes)
+
+
 def is_of_vmap(node: torch.fx.Node) -> bool:
     """Whether this is what torch.export leaves around a torch.func.vmap, whose operations are those of one sample: where it begins and ends."""
     return getattr(node.target, "__module__", "") == "torch._functorch.predispatch"

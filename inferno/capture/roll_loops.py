@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from inferno.capture.batch_steps import Steps, trace_on
-from inferno.capture.nodes import copy_before
+from inferno.capture.nodes import copy_before, takes_sizes_that_vary
 from inferno.capture.part_views import say_views
 from inferno.capture.running import recurrence
 from inferno.capture.value_ranges import value_range
@@ -26,7 +26,7 @@ _AS_IT_IS = (aten._to_copy.default, aten.copy.default, torch.ops.prims.convert_e
 
 def roll_loops(graph: Graph, decompositions: dict[Any, Callable]) -> None:
     """Rewrite ``graph``, of decomposed operations, in place; programs with sizes that vary stay as they are."""
-    if sum(n.target is aten.select.int for n in graph.nodes) < 2 * _LEAST or any(map(_varies, graph.nodes)):
+    if sum(n.target is aten.select.int for n in graph.nodes) < 2 * _LEAST or takes_sizes_that_vary(graph):
         return
     parts: dict[Node, dict[str, Any]] = {}
     for chain in _chains(graph):
@@ -40,11 +40,6 @@ def roll_loops(graph: Graph, decompositions: dict[Any, Callable]) -> None:
     graph.eliminate_dead_code()
     for part, meta in parts.items():
         say_views(part, meta)
-
-
-def _varies(node: Node) -> bool:
-    value = node.meta.get("val") if node.op == "placeholder" else None
-    return isinstance(value, torch.SymInt) or (isinstance(value, Tensor) and any(isinstance(n, torch.SymInt) for n in value.shape))
 
 
 # A step: its state, what the state before is multiplied by, and what is added.

@@ -196,6 +196,8 @@ class Signature:
         if spec != self.input_spec and self.parameters is not None:
             values, spec = self._rebind(args, kwargs)
         if spec != self.input_spec:
+            spec = tree_flatten(tree_unflatten(values, spec))[1]  # as torch.export rebuilds it, which makes a tuple of a torch.Size
+        if spec != self.input_spec:
             expected = ", ".join(self.leaf_names) or "none"
             raise InputError(
                 f"the call's arguments are nested differently from the example's: expected {len(self.leaves)} values "
@@ -228,6 +230,11 @@ class Signature:
                 flat[name] = value
         first = tuple(flat.pop(n) for n in names[:count] if n in flat)
         return tree_flatten((first, _in_order(flat, self.input_spec)))
+
+
+def types_within(spec: TreeSpec) -> set[type]:
+    """The types of the nests in a structure."""
+    return {spec.type, *(t for c in _children(spec) for t in types_within(c))} if not spec.is_leaf() else set()
 
 
 def _children(spec: TreeSpec) -> list[TreeSpec]:

@@ -54,7 +54,7 @@ def take_sizes(graph: torch.fx.Graph) -> tuple[tuple[Argument, ...], tuple[Sourc
     table = SymbolTable()
     kept = [n for n in places if n in sources]
     shapes = [table.shape(n.meta["val"]) for n in kept]
-    shapes = name_unread(shapes, len(table.symbols))
+    shapes = name_unread(shapes, len(table.values))
     arguments = tuple(Argument(n.name, "input", shape, n.meta["val"].dtype) for n, shape in zip(kept, shapes))
     read_off([a.shape for a in arguments])
     return arguments, tuple(sources[n] for n in kept)

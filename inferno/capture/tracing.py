@@ -12,7 +12,7 @@ import io
 import logging
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,6 +20,7 @@ import torch
 from torch.fx import traceback
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from inferno.capture.autocast import State, within
 from inferno.capture.convolution_layouts import convolutions_as_eager
@@ -28,6 +29,8 @@ from inferno.capture.decompositions.indexing import taken_along
 from inferno.capture.decompositions.recurrent_cells import sized_gru_cell
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
+from inferno.capture.python_state import Change, Computed, PythonState
+from inferno.errors import CaptureError
 from inferno.fork_lock import ForkLock
 
 log = logging.getLogger(__name__)
@@ -50,18 +53,38 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextlib.contextmanager
-def to_trace(module: torch.nn.Module, autocast: State = ()) -> Iterator[torch.nn.Module]:
+def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], changed: list[Change]) -> Iterator[torch.nn.Module]:
     """A module to export: it shares everything with ``module`` but the forward hooks that this has itself, which run at every call:
-    they are Python, not the model's.  It runs with ``autocast``."""
+    they are Python, not the model's.  It runs with ``autocast``, after the changes ``start`` in Python.  ``changed`` gets those that its
+    ``forward`` makes; all are taken back."""
     bare = object.__new__(type(module))
     bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in _HOOKS})
     mode = _Shortcuts()
     casts: list[ExitStack] = []
+    states: list[PythonState] = []
+
+    def watch(_: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        roots = {"self": bare, "args": args, "kwargs": kwargs}
+        states.append(PythonState(roots))
+        for change in start:
+            change.within(module, bare).make()
+        if start:
+            states.append(PythonState(roots))
+        mode.computed = Computed(tree_leaves((args, kwargs)), list(bare.parameters()), list(bare.buffers()))
+
+    def compare(*_: Any) -> None:
+        changed.extend(c.within(bare, module) for c in states[-1].changes(mode.computed))
+        mode.computed = Computed()  # the tensors of the trace are not needed any more
+        while states:
+            states.pop().restore()
+
+    bare.register_forward_pre_hook(watch, with_kwargs=True)
     bare.register_forward_pre_hook(lambda *_: mode.__enter__() and None)  # here, since the innermost mode is asked first
     if autocast:
         bare.register_forward_pre_hook(lambda *_: casts.append(within(autocast)))
         bare.register_forward_hook(lambda *_: casts.pop().close(), always_call=True)
     bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
+    bare.register_forward_hook(compare)
     depth = _depth()
     try:
         with traceback.preserve_node_meta(), _use_lazy_graph_module(True), convolutions_as_eager():
@@ -69,6 +92,8 @@ def to_trace(module: torch.nn.Module, autocast: State = ()) -> Iterator[torch.nn
     finally:
         while casts:
             casts.pop().close()
+        while states:
+            states.pop().restore()
         while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it
             torch.overrides._pop_mode()
 
@@ -83,20 +108,27 @@ _SHORTCUTS = {
 }
 
 
+_SET_DATA = torch.Tensor.data.__set__  # each time another object, equal to others
+
+
 class _Shortcuts(TorchFunctionMode):
-    """Sees each function of torch that the model calls before torch.export does."""
+    """Sees each function of torch that the model calls before torch.export does, and notes what it computes."""
+
+    computed = Computed()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if torch.compiler.is_dynamo_compiling():  # a branch of a torch.cond: Dynamo follows this function, and notes lines itself
             return func(*args, **(kwargs or {}))
         if func is torch._C._set_grad_enabled and args == (torch.is_grad_enabled(),):
             return None
+        if func == _SET_DATA:
+            raise CaptureError("forward gives a tensor other memory (x.data = y), of which torch.export makes no graph; x.copy_(y) is understood")
         traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
-        if func in _SHORTCUTS:
-            found = _SHORTCUTS[func](*args, **(kwargs or {}))
-            if found is not NotImplemented:
-                return found
-        return func(*args, **(kwargs or {}))
+        found = _SHORTCUTS[func](*args, **(kwargs or {})) if func in _SHORTCUTS else NotImplemented
+        if found is NotImplemented:
+            found = func(*args, **(kwargs or {}))
+        self.computed.note(func, args, kwargs or {}, found)
+        return found
 
 
 def _line(frame: Any) -> str:

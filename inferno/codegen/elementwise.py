@@ -38,7 +38,7 @@ _WARPS = 8  # of a row, from which on that is so of most
 
 def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None:
     """Add the ``gpu.module`` of an elementwise kernel and make ``kernel`` its launcher."""
-    point = parse_pointwise(kernel, parts=True)
+    point = parse_pointwise(kernel, views=True, parts=True)
     if point is None:
         raise CompileError(f"@{kernel.name.value} is not an elementwise kernel")
     run = reused(point, schedule.across, schedule.vector) if schedule.across > 1 else None  # of what the schedule was chosen by, before it is expanded

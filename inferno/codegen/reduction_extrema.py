@@ -45,7 +45,8 @@ def by_turns(c: ReductionKernel, s: Reductions) -> bool:
 
 def is_held(c: ReductionKernel, s: Reductions) -> bool:
     """Whether all that a thread has of a sum is one turn."""
-    return c.along and s.chunks == 1 and s.units(c) <= s.along * s.unroll and not s.interleaved
+    units = s.units(c)
+    return c.along and s.chunks == 1 and isinstance(units, int) and units <= s.along * s.unroll and not s.interleaved
 
 
 def above(name: str, new: ir.Value, best: ir.Value) -> list[ir.Value]:

@@ -97,8 +97,7 @@ class _Emitter:
             value = self.widen(load_vector(self.ints, self.buffers[self.c.start], at, self.c.element, lanes, lanes))
         else:
             number = self.c.start.value if isinstance(self.held, ir.FloatType) else int(self.c.start.value)
-            value = splat(self.held, number)
-            value = as_vector(value, lanes) if lanes > 1 else value
+            value = as_vector(splat(self.held, number), lanes)
         self.keep(value, place, lanes)
 
     def keep(self, value: ir.Value, place: Integer, lanes: int) -> None:

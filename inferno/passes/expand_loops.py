@@ -30,7 +30,7 @@ def expand_loops(module: ir.Module) -> None:
     """Split the batch loops of contractions where an operand is a transposed or broadcast tensor that is flattened."""
     for op in [op for op in walk(module.operation, "linalg.generic") if is_contraction(op)]:  # what else is found may be gone by its turn
         if _can_split(op) and (parts := _batch(op) or _rows(op)):
-            _replace(op, parts)
+            replace(op, parts)
 
 
 def _batch(op: ir.Operation) -> dict[int, Sequence[Int]]:
@@ -102,7 +102,7 @@ def _can_split(op: ir.Operation) -> bool:
     return knows_sizes(op) and not walk(op, "linalg.index") and all(isinstance(e, plain) for m in maps(op) for e in m.results)
 
 
-def _replace(op: ir.Operation, parts: Parts) -> None:
+def replace(op: ir.Operation, parts: Parts) -> None:
     """Put ``op`` on split loops in its place, and after it the elementwise operations that read it."""
     with ir.InsertionPoint(op), op.location:
         made = split(op, parts)
@@ -119,7 +119,7 @@ def split_readers(value: ir.Value, new: ir.Value, groups: list[list[int]]) -> No
     dimensions is some of the other's, the ``groups``."""
     sizes = shape(new)
     while (found := next(((u, p) for u in users(value) if (p := _follow(u, value, sizes, groups))), None)) is not None:
-        _replace(*found)
+        replace(*found)
 
 
 def _follow(user: ir.Operation, value: ir.Value, sizes: Sequence[Int], groups: list[list[int]]) -> Parts:

@@ -12,10 +12,11 @@ from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
+from inferno.passes.padding import known_padding
 from inferno.passes.picks import product_of
 from inferno.passes.programs import is_written
-from inferno.passes.shapes import SizeValues, UnknownSize, function_of, kept_dimensions, reassociation, shape, sizes
-from inferno.symbolic import Int
+from inferno.passes.shapes import SizeValues, UnknownSize, function_of, is_dynamic, kept_dimensions, reassociation, shape, sizes, slice_parts
+from inferno.symbolic import Int, bounds, ceildiv
 
 # Pieces that compute something costly each for itself, and operations between it and them: the sigmoid of a gate whose gradients lie side by side was written
 # in float32 and read twice.
@@ -117,21 +118,18 @@ def _concatenation(op: ir.Operation, values: SizeValues):
 
 def _padding(op: ir.Operation, values: SizeValues):
     """What makes an element of a padded tensor of its place."""
-    low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
-    source, block = op.operands[0], op.regions[0].blocks[0]
+    ends, source, block = known_padding(op), op.operands[0], op.regions[0].blocks[0]
     value = block.operations[len(block.operations) - 1].operands[0]
     constant = owner(value)
-    if len(op.operands) != 1 or constant is None or constant.name != "arith.constant" or 0 in source.type.shape:
-        return None
-    if ir.ShapedType.get_dynamic_size() in (*low, *high) or not _is_known(source):
+    if ends is None or constant is None or constant.name != "arith.constant" or 0 in source.type.shape or not _is_known(source):
         return None
 
     def choose(place: Sequence[ir.Value]) -> ir.Value:
         inside, at = None, []
-        for x, before, after, size in zip(place, low, high, shape(source)):
-            x = _minus(x, before)
+        for x, before, after, size in zip(place, *ends, shape(source)):
+            x = _minus(x, before) if isinstance(before, int) else arith.subi(x, values.get(before))
             at.append(x)
-            if before > 0 or after > 0:  # (what is before the first element is a huge number without a sign)
+            if max(bounds(before)[1], bounds(after)[1]) > 0:  # (what is before the first element is a huge number without a sign)
                 one = arith.cmpi(arith.CmpIPredicate.ult, x, _size(size, values))
                 inside = one if inside is None else arith.andi(inside, one)
         element = op.results[0].type.element_type
@@ -181,9 +179,10 @@ def _expand_writes(last: ir.Operation) -> None:
         writes.append(op)
     first, result = writes[-1].operands[1], last.results[0]
     kept = _is_new_value(result, first) or _stays_in_place(writes, first)
-    whole = result.type.has_static_shape and 0 not in result.type.shape and len(writes) <= _MOST
-    if kept or not whole or not all(map(_is_of_numbers, writes)) or any(map(has_windows, users(result))):
+    whole = _is_known(result) and 0 not in result.type.shape and len(writes) <= _MOST
+    if kept or not whole or not all(map(_is_placed, writes)) or any(map(has_windows, users(result))):
         return
+    values = SizeValues(function_of(last))
 
     def choose(place: list[ir.Value], number: int = 0) -> ir.Value:
         element = result.type.element_type
@@ -192,13 +191,13 @@ def _expand_writes(last: ir.Operation) -> None:
             zero = ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
             return arith.ConstantOp(element, zero).result if new else element_of(first, place, writes[-1])
         op = writes[number]
-        at, inside = _in_part(op, place)
+        at, inside = _in_part(op, place, values)
         written = lambda: element_of(op.operands[0], at, op)  # noqa: E731
         return written() if inside is None else either(inside, written, lambda: choose(place, number + 1), element)
 
     rank = result.type.rank
     with ir.InsertionPoint(last), last.location:
-        out = tensor.EmptyOp(result.type.shape, result.type.element_type).result
+        out = tensor.EmptyOp(sizes(result, function_of(last)), result.type.element_type).result
 
         def fill(_: list[ir.Value]) -> list[ir.Value]:
             return [choose([linalg.IndexOp(d).result for d in range(rank)])]
@@ -224,34 +223,40 @@ def _becomes_new(value: ir.Value) -> bool:
 
 
 def _stays_in_place(writes: Sequence[ir.Operation], first: ir.Value) -> bool:
-    """Whether small parts are written of what is in memory anyway, as a product is, and is read by nothing else."""
+    """Whether small parts are written of what is in memory anyway, as a product is, and is read by nothing else, or parts that vary of what is not new."""
     op = owner(first)
-    if op is None or op.name in ("tensor.empty", "linalg.fill") or only_user(first) is None or _is_computable(op):
+    if op is not None and (op.name in ("tensor.empty", "linalg.fill") or _is_computable(op)):
         return False
-    if not all(w.operands[0].type.has_static_shape for w in writes):
+    if any(map(is_dynamic, (first, *(w.operands[0] for w in writes)))):
         return True
-    return first.type.has_static_shape and prod(first.type.shape) > max(_SMALL, sum(prod(w.operands[0].type.shape) for w in writes) / _LARGE_PART)
+    if op is None or only_user(first) is None:
+        return False
+    return prod(first.type.shape) > max(_SMALL, sum(prod(w.operands[0].type.shape) for w in writes) / _LARGE_PART)
 
 
-def _is_of_numbers(op: ir.Operation) -> bool:
-    """Whether numbers say what an ``insert_slice`` writes to."""
-    source, element = op.operands[0].type, op.results[0].type.element_type
-    return len(op.operands) == 2 and source.has_static_shape and 0 not in source.shape and isinstance(element, (ir.FloatType, ir.IntegerType))
+def _is_placed(op: ir.Operation) -> bool:
+    """Whether it is known what an ``insert_slice`` writes to, as numbers or expressions; not each so many elements from one that varies."""
+    source, element = op.operands[0], op.results[0].type.element_type
+    try:
+        offsets, _, steps = slice_parts(op)
+    except UnknownSize:
+        return False
+    numbers = all(isinstance(step, int) and (step == 1 or isinstance(offset, int)) for offset, step in zip(offsets, steps))
+    return numbers and _is_known(source) and 0 not in source.type.shape and isinstance(element, (ir.FloatType, ir.IntegerType))
 
 
-def _in_part(op: ir.Operation, place: Sequence[ir.Value]) -> tuple[list[ir.Value], ir.Value | None]:
+def _in_part(op: ir.Operation, place: Sequence[ir.Value], values: SizeValues) -> tuple[list[ir.Value], ir.Value | None]:
     """Where a place is in what is written by an ``insert_slice``, and whether it is; None where every place is."""
-    offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
     at, inside, kept = [], None, kept_dimensions(op)
-    for d, (x, offset, size, step, whole) in enumerate(zip(place, offsets, extents, steps, op.results[0].type.shape)):
+    for d, (x, offset, size, step, whole) in enumerate(zip(place, *slice_parts(op), shape(op.results[0]))):
         conditions = []
         if step != 1:
             conditions.append(arith.cmpi(arith.CmpIPredicate.eq, arith.remui(x, index(step)), index(offset % step)))
             x = arith.divui(x, index(step))
-        first = offset // step
-        x = _minus(x, first)
-        if first or size < -(-(whole - offset % step) // step):  # (what is before the first element is a huge number without a sign)
-            conditions.append(arith.cmpi(arith.CmpIPredicate.ult, x, index(size)))
+            offset, whole = offset // step, ceildiv(whole - offset % step, step)
+        x = _minus(x, offset) if isinstance(offset, int) else arith.subi(x, values.get(offset))
+        if offset != 0 or bounds(whole - size)[1] > 0:  # (what is before the first element is a huge number without a sign)
+            conditions.append(arith.cmpi(arith.CmpIPredicate.ult, x, _size(size, values)))
         at += [x] if d in kept else []
         for one in conditions:
             inside = one if inside is None else arith.andi(inside, one)

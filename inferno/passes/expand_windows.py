@@ -58,13 +58,18 @@ def _window(op: ir.Operation) -> list[int | None] | None:
 
 def _is_short(op: ir.Operation) -> bool:
     """Whether it is one reduction of a few terms that are whole rows, of what nothing else reads and no contraction makes: those end with it."""
-    if len(op.results) != 1 or len(inputs(op)) != 1 or not isinstance(outputs(op)[0].type.element_type, ir.FloatType):
+    if len(op.results) != 1 or len(inputs(op)) != 1 or not _is_number(outputs(op)[0].type.element_type):
         return False
     value, sizes = inputs(op)[0], loop_sizes(op)
     read, terms = dims(maps(op)[0]), [n for n, k in zip(sizes, kinds(op)) if k == REDUCTION]
     if not read or kinds(op)[read[-1]] == REDUCTION or len(terms) != 1 or sizes[read[-1]] is None:
         return False
     return isinstance(terms[0], int) and terms[0] <= _FEW and hint(sizes[read[-1]]) >= _ROW and not _is_of_others(value)
+
+
+def _is_number(type_: ir.Type) -> bool:
+    """Whether it is one of floats, or of whole numbers, as which say how often each expert is chosen; not of truths and bytes."""
+    return isinstance(type_, ir.FloatType) or (isinstance(type_, ir.IntegerType) and type_.width >= 32)
 
 
 def _is_of_others(value: ir.Value) -> bool:

@@ -1,6 +1,8 @@
 """What a ``tensor.pad`` puts around a tensor."""
 
 from inferno.mlir import ir, owner
+from inferno.passes.shapes import UnknownSize, known_size
+from inferno.symbolic import Int
 
 Ends = tuple[list[int], list[int]]
 """Elements in front of each dimension, and behind it."""
@@ -10,6 +12,15 @@ def padding(op: ir.Operation) -> Ends:
     """Of a ``tensor.pad``; a number that is known at the call is MLIR's sign for that."""
     low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
     return low, high
+
+
+def known_padding(op: ir.Operation) -> tuple[list[Int], list[Int]] | None:
+    """The same, as numbers or expressions of symbols; None where one is neither."""
+    varying, ends = iter(list(op.operands)[1:]), padding(op)
+    try:
+        return tuple([known_size(next(varying)) if n == ir.ShapedType.get_dynamic_size() else n for n in end] for end in ends)
+    except UnknownSize:
+        return None
 
 
 def zero_padding(op: ir.Operation | None) -> Ends | None:

@@ -68,6 +68,8 @@ def compile(
     request = _Request(make_options(options), dynamic_shapes)
     if isinstance(model, Face):
         raise InputError(f"model: expected an nn.Module, a function or an ExportedProgram, got {model!r}, which is compiled; compile what it was compiled of")
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise InputError("model: TorchScript, of which torch makes no graph; compile the nn.Module or function that it was made of")
     if model is None:
         return functools.partial(_decorate, examples=examples, kwargs=kwargs, request=request)
     if isinstance(model, type) or (example_inputs is None and inputs is not None):

@@ -26,7 +26,7 @@ _MOST_NAMES = 6  # of frozen weights
 @dataclass(frozen=True)
 class Row:
     """One kernel function: how often it runs, what it computes in PyTorch's terms, and what it costs.  ``no_library``: why a library that was
-    asked for does not compute it."""
+    asked for does not compute it; ``undecided``: generators that could not be asked, and what of sizes that vary they would have to know."""
 
     kernel: str
     calls: int
@@ -41,6 +41,7 @@ class Row:
     bytes: int
     note: str = ""
     no_library: str = ""
+    undecided: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ class Report:
                 console.print(f"{row.kernel}: {row.note}; {row.generator} made it instead")
             if row.no_library:
                 console.print(f"{row.kernel}: not computed by the library: {row.no_library}")
+            if row.undecided:
+                console.print(f"{row.kernel}: not decided for all sizes: {row.undecided}")
         if self.boundaries:
             console.print(self._table_of_boundaries())
         for line in self.notes:
@@ -256,7 +259,7 @@ def _rows(program: Program) -> list[Row]:
     first: dict[str, Launch | LibraryCall] = {}
     sources: dict[str, dict[str, None]] = {}
     scheduled = program.stages.get("scheduled", "")
-    counts, refused = _calls(scheduled), dict(re.findall(r'func\.func private @([\w.$-]+)\(.*inferno\.no_library = "([^"]*)"', scheduled))
+    counts, refused, undecided = _calls(scheduled), _said(scheduled, "no_library"), _said(scheduled, "undecided")
     by_code = {k.code: n for n, k in program.kernels.items() if k.code}
     for step in plan.steps:
         code = step.kernel.split("::")[0]
@@ -276,9 +279,14 @@ def _rows(program: Program) -> list[Row]:
             grid=_grid(launch, kernel), registers=max((r.registers for r in used), default=0),
             shared=max([launch.shared if launch else 0, *(r.shared for r in used)]), spills=sum(r.spills for r in used),
             flops=kernel.flops if kernel else 0, bytes=kernel.bytes if kernel else 0,
-            note=kernel.note if kernel else "", no_library=refused.get(name, ""),
+            note=kernel.note if kernel else "", no_library=refused.get(name, ""), undecided=undecided.get(name, ""),
         ))
     return rows
+
+
+def _said(scheduled: str, what: str) -> dict[str, str]:
+    """By kernel, what an attribute of its function says."""
+    return dict(re.findall(rf'func\.func private @([\w.$-]+)\(.*inferno\.{what} = "([^"]*)"', scheduled))
 
 
 def _prepares(before: Launch, step: Launch) -> bool:

@@ -45,8 +45,9 @@ _HAVE_NO_GENERATOR = (
 )
 
 
-# On a kernel that a library was asked for: why it does not compute it.
-NO_LIBRARY = "inferno.no_library"
+# On a kernel that a library was asked for: why it does not compute it.  On one that the last generator has: what could not be asked of others.
+NO_LIBRARY, UNDECIDED = "inferno.no_library", "inferno.undecided"
+_LAST = "universal"  # takes what no other generator does
 # Asked by matmul="library" alone: otherwise it is weighed against what the others choose, or was measured.
 _ON_DEMAND = "inferno.schedule.cublaslt"
 
@@ -71,7 +72,10 @@ def assign_schedules(module: ir.Module, target: str) -> None:
     chosen = []
     for kernel in kernels(module):
         if ATTRIBUTE not in kernel.attributes:
-            own = choose(kernel, machine, matmul)
+            undecided: list[str] = []
+            own = choose(kernel, machine, matmul, undecided)
+            if undecided and own.generator == _LAST:
+                kernel.attributes[UNDECIDED] = ir.StringAttr.get("; ".join(undecided), kernel.context)
             found = (read_known(kernel, text, machine) for text in known.get(keys[kernel.name.value], "").splitlines()) if known else ()
             schedule = next((s for s in found if s is not None and _allowed(s, own, matmul)), own)
             kernel.attributes[ATTRIBUTE] = to_attribute(schedule)
@@ -159,16 +163,19 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
     ]
 
 
-def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto") -> Any:
-    """What the cost model picks; ``matmul`` is the option."""
+def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto", undecided: list[str] | None = None) -> Any:
+    """What the cost model picks; ``matmul`` is the option.  ``undecided`` gets, of each module that could not be asked, what its choice rests on that
+    depends on the call."""
     with unchanged(kernel):
         for name in choosers(target):
             if name == _ON_DEMAND and matmul != "library":
                 continue
             try:
                 schedule = import_module(name).choose(kernel, target)
-            except Undecided:
-                continue  # what the choice rests on depends on the call
+            except Undecided as error:
+                if undecided is not None:
+                    undecided.append(f"{name.rpartition('.')[2]}: {error}")
+                continue
             if schedule is not None and not (matmul == "generated" and getattr(schedule, "multiplies", False)):
                 return schedule
     raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")

@@ -89,7 +89,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     """A schedule if ``kernel`` is elementwise on types that the GPU has; None otherwise."""
     if target.kind != "nvptx":
         return None
-    point = parse_pointwise(kernel, parts=True)
+    point = parse_pointwise(kernel, views=True, parts=True)
     if point is None or not supported(point):
         return None
     if (found := transposed(point)) is not None:
@@ -199,7 +199,7 @@ def _of_many_lines(point: Pointwise, vector: int) -> bool:
 
 def _moved(point: Pointwise, vector: int) -> int:
     """Bytes of a vector that memory moves: what several points read caches have."""
-    moved = sum(bit_width(a.element) for a in (*point.destinations, *point.sources) if a is not None and all(point.run_strides(a)))
+    moved = sum(bit_width(a.element) for a in (*point.destinations, *point.sources) if a is not None and all(s != 0 for s in point.run_strides(a)))
     tables: dict[ir.Value, float] = {}
     for pick in walk(point.generic, "tensor.extract"):
         table = pick.operands[0]
@@ -218,8 +218,8 @@ def _in_one_row(point: Pointwise, vector: int) -> int:
         return vector
     read = {s for s in point.sources if s is not None}
     steps = [point.run_strides(s) for s in read]
-    rows = sum(bit_width(s.element) // 8 for s, n in zip(read, steps) if n[-1] == 1 and len(n) > 1 and not any(n[:-1]))
-    plain = all(point.flat(s) or not any(point.run_strides(s)[:-1]) or point.run_strides(s)[-1] == 0 for s in read)
+    rows = sum(bit_width(s.element) // 8 for s, n in zip(read, steps) if n[-1] == 1 and len(n) > 1 and all(x == 0 for x in n[:-1]))
+    plain = all(point.flat(s) or all(x == 0 for x in point.run_strides(s)[:-1]) or point.run_strides(s)[-1] == 0 for s in read)
     return gcd(vector, inner) if rows > _narrowest(point) and plain and all(point.flat(d) for d in point.destinations) else vector
 
 

@@ -30,7 +30,7 @@ from inferno.schedule.row_work import busy, scan_instructions
 from inferno.schedule.turn_results import turn_results
 from inferno.schedule.unchanged import unchanged
 from inferno.schedule.weighted_rows import take_apart
-from inferno.symbolic import hint, product
+from inferno.symbolic import Undecided, hint, product
 from inferno.target import Target, find_target
 
 # Kernels that become one: five norms and softmaxes of 4x448 are 20, which an H200 took 2.5 us, by two kernels of at most 16 3.2, of 1000x1024 4.4 and 7.2.
@@ -47,9 +47,9 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 @dataclass
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
-    their names, ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones; ``few`` of few long rows
-    by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions; ``apart``: the patterns of kernels that write rows
-    apart, ``cut`` of those that write parts of results."""
+    their names, ``known`` of calls, ``moves`` what kernels move, ``estimates`` of those that several calls would be, by their patterns: the layers of a model
+    ask for the same ones; ``few`` of few long rows by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions;
+    ``apart``: the patterns of kernels that write rows apart, ``cut`` of those that write parts of results."""
 
     module: ir.Module
     main: func.FuncOp
@@ -58,6 +58,8 @@ class _Program:
     places: dict[ir.Operation, int] = field(default_factory=dict)
     meeting: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
+    known: dict[ir.Operation, str | None] = field(default_factory=dict)
+    moves: dict[str, int] = field(default_factory=dict)
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
     permuting: dict[str, bool] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class _Program:
 
     def number(self) -> None:
         self.places = places_in(self.main)
-        self.meeting = {}
+        self.meeting, self.known = {}, {}
 
     def meeting_at(self, value: ir.Value) -> list[ir.Operation]:
         """Those that read a value; that may be one which hundreds of calls read, each step of a loop its weights."""
@@ -77,6 +79,11 @@ class _Program:
     def kind(self, call: ir.Operation) -> str | None:
         """"reduction", "scan", "map" or "copy", as of a slice, for a call that may be part of a group; not for a product of two matrices, whose elements are
         read again and again."""
+        if call not in self.known:
+            self.known[call] = self._kind_of(call)
+        return self.known[call]
+
+    def _kind_of(self, call: ir.Operation) -> str | None:
         name = callee(call) if call.name == "func.call" else ""
         if name not in self.kinds:
             kernel = self.kernels.get(name)
@@ -85,6 +92,13 @@ class _Program:
             self.kinds[name] = None if left else _kind(kernel, whole=c is not None)
         found = self.kinds[name]
         return None if found == "map" and (changes_places(call, self.kernels[name]) or self._narrows_scan(call)) else found
+
+    def moved(self, call: ir.Operation) -> int:
+        """The bytes that a call moves."""
+        name = callee(call)
+        if name not in self.moves:
+            self.moves[name] = _moved_bytes(self.kernels[name])
+        return self.moves[name]
 
     def _narrows_scan(self, call: ir.Operation) -> bool:
         """Whether a map makes narrower numbers of what a scan across memory gives, as the states of a recurrence are of its pairs: ``fuse-scans``
@@ -119,23 +133,30 @@ class _Program:
         key = pattern(edges)
         if key not in self.estimates:
             kernel = self.merge(edges)
-            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, grid_rows, rows, sized_rows))
-            with unchanged(kernel):
-                form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
-            if form is grid_rows and grid_rows.is_few(c):
-                s = form.pick(c, self.target)
-                if len(s.stages(c)) == 2:
-                    # Sums and those of squared distances are one kernel later (merge-variances): a LayerNorm of 1x1048576 in float32 took an H200 11.0 us
-                    # by blocks that wait for each other twice, and takes 7.0, of 1x262144 in bf16 5.1 and 3.9.
-                    self.few[key] = form.estimate(s, c, self.target)
-                form = rows
-            self.estimates[key] = self._time(form, c) if form is not None else None
-            if form is rows and rows.written_apart(c):
-                self.apart.add(key)
-            if form is rows and c.parts:
-                self.cut.add(key)
+            try:
+                self.estimates[key] = self._estimate(kernel, key)
+            except Undecided:  # what the choice rests on depends on the call
+                self.estimates[key] = None
             kernel.operation.erase()
         return self.estimates[key]
+
+    def _estimate(self, kernel: func.FuncOp, key: Hashable) -> float | None:
+        read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, grid_rows, rows, sized_rows))
+        with unchanged(kernel):
+            form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
+        if form is grid_rows and grid_rows.is_few(c):
+            s = form.pick(c, self.target)
+            if len(s.stages(c)) == 2:
+                # Sums and those of squared distances are one kernel later (merge-variances): a LayerNorm of 1x1048576 in float32 took an H200 11.0 us
+                # by blocks that wait for each other twice, and takes 7.0, of 1x262144 in bf16 5.1 and 3.9.
+                self.few[key] = form.estimate(s, c, self.target)
+            form = rows
+        found = self._time(form, c) if form is not None else None
+        if form is rows and rows.written_apart(c):
+            self.apart.add(key)
+        if form is rows and c.parts:
+            self.cut.add(key)
+        return found
 
     def _time(self, form: ModuleType, c: object) -> float:
         """Microseconds of a kernel that a generator's module reads as ``c``."""
@@ -384,8 +405,8 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     makers = {u for u in map(owner, shared) if u is not None and u.name == "func.call"}
     candidates |= {u for u in makers if program.kind(u) in ("reduction", "scan") and _is_short(program.kernels[callee(u)])}
     if little := [u for u in makers if program.kind(u) == "map"]:
-        most = max(_moved_bytes(program.kernels[callee(c)]) for c in calls) // _LITTLE
-        candidates |= {u for u in little if _moved_bytes(program.kernels[callee(u)]) <= most}  # as which targets count
+        most = max(map(program.moved, calls)) // _LITTLE
+        candidates |= {u for u in little if program.moved(u) <= most}  # as which targets count
         if any(program.kind(c) != "map" for c in calls):  # the exponentials of a softmax that a group of another one's reads
             found = {u: {r for v in u.results for r in readers(v)} for u in little}
             candidates |= {u for u, own in found.items() if all(r in calls for r in own) and (len(own) > 1 or any(_gives(r, calls) for r in own))}

@@ -22,7 +22,7 @@ from inferno.schedule.universal import Universal
 from inferno.target import find_target
 
 
-# Which of a scatter's operands it may compute, and whether what they are computed of, too: what is tried, in order.
+# Which of a scatter's operands it may compute, and whether what they are computed of, too: what is tried, in order.  What has rows reads parts of them.
 Parts = Sequence[tuple[Sequence[int], bool]]
 _WHOLE: Parts = (((0, 1), True),)
 _ROWS: Parts = (((0, 1), True), ((0, 1), False), ((0,), False), ((1,), True))
@@ -52,7 +52,7 @@ def _fuse_all(module: ir.Module, parts: Parts, takes: Callable[[func.FuncOp], bo
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         calls = [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]
         mine = [c for c in calls if _scatter(kernels[callee(c)]) is not None and asks(kernels[callee(c)])]
-        return sum([any(_fuse(module, kernels, c, *part, takes) for part in parts) for c in mine]) > 0
+        return sum([any(_fuse(module, kernels, c, *part, takes, parts is _ROWS) for part in parts) for c in mine]) > 0
 
     merge_in(module, merge)
 
@@ -65,8 +65,9 @@ def _scatter(kernel: func.FuncOp) -> ir.Operation | None:
 
 def _fuse(
     module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool, takes: Callable[[func.FuncOp], bool],
+    copies: bool,
 ) -> bool:
-    group, kernel = _makers(kernels, call, operands, deep), kernels[callee(call)]
+    group, kernel = _makers(kernels, call, operands, deep, copies), kernels[callee(call)]
     if len(group) == 1:
         return False
     calls = [o.operation for o in call.block.operations if o.operation in group]
@@ -89,14 +90,15 @@ def _fuse(
     return merge_where(module, kernels, edges, scheduled) is not None
 
 
-def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool) -> set[ir.Operation]:
-    """The call of a scatter, and those of maps that only it reads by way of some of its operands; ``deep``: and of maps that only these read."""
+def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool, copies: bool) -> set[ir.Operation]:
+    """The call of a scatter, and those of maps that only it reads by way of some of its operands; ``deep``: and of maps that only these read; ``copies``: of
+    parts of tensors, too."""
     kernel = kernels[callee(call)]
     arguments = [argument_index(kernel, root_of(_scatter(kernel).operands[n])) for n in operands]
     group, pending = {call}, [root_of(call.operands[n]) for n in arguments if n is not None]
     while pending:
         maker = owner(pending.pop())
-        if maker in group or maker is None or maker.name != "func.call" or not _is_map(kernels[callee(maker)]):
+        if maker in group or maker is None or maker.name != "func.call" or not _is_map(kernels[callee(maker)], copies):
             continue
         if all(u in group for r in maker.results for u in readers(r)):
             group.add(maker)
@@ -104,8 +106,10 @@ def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Seque
     return group
 
 
-def _is_map(kernel: func.FuncOp) -> bool:
-    """Whether it is one elementwise operation, of tensors or parts of them."""
+def _is_map(kernel: func.FuncOp, copies: bool) -> bool:
+    """Whether it is one elementwise operation, of tensors or parts of them, or a copy of such a part, if ``copies`` are asked for."""
     others = ("func.return", "tensor.empty", "tensor.extract_slice")
     operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
-    return knows_arguments(kernel) and len(operations) == len(kernel.type.results) == 1 and is_elementwise(operations[0])
+    if not knows_arguments(kernel) or len(operations) != 1 or len(kernel.type.results) != 1:
+        return False
+    return is_elementwise(operations[0]) or (copies and operations[0].name == "linalg.copy")

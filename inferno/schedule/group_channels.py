@@ -28,9 +28,11 @@ _LEAST = 0.25
 
 def channels_of_groups(c: RowKernel) -> RowKernel | None:
     """``c`` by channels; None if neighbours are all of one row, or of different rows in any case."""
+    if c.varies or c.in_pieces:
+        return None
     points = [a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)]
     inner = [d for d in c.columns if points and all(a.strides[d] == 1 for a in points)]
-    if c.varies or c.in_pieces or len(c.sizes) - 1 in c.rows or len(inner) != 1 or len(c.columns) < 2:
+    if len(c.sizes) - 1 in c.rows or len(inner) != 1 or len(c.columns) < 2:
         return None
     if any(c.values[d.source].per_row for d in c.destinations):
         return None

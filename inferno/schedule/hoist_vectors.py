@@ -5,6 +5,7 @@ channel: 56 instructions a point, where memory moves one in the time of 30.  The
 the sums (``fuse-small``).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
@@ -23,6 +24,10 @@ from inferno.target import Target, find_target
 
 _PARTS = (*VIEWS, "tensor.extract_slice")
 _FEWER = 64  # points for each element that is computed apart, at least
+# The same of what is computed of the loops' numbers and of what is picked there as well, as the sine of an angle of a token that all heads share, and
+# instructions of that.
+_COUNTED, _MUCH = 8, 32
+_CACHE_RATE = 8e6  # bytes in a microsecond that come from the L2 cache
 _SCANNED = 8  # of what a scan alone reads: it takes the kernel in, and what is for each point is in no memory
 # Instructions of what takes more than one, as an elementwise kernel has it: quotients are rounded as they should be, with a branch for what is out of the
 # usual range.
@@ -32,6 +37,7 @@ _LONG = {
     **{f"arith.{op}": 20 for op in ("divsi", "divui", "remsi", "remui")},
 }
 _KEPT = ("f32", "f64", "i32", "i64")  # what is computed in them stays as it is
+_ROUNDED = ("bf16", "f16")
 _READ = 3  # instructions of what is brought again, once for a thread's points
 _LEAST = 8  # instructions of what is worth a tensor of its own
 _BUSY = 0.7  # of all instructions that a multiprocessor could begin, beside loads and stores
@@ -40,11 +46,12 @@ _KERNEL, _RATE = 1.0, 3.9e6  # microseconds of a small kernel behind others, and
 
 @dataclass
 class _Value:
-    """What a value of a body is computed of: operations in order, inputs by number, and loops."""
+    """What a value of a body is computed of: operations in order, inputs by number, loops, and tensors that elements are picked of."""
 
     operations: dict[ir.Operation, None] = field(default_factory=dict)
     reads: dict[int, None] = field(default_factory=dict)
     loops: frozenset[int] = frozenset()
+    tables: dict[ir.Value, None] = field(default_factory=dict)
 
 
 def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
@@ -79,6 +86,14 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool, scanned: bo
     for loops in sorted({v.loops for v in found.values()}, key=lambda d: -prod(sizes[i] for i in d)):
         parts = {value: v for value, v in found.items() if v.loops == loops}
         if always or _pays(bytes_, generic, parts, prod(sizes), _shared(kernel, loops, target), target):
+            return [(generic, parts)]
+    if found or not is_elementwise(generic) or not all(isinstance(n, int) for n in sizes):
+        return []
+    counted = _vectors(generic, _COUNTED, counted=True)
+    for loops in sorted({v.loops for v in counted.values()}, key=lambda d: -prod(sizes[i] for i in d)):
+        parts = {value: v for value, v in counted.items() if v.loops == loops}
+        again = prod(sizes) * sum(bit_width(v.type) // 8 for v in parts)
+        if always or _pays(bytes_, generic, parts, prod(sizes), _shared(kernel, loops, target), target, again):
             return [(generic, parts)]
     return []
 
@@ -115,9 +130,10 @@ def _with_points(kernel: func.FuncOp) -> ir.Operation | None:
     return generic if all(v in arguments or _is_empty(v) for v in read) else None
 
 
-def _vectors(generic: ir.Operation, fewer: int) -> dict[ir.Value, _Value]:
+def _vectors(generic: ir.Operation, fewer: int, counted: bool = False) -> dict[ir.Value, _Value]:
     """The numbers that a body computes of few elements, each of ``fewer`` points at least, and that are read with others, or say where others are.  What is
-    the same for all terms of a sum is computed once for them as it is."""
+    the same for all terms of a sum is computed once for them as it is.  ``counted``: of the loops' numbers and of elements that are picked, too, where that
+    is much; what is rounded behind it is kept as it is rounded."""
     sizes, block, terms = loop_sizes(generic), body(generic), {d for d, kind in enumerate(kinds(generic)) if kind == REDUCTION}
     selected = [dims(m) for m in maps(generic)[: len(inputs(generic))]]
     known = {a: _Value({}, {i: None}, frozenset(d)) for i, (a, d) in enumerate(zip(block.arguments, selected)) if d is not None}
@@ -130,30 +146,56 @@ def _vectors(generic: ir.Operation, fewer: int) -> dict[ir.Value, _Value]:
             if value in known:
                 made.operations.update(known[value].operations)
                 made.reads.update(known[value].reads)
+                made.tables.update(known[value].tables)
                 made.loops |= known[value].loops
-        pure = op.name.startswith(("arith.", "math.")) and not len(op.regions) and len(op.results) == 1 and not isinstance(op.results[0].type, ir.IndexType)
+        if counted:
+            made.loops |= {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(op) if o.name == "linalg.index"}
+            made.tables.update((o.operands[0], None) for o in walk(op) if o.name == "tensor.extract")
+        pure = _is_counted(op) if counted else _is_pure(op) and not isinstance(op.results[0].type, ir.IndexType)
         if pure and all(v in known for v in own) and fewer * prod(sizes[d] for d in made.loops) <= prod(sizes):
             made.operations[op] = None
             known[op.results[0]] = made
         else:
             found.update((v, known[v]) for v in own if v in known)
+    if counted:
+        return {v: part for v, part in found.items() if str(v.type) in (*_KEPT, *_ROUNDED) and part.loops and _cost(part.operations) >= _MUCH}
     return {
         v: part for v, part in found.items()
         if part.reads and str(v.type) in _KEPT and _cost(part.operations) >= _LEAST and (not terms or terms & part.loops)
     }
 
 
-def _cost(operations: dict[ir.Operation, None] | list[ir.Operation]) -> int:
-    return sum(_LONG.get(op.name, 1) for op in operations if op.name not in ("arith.constant", "linalg.yield", "linalg.index"))
+def _is_pure(op: ir.Operation) -> bool:
+    return op.name.startswith(("arith.", "math.")) and not len(op.regions) and len(op.results) == 1
 
 
-def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], points: int, shared: int, target: Target) -> bool:
+def _is_counted(op: ir.Operation) -> bool:
+    """Whether it makes a number of others, of the loops' numbers and of what is picked; not what only widens what was rounded."""
+    if op.name == "arith.extf" and str(op.operands[0].type) in _ROUNDED and (made := owner(op.operands[0])) is not None and made.name == "arith.truncf":
+        return False
+    inside = [o for o in walk(op) if o != op]
+    free = ("linalg.index", "tensor.extract", "scf.yield")
+    return (_is_pure(op) or op.name in free[:2] or (op.name == "scf.if" and len(op.results) == 1)) and all(
+        _is_pure(o) or o.name in free or (o.name == "scf.if" and len(o.results) == 1) for o in inside
+    )
+
+
+def _cost(operations: Iterable[ir.Operation]) -> int:
+    """Instructions; of branches those of the longer one."""
+    return sum(
+        _LONG.get(op.name, 1) + max((_cost(o.operation for b in region.blocks for o in b.operations) for region in op.regions), default=0)
+        for op in operations if op.name not in ("arith.constant", "linalg.yield", "linalg.index", "scf.yield")
+    )
+
+
+def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], points: int, shared: int, target: Target, again: int = 0) -> bool:
     """Whether a kernel less of work for each point, and one more, take less time: what memory takes, or the arithmetic, if that is more.  ``shared``: points
-    that a thread does such work once for."""
+    that a thread does such work once for; ``again``: bytes that come from the cache then."""
     whole = _cost([o.operation for o in body(generic).operations])
     saved = _cost({op: None for part in parts.values() for op in part.operations})
     memory, read = bytes_ / _RATE, _READ * len(parts) if shared > 1 else 0
     before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole - saved + saved / shared, whole - saved + read / shared))
+    after = max(after, memory + again / _CACHE_RATE)
     return after + _KERNEL + _written(generic, parts) / _RATE < before
 
 
@@ -171,7 +213,8 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
     reads = sorted({i for part in parts.values() for i in part.reads})
     types = [ir.RankedTensorType.get([sizes[d] for d in loops], v.type) for v in values]
     indexing, constants = maps(generic), [o for o in operations_in(kernel) if o.name == "arith.constant"]
-    read = _roots(generic, reads)
+    tables = list(dict.fromkeys(t for part in parts.values() for t in part.tables))
+    read = list(dict.fromkeys([*_roots(generic, reads), *map(whole_of, tables)]))
     first = new_kernel(module, kernel, f"{kernel.name.value}_vectors", [v.type for v in read], types)
     with ir.InsertionPoint(first.entry_block):
         own = list(first.entry_block.arguments)
@@ -184,11 +227,14 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
             known = {**outside, **dict(zip((block.arguments[i] for i in reads), arguments))}
             wanted = {op for part in parts.values() for op in part.operations}
             for op in [o.operation for o in block.operations if o.operation in wanted]:
-                clone_onto(op, known)
+                for index in walk(clone_onto(op, known), "linalg.index"):
+                    index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loops.index(ir.IntegerAttr(index.attributes["dim"]).value))
             return [known[v] for v in values]
 
         every = [*(substitute(indexing[i], renamed, len(loops)) for i in reads), *[ir.AffineMap.get_identity(len(loops))] * len(values)]
         taken = [_brought(inputs(generic)[i], outside) for i in reads]
+        for table in tables:
+            _brought(table, outside)
         func.ReturnOp(build(taken, own[len(read):], every, [PARALLEL] * len(loops), compute, generic.location).results)
     left = _left(block, values)
     # (What is not read says how many there are of a reduction's terms.)
@@ -270,6 +316,5 @@ def _left(block: ir.Block, made: list[ir.Value]) -> set[ir.Value]:
     left: set[ir.Value] = set()
     for op in reversed([o.operation for o in block.operations]):
         if op.name == "linalg.yield" or any(r in left for r in op.results):
-            inner = [v for region in op.regions for b in region.blocks for o in b.operations for v in o.operation.operands]
-            left.update(v for v in (*op.operands, *inner) if v not in made)
+            left.update(v for inner in walk(op) for v in inner.operands if v not in made)
     return left

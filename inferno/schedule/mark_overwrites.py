@@ -99,9 +99,11 @@ def _made_of(generic: ir.Operation, result: int) -> set[ir.Value]:
     pending, seen = [yielded(generic)[result]], set()
     while pending:
         value = pending.pop()
-        if value not in seen and (made := owner(value)) is not None:
-            pending += [*made.operands, *(v for inner in walk(made) for v in inner.operands)]
+        if value in seen:
+            continue
         seen.add(value)
+        if (made := owner(value)) is not None:
+            pending += [v for inner in (made, *(walk(made) if len(made.regions) else ())) for v in inner.operands if v not in seen]
     return seen
 
 
@@ -121,7 +123,7 @@ def stored_at(kernel: func.FuncOp, result: int) -> list[int]:
 def begins_to_overwrite(kernel: func.FuncOp, result: int) -> list[int]:
     """The argument that the result of an elementwise kernel begins as a copy of, where of that no element is read but those which are written, each for what
     is written there."""
-    point = parse_pointwise(kernel, parts=True)
+    point = parse_pointwise(kernel, views=True, parts=True)
     target = len(kernel.type.inputs) - len(kernel.type.results) + result
     begin = next((b for b in point.begins if b.target == target), None) if point is not None else None
     if begin is None or any(argument == begin.source for _, argument in point.tables):
@@ -149,10 +151,10 @@ def _begins_as(kernel: func.FuncOp, generator: str) -> list[int] | None:
 def updated(call: ir.Operation, kernel: func.FuncOp) -> list[int]:
     """The arguments of ``kernel`` that are the program's own and whose place its result may take, where the program returns that: a cache, a weight.
     A kernel that does more could not write there."""
-    if not any(u.name == "func.return" for r in call.results for u in readers(r)):
+    if len(kernel.type.results) != 1 or not any(u.name == "func.return" for r in call.results for u in readers(r)):
         return []
-    found = overwritable(kernel) if len(kernel.type.results) == 1 else []
-    return [n for n in found if isinstance(root_of(call.operands[n]), ir.BlockArgument)]
+    able = {n for n, v in enumerate(call.operands) if v.type == kernel.type.results[0] and isinstance(root_of(v), ir.BlockArgument)}
+    return [n for n in overwritable(kernel) if n in able] if able else []
 
 
 def _is_bundle(kernel: func.FuncOp) -> bool:

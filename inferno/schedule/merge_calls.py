@@ -13,7 +13,7 @@ from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, ro
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.size_factors import factors_of, in_factors
-from inferno.symbolic import Int, Symbol, bounds, divisor, hint, size_of, substitute, symbols_of
+from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, substitute, symbols_of
 
 _LONGEST_NAME = 40
 
@@ -100,7 +100,8 @@ def by_symbols(edges: Edges) -> Edges:
     if factors is not None:
         named = {values[f]: f for f in factors}
         return replace(edges, captured=(*named, *(v for v in edges.captured if v not in known)), sizes=known, factors=named)
-    used = dict.fromkeys(symbols[s] for size in known.values() for s in symbols_of(size))
+    needed = [*known.values(), *(s for v in (*edges.captured, *edges.exported) if is_dynamic(v) for s in shape(v))]
+    used = dict.fromkeys(symbols[s] for size in needed for s in symbols_of(size))
     return replace(edges, captured=(*used, *(v for v in edges.captured if v not in known)), sizes=known)
 
 
@@ -250,7 +251,7 @@ def merge_where(
     key, made = pattern(edges), {} if made is None else made
     if key not in made:
         merged = merged_kernel(kernels, edges, free_name(module, callee(edges.calls[-1]).rstrip("_0123456789")))
-        made[key] = merged if takes(merged) else None
+        made[key] = merged if _takes(takes, merged) else None
         if made[key] is None:
             merged.operation.erase()
         else:
@@ -259,6 +260,14 @@ def merge_where(
         return None
     defer(edges)
     return replace_calls(edges, made[key])
+
+
+def _takes(takes: Callable[[func.FuncOp], bool], kernel: func.FuncOp) -> bool:
+    """Whether a kernel is taken: not where that depends on the call."""
+    try:
+        return takes(kernel)
+    except Undecided:
+        return False
 
 
 def _sizes_by_symbols(kernels: dict[str, func.FuncOp], edges: Edges) -> tuple[list[dict[str, ir.Attribute]], list[Renamed], dict[ir.Value, Int]]:

@@ -44,6 +44,7 @@ class _Program:
     target: Target
     places: dict[ir.Operation, int]
     maps: dict[str, bool] = field(default_factory=dict)
+    scattering: dict[str, bool] = field(default_factory=dict)
     asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
     def is_map(self, call: ir.Operation) -> bool:
@@ -57,7 +58,9 @@ class _Program:
         return not any(u.name == "func.call" and self.scatters(callee(u)) for r in call.results for u in readers(r))
 
     def scatters(self, name: str) -> bool:
-        return name in self.kernels and bool(walk(self.kernels[name], "tm_tensor.scatter"))
+        if name not in self.scattering:
+            self.scattering[name] = name in self.kernels and bool(walk(self.kernels[name], "tm_tensor.scatter"))
+        return self.scattering[name]
 
 
 def merge_maps(module: ir.Module, target: str) -> None:

@@ -125,12 +125,12 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
 
 
 def parse_varying(kernel: func.FuncOp) -> ReductionKernel | None:
-    """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: places and exponentials ask for known lengths."""
+    """The same of up to four symbols anywhere in the sizes, where terms are put together one by one: exponentials ask for known lengths."""
     if not symbol_arguments(kernel.operation) or walk(kernel.operation, "scf.if"):
         return None
     module = _split(kernel)  # which term is the last one a size says
     c = read_varying(module.body.operations[0], _parse_known, most=4, bodies=True)
-    return c if c is not None and c.extremum is None and c.exponentials is None and c.terms else None
+    return c if c is not None and c.exponentials is None and c.terms else None
 
 
 def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
@@ -244,7 +244,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
 
 def walks_all(sizes: tuple[int, ...], sources: Sequence[Access | None]) -> bool:
     """Whether some tensor has a term for each step of all loops, as no factor of a product of matrices has."""
-    return any(all(a.strides[d] or n == 1 for d, n in enumerate(sizes)) for a in sources if a is not None)
+    return any(all(a.strides[d] != 0 or n == 1 for d, n in enumerate(sizes)) for a in sources if a is not None)
 
 
 def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Sequence[Access], loops: list[int]) -> Access | None:

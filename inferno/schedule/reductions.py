@@ -12,7 +12,7 @@ from inferno.schedule import joined_rows, rows, turned_sums
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.row_kernel import RowKernel
-from inferno.symbolic import Int, ceildiv, floordiv, hint, is_multiple, product
+from inferno.symbolic import Int, Undecided, ceildiv, floordiv, hint, is_multiple, product
 from inferno.target import Target
 
 _THREADS = 256
@@ -57,6 +57,9 @@ _SINGLE = 1 << 22
 # So do vectors: sums of the columns of 9859x202 in bf16, of what is chosen of a quotient times another, took an H200 10.1 us by 8 vectors of 2 and 7.5 by 4,
 # of silu(x) * y of 3000x1001 8.8 and 8.1 of 1, of 20000x768 28.3 and 22.5 of 4.
 _MUCH, _FEW, _FEW_VECTORS = 24, 16, 4
+# And from which a thread has one vector at once, of two: the mean of a loss of two boxes' overlap (two arcus tangents, six quotients, 14 tensors) of 262144
+# in float32 took 255 registers and 23 us by 4 vectors of 4, and 36 and 6.4 so.
+_VERY_MUCH, _SHORT = 100, 2
 # Columns of rows that are joined where little is computed of each point, and bytes from which more are: sums of 21323x202 in bf16 took an H200 4.0 us as they
 # are and 5.1 joined, of 158415x202 21.1 and 22.1, in float32 4.5 and 4.8, the largest's places 4.4 and 5.4, of 158415x202 27.8 and 20.1; of silu(x) * y 10.9
 # and 8.2.
@@ -163,8 +166,11 @@ def planned(kernel: func.FuncOp, target: Target) -> tuple[ReductionKernel, Reduc
     """What ``kernel`` computes, of any sizes, and the schedule that these ask for."""
     if (c := read(kernel, target)) is not None:
         return c, pick(c, target)
-    c = read_sized(kernel, target)
-    return None if c is None else (c, pick_sized(c, target))
+    try:
+        c = read_sized(kernel, target)
+        return None if c is None else (c, pick_sized(c, target))
+    except Undecided:
+        return None  # what the schedule rests on depends on the call
 
 
 def read_sized(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
@@ -280,6 +286,8 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
     if c.exponentials is not None:
         vector = min(vector, _SCALED)
     long = _computes_much(c)
+    if body_instructions(c.generic) >= _VERY_MUCH:
+        vector, most = min(vector, _SHORT), 1
     most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else most
     narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = c.exponentials is None and len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)

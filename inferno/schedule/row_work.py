@@ -20,7 +20,8 @@ _LANES = 128  # of a multiprocessor, each one instruction a cycle
 # powers that are known.
 _LONG = {
     "arith.divf": 10, "math.exp": 10, "math.exp2": 10, "math.expm1": 12, "math.log": 16, "math.log1p": 20, "math.log2": 16, "math.sqrt": 8, "math.rsqrt": 6,
-    "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.powf": 40, "arith.remf": 30, "tensor.extract": 6,
+    "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.tan": 30, "math.atan": 24, "math.atan2": 40, "math.powf": 40, "arith.remf": 30,
+    "tensor.extract": 6,
 }
 _DIVIDED, _POWER, _SQUARE = 3, 4, 2
 # Of an element at a place that is kept inside of an image, as the neighbours of a window, which threads of a row read one by one: 9 of 16x64x56x56 points in

@@ -10,10 +10,11 @@ from inferno.passes.movements import pad
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.padding import padding
 from inferno.passes.programs import callee, programs
-from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
+from inferno.passes.shapes import argument_attributes, is_dynamic, known_size, materialise, shape, symbol_arguments
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.merge_calls import replace_call
+from inferno.symbolic import symbols_of
 from inferno.target import find_target
 
 
@@ -51,7 +52,7 @@ def _source(kernel: func.FuncOp) -> tuple[int, list[ir.Operation]]:
     value, slices = _pad_of(kernel).operands[0], []
     while not isinstance(value, ir.BlockArgument):
         slices.insert(0, owner(value))
-        value, = slices[0].operands
+        value = slices[0].operands[0]
     return value.arg_number, slices
 
 
@@ -94,12 +95,15 @@ def _is_alone(kernel: func.FuncOp) -> bool:
 def _replace(call: ir.Operation, kernel: func.FuncOp, without: func.FuncOp, padded: dict[tuple, ir.Value]) -> None:
     """Call the kernel without padding, on the padded tensor."""
     padding, (place, slices), operands = _pad_of(kernel), _source(kernel), list(call.operands)
-    key = operands[place], *(str(op.attributes) for op in slices), *(str(padding.attributes[n]) for n in ("static_low", "static_high"))
+    symbols = {symbol: operands[argument.arg_number] for symbol, argument in symbol_arguments(kernel.operation).items()}
+    sizes = [[known_size(v) for v in list(op.operands)[1:]] for op in slices]  # of slices that vary
+    parts = (str(op.attributes) for op in slices), (str(padding.attributes[n]) for n in ("static_low", "static_high"))
+    key = operands[place], *parts[0], *parts[1], str(sizes), *(symbols[s] for size in sizes for v in size for s in symbols_of(v))
     with ir.InsertionPoint(call), call.location:
         if key not in padded:
             part = operands[place]
-            for op in slices:
-                part = clone_onto(op, {op.operands[0]: part}).results[0]
+            for op, size in zip(slices, sizes):
+                part = clone_onto(op, dict(zip(op.operands, [part, *(materialise(v, symbols) for v in size)]))).results[0]
             padded[key] = _padded(padding, part)
         if _is_alone(kernel):
             operands[place] = padded[key]

@@ -37,6 +37,7 @@ def lower(module: ir.Module) -> str:
         for function in functions:
             _no_alias(function)
             _step_conversions(function)
+            _call_libm(function, code)
         entries = _entries(functions)
         run_upstream(code, _LOWER)
         left = {o.name for o in walk(code) if not o.name.startswith(("llvm.", "builtin.module"))}
@@ -78,6 +79,22 @@ def _step_conversions(function: func.FuncOp) -> None:
                 convert = arith.truncf if op.name == "arith.truncf" else arith.extf
                 op.results[0].replace_all_uses_with(convert(result, convert(f32, op.operands[0])))
             op.erase()
+
+
+def _call_libm(function: func.FuncOp, code: ir.Module) -> None:
+    """exp(x) - 1 and log(1 + x) by libm, what is computed in float64 above all: ``convert-math-to-llvm`` would write them out so, which near 0
+    leaves none of the digits."""
+    for op in walk(function, "math.expm1", "math.log1p"):
+        type_ = op.results[0].type
+        if not isinstance(type_, (ir.F32Type, ir.F64Type)):
+            continue
+        name = op.name.removeprefix("math.") + ("f" if isinstance(type_, ir.F32Type) else "")
+        if not any(f.name.value == name for f in code.body.operations):
+            with ir.InsertionPoint(code.body):
+                func.FuncOp(name, ([type_], [type_]), visibility="private")
+        with ir.InsertionPoint(op):
+            op.results[0].replace_all_uses_with(func.call([type_], name, [op.operands[0]]))
+        op.erase()
 
 
 def _entries(functions: list[func.FuncOp]) -> str:

@@ -227,6 +227,33 @@ def test_index_reduce(reduce, include_self):
         check(aten.index_reduce.default, normal(4, 5), dim, index, source, reduce, include_self=include_self)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sizes, padding", [
+    ((5,), [2, 3]), ((1,), [2, 1]), ((2,), [0, 4]), ((4, 6), [1, 0, 2, 1]), ((4, 6), [0, 0, 3, 6]), ((3, 2, 4), [1, 2, 0, 1, 2, 2]),
+])
+def test_gradients_of_padding_by_the_nearest(sizes, padding, dtype):
+    x = normal(2, 3, *sizes).to(dtype)
+    rank = len(sizes)
+    grad = normal(2, 3, *(n + padding[2 * (rank - 1 - d)] + padding[2 * (rank - 1 - d) + 1] for d, n in enumerate(sizes))).to(dtype)
+    check(getattr(aten, f"replication_pad{rank}d_backward").default, grad, x, padding)
+    check(getattr(aten, f"replication_pad{rank}d_backward").default, grad[0], x[0], padding)
+
+
+@pytest.mark.parametrize("keepdim", [True, False])
+@pytest.mark.parametrize("dims", [[1, 2], [0, 2, 3], [-1, -2], [0, 1, 2, 3], []])
+def test_extrema_over_dimensions(dims, keepdim):
+    x = normal(3, 4, 2, 5)
+    x[1, 2, 0, 3] = nan
+    for reduce in (aten.amax.default, aten.amin.default):
+        same(reduce, x, dims, keepdim)
+        same(reduce, whole(3, 4, 2, 5, high=9), dims, keepdim)
+
+
+def test_extrema_over_neighbours_are_one_kernel():
+    report = inferno.compile(lambda x: (x.amax((2, 3)), x.mean((2, 3))), (normal(4, 8, 28, 28),), target="sm_90a").explain()
+    assert report.launches == 1, report
+
+
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_put(accumulate):
     index = torch.tensor([[0, -1], [7, 3]])

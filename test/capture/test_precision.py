@@ -115,3 +115,29 @@ def test_short_powers(dtype):
     assert_right(lambda x: (x**1, x**2 + 1, x.pow(2), *((x.pow(2.0), x.pow(1.0)) if dtype.is_floating_point else ())), (x,))
     special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")])
     torch.testing.assert_close(inferno.compile(lambda x: (x**1, x**2), (special,))(special), (special, special * special), rtol=0, atol=0, equal_nan=True)
+
+
+FINE = {
+    "expm1": torch.expm1, "log1p": torch.log1p, "elu": F.elu, "softplus": lambda x: F.softplus(-1 / x.abs() ** 0.2),
+    "xlog1py": lambda x: torch.special.xlog1py(x.abs() + 2, x), "angle": torch.angle,
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_float64_keeps_its_digits(name):
+    """Of small numbers, each by itself."""
+    x = torch.logspace(-12, -1, 45, dtype=torch.float64)
+    x = torch.cat([x, -x])
+    with torch.no_grad():
+        expected, found = FINE[name](x), inferno.compile(FINE[name], (x,), target="cpu", fallback=False)(x)
+    torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("bins,low,high", [(4, -3, 3), (10, 0, 1), (7, -1, 6), (100, 0, 0)])
+def test_numbers_on_the_borders_of_bins(dtype, bins, low, high):
+    """In the bins that they are in, which 16 bits alone do not tell."""
+    x = torch.cat([torch.linspace(-2.5, 2.5, 41, dtype=torch.float64).to(dtype).repeat(9), data(500).to(dtype)])
+    model = lambda x: torch.histc(x, bins, low, high)  # noqa: E731
+    found = inferno.compile(model, (x,), target="cpu", fallback=False)(x)
+    assert (found.double() - model(x.double() if dtype.itemsize == 2 else x).double()).abs().sum() <= 2  # one that is a rounding away from a border

@@ -112,8 +112,8 @@ def _compare_floats(number: int) -> Callable:
 def _divide(a, b):
     """Integer division that truncates."""
     b = np.where(b == 0, 1, b)
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient)
+    quotient = a // b  # not of magnitudes: the least number has none
+    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(np.asarray(a).dtype)
 
 
 def _bitcast(source: ir.Type, result: ir.Type, x: np.ndarray, dtype: type) -> np.ndarray:

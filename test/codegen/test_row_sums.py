@@ -40,6 +40,7 @@ CASES = {
     "f16, of several dimensions": (add, of((30, 4, 6), F16), numbers(70), of((70, 4, 6), F16), 3),
     "float64": (put, of((20, 6), torch.float64), numbers(80), of((80, 6), torch.float64), 2),
     "whole numbers": (add, of((20, 5), torch.int32), numbers(90), of((90, 5), torch.int32), 2),
+    "a part of rows": (lambda x, i, y: x.index_add(0, i, y[:, 8:]), of((20, 8)), numbers(80), of((80, 16)), 2),
     "of what is computed": (lambda x, i, y: x.index_put(((i * 3) % 20,), y * y - 1, accumulate=True), of((20, 8)), numbers(80), of((80, 8)), 2),
     "edges": (edges, of((20, 32)), numbers(2, 90), of(1), 2),
     "edges in bf16": (edges, of((20, 32), BF16), numbers(2, 90), of(1), 3),

@@ -41,6 +41,7 @@ CASES = {
     "counts": (lambda x, i, y: torch.zeros_like(x).scatter_add(1, i, torch.ones_like(y)), of((4, 30)), numbers(4, 300, below=30), of((4, 300))),
     "of what is computed": (lambda x, i, y: x.scatter_add(1, (i * 3) % 30, y * y - 1), of((4, 30)), numbers(4, 50, below=30), of((4, 50))),
     "places in a part": (lambda x, i, y: x.scatter_add(1, i[1], y), of((4, 30)), numbers(2, 4, 50, below=30), of((4, 50))),
+    "of zeros, an odd number": (lambda x, i, y: torch.zeros_like(x).scatter_add(1, i, y), of((40, 51)), numbers(40, 51, below=51), of((40, 51))),
     "of zeros": (lambda x, i, y: torch.zeros_like(x).scatter_add(1, i, y), of((40, 30)), numbers(40, 51, below=30), of((40, 51))),
 }
 

@@ -69,6 +69,40 @@ def test_numbers(name, force, dtype):
             assert_close_to_float64(run(x), model, (x,))
 
 
+PLACES = {  # as in CASES
+    "rows": (lambda x: x.argmax(-1), (6, 40), (1,), [(6, 3), (6, 1000), (6, 77)]),
+    "any rows": (lambda x: x.max(-1), (6, 40), (0, 1), [(3, 33), (50, 9)]),
+    "columns": (lambda x: x.argmin(0), (40, 24), (0,), [(3, 24), (333, 24)]),
+    "any columns": (lambda x: x.min(0), (9, 24), (0, 1), [(3, 7), (12, 40)]),
+    "middle": (lambda x: x.max(1), (3, 20, 16), (0, 1), [(2, 3, 16), (3, 101, 16)]),
+    "computed": (lambda x: (x.abs() * 2).max(-1), (6, 40), (1,), [(6, 3), (6, 130)]),
+    "all": (lambda x: x.flatten().argmax(), (6, 40), (0, 1), [(3, 7), (50, 33), (2, 2)]),
+    "parts": (lambda x: x[:, 1:].max(1), (6, 40), (0, 1), [(3, 7), (50, 33)]),
+}
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+@pytest.mark.parametrize("force", FORCED, ids=NAMES)
+@pytest.mark.parametrize("name", PLACES)
+def test_places(name, force, dtype):
+    """Of values that come several times, and of what is no number, the first one."""
+    model, shape, varying, others = PLACES[name]
+    torch.manual_seed(0)
+    choose, found = chosen(force)
+    make = lambda size: torch.randint(-3, 4, size).to(dtype)  # noqa: E731
+    run = SimulatedModel(model, (make(shape),), ({d: Dim.AUTO for d in varying},), choose)
+    assert found
+    for other in (shape, *others):
+        odd = [] if dtype is torch.int32 else [float("inf"), float("-inf"), float("nan")]
+        for special in (None, *odd):
+            x = make(other)
+            if special is not None:
+                x[torch.rand(other) < (1 if special == float("-inf") else 0.1)] = special
+            for ours, theirs in zip(torch.utils._pytree.tree_leaves(run(x)), torch.utils._pytree.tree_leaves(model(x))):
+                assert torch.equal(ours.nan_to_num(), theirs.nan_to_num()) and torch.equal(ours.isnan(), theirs.isnan())
+
+
 PICKS = {  # by whole numbers
     "all": lambda x, i: x.gather(1, i).square().sum(),
     "rows": lambda x, i: x.gather(1, i).sum(1),

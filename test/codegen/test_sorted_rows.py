@@ -73,6 +73,7 @@ def test_right(name, where):
 MODELS = {
     "of several dimensions": (add, (30, 4, 6), (200, 4, 6)), "to zeros": (lambda x, i, y: torch.zeros_like(x).index_add(0, i, y), (20, 32), (300, 32)),
     "rows of a table": (lambda x, i, y: x.index_add(0, i, x[i.flip(0)] * y), (20, 8), (300, 1)),
+    "parts of rows": (lambda x, i, y: x.index_add(0, i, y[:, 8:]), (20, 8), (300, 16)),
     "of what is computed": (lambda x, i, y: x.index_put(((i * 3) % 20,), y * y - 1, accumulate=True), (20, 8), (300, 8)),
 }
 

@@ -253,3 +253,53 @@ module attributes {inferno.expand_pieces} {
     return %a : tensor<1024x1024xf32>
   }
 }
+
+// -----
+
+// What is behind a padding by a width that varies is told from the tensor by its size.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.pad
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?xf32>)
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: %[[IN:.*]] = arith.cmpi ult, %[[I]], %{{.*}} : index
+// CHECK: scf.if %[[IN]]
+// CHECK: tensor.extract %{{.*}}[%[[I]]] : tensor<?xf32>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%n: index {inferno.symbol = "s0", inferno.range = [2, 64]}, %x: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>}) -> tensor<?xf32> {
+    %zero = arith.constant 0.0 : f32
+    %three = arith.constant 3 : index
+    %four = arith.constant 4 : index
+    %up = arith.addi %n, %three : index
+    %count = arith.divui %up, %four : index
+    %whole = arith.muli %count, %four : index
+    %behind = arith.subi %whole, %n : index
+    %p = tensor.pad %x low[0] high[%behind] {
+    ^bb0(%i: index):
+      tensor.yield %zero : f32
+    } : tensor<?xf32> to tensor<?xf32>
+    return %p : tensor<?xf32>
+  }
+}
+
+// -----
+
+// Every other element of a new tensor of a size that varies is written.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.insert_slice
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?xf32>)
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: arith.remui %[[I]], %{{.*}} : index
+// CHECK: %[[HALF:.*]] = arith.divui %[[I]], %{{.*}} : index
+// CHECK: scf.if
+// CHECK: tensor.extract %{{.*}}[%[[HALF]]] : tensor<?xf32>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%n: index {inferno.symbol = "s0", inferno.range = [2, 64]}, %x: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>}) -> tensor<?xf32> {
+    %zero = arith.constant 0.0 : f32
+    %two = arith.constant 2 : index
+    %twice = arith.muli %n, %two : index
+    %e = tensor.empty(%twice) : tensor<?xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+    %r = tensor.insert_slice %x into %f[1] [%n] [2] : tensor<?xf32> into tensor<?xf32>
+    return %r : tensor<?xf32>
+  }
+}

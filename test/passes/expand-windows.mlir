@@ -110,3 +110,34 @@ module attributes {inferno.expand_pieces} {
     return %s, %t, %x : tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x2x64xf32>
   }
 }
+
+// -----
+
+// Whole numbers, as those that say how often each expert is chosen, are added up in the same way; bytes are not.
+// CHECK-LABEL: func.func @main
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]} outs(%{{.*}} : tensor<4x64xi64>)
+// CHECK: arith.addi
+// CHECK: iterator_types = ["parallel", "reduction", "parallel"]
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x2x64xi64>, %y: tensor<4x2x64xi8>) -> (tensor<4x64xi64>, tensor<4x64xi8>) {
+    %zero = arith.constant 0 : i64
+    %e = tensor.empty() : tensor<4x64xi64>
+    %f = linalg.fill ins(%zero : i64) outs(%e : tensor<4x64xi64>) -> tensor<4x64xi64>
+    %s = linalg.generic {indexing_maps = [affine_map<(i,k,j) -> (i,k,j)>, affine_map<(i,k,j) -> (i,j)>], iterator_types = ["parallel", "reduction", "parallel"]}
+        ins(%x : tensor<4x2x64xi64>) outs(%f : tensor<4x64xi64>) {
+    ^bb0(%a: i64, %old: i64):
+      %m = arith.addi %a, %old : i64
+      linalg.yield %m : i64
+    } -> tensor<4x64xi64>
+    %none = arith.constant 0 : i8
+    %g = tensor.empty() : tensor<4x64xi8>
+    %h = linalg.fill ins(%none : i8) outs(%g : tensor<4x64xi8>) -> tensor<4x64xi8>
+    %t = linalg.generic {indexing_maps = [affine_map<(i,k,j) -> (i,k,j)>, affine_map<(i,k,j) -> (i,j)>], iterator_types = ["parallel", "reduction", "parallel"]}
+        ins(%y : tensor<4x2x64xi8>) outs(%h : tensor<4x64xi8>) {
+    ^bb0(%a: i8, %old: i8):
+      %m = arith.addi %a, %old : i8
+      linalg.yield %m : i8
+    } -> tensor<4x64xi8>
+    return %s, %t : tensor<4x64xi64>, tensor<4x64xi8>
+  }
+}

@@ -266,6 +266,10 @@ def test_a_graph_for_each_size_says_why(monkeypatch, caplog):
     assert "met more than 2 different sizes" in eager and eager in caplog.messages and len([m for m in caplog.messages if "not for every size" in m]) == 1
     found = inferno.stats()
     assert (found.graphs, found.recompiles, found.fallbacks) == (3, 1, 1)
+    strict = compiled(f, dynamic=True, options={"fallback": False})
+    strict(torch.randn(3, 4)), strict(torch.randn(5, 4))
+    with pytest.raises(UnsupportedOperation, match="(?s)met more than 2 different sizes.*sizes that.vary.*fallback=True runs further sizes in eager"):
+        strict(torch.randn(7, 4))
 
 
 def test_autocast():
@@ -344,6 +348,45 @@ def test_no_elements_beside_sizes_that_vary(model):
         x = torch.randn(shape)
         ours = torch.compile(model, backend="inferno", dynamic=True)(x)
         assert torch.equal(ours, model(x))
+
+
+def test_inputs_that_share_memory_in_two_types():
+    """AOTAutograd has no graph of a write to one of them."""
+    def f(x, y):
+        x.mul_(2)
+        return y + 1, x.sum()
+
+    for fallback in (True, False):
+        torch._dynamo.reset()
+        x = torch.randn(3, 4)
+        mine, theirs = x.clone(), x.clone()
+        fast = torch.compile(f, backend="inferno", options={"fallback": fallback})
+        if not fallback:
+            with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="UnsupportedOperation.*input mutations on views with different dtypes"):
+                fast(mine, mine.view(torch.int32))
+            continue
+        torch.testing.assert_close(fast(mine, mine.view(torch.int32)), f(theirs, theirs.view(torch.int32)))
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss], ids=lambda f: f.__name__)
+def test_gradients_of_no_elements(loss):
+    x = torch.randn(0, 4, requires_grad=True)
+    (ours,) = torch.autograd.grad(torch.compile(lambda x: loss(x, x.detach() * 2), backend="inferno")(x), x)
+    assert ours.shape == x.shape
+
+
+@pytest.mark.parametrize("dropout", [
+    lambda x: F.dropout(x, 0.5, training=False), lambda x: F.dropout(x, 0.0), nn.Dropout2d(0.3).eval(), lambda x: torch.dropout(x, 0.2, False),
+    lambda x: F.alpha_dropout(x, 0.2), nn.FeatureAlphaDropout(0.4).eval(), nn.Dropout(0.0),
+], ids=range(7))
+def test_dropout_that_drops_nothing_is_its_argument(dropout):
+    """What is written to it is written to the argument."""
+    model = lambda x: dropout(x).add_(1)  # noqa: E731
+    for compile_ in (compiled, lambda f: inferno.compile(f, (torch.ones(2, 3, 4, 5),), target="cpu")):
+        x = torch.zeros(2, 3, 4, 5)
+        y = compile_(model)(x)
+        assert torch.equal(x, torch.ones_like(x)) and y.data_ptr() == x.data_ptr()
 
 
 @pytest.mark.covering(most=2)

@@ -182,6 +182,19 @@ def test_nested_inputs_and_outputs():
         compiled({"a": torch.randn(4)}, (b, "text"))
 
 
+def test_inputs_that_torch_takes_apart_in_its_own_way():
+    x = torch.randn(6, 4)
+    compiled = inferno.compile(lambda x, size: x.view(size) * 2, (x, torch.Size([2, 12])))
+    torch.testing.assert_close(compiled(x, torch.Size([2, 12])), x.view(2, 12) * 2)
+    with pytest.raises(inferno.InputError, match=r"argument size\[0\]: expected 2.*got 3"):
+        compiled(x, torch.Size([3, 8]))
+    for module in (nn.ReLU(), nn.Linear(4, 3)):
+        compiled = inferno.compile(lambda x, f: f(x) + 1, (x, module))
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, module), module(x) + 1)
+            torch.testing.assert_close(compiled(x, nn.Tanh()), torch.tanh(x) + 1)
+
+
 def test_a_function_finds_the_parameters_it_closes_over():
     layer = nn.Linear(4, 4)
     x = torch.randn(2, 4)
@@ -284,6 +297,8 @@ def test_missing_inputs_and_wrong_models():
         inferno.compile(nn.Linear(2, 2))
     with pytest.raises(inferno.InputError, match="expected an nn.Module"):
         inferno.compile(3, (torch.randn(2),))
+    with pytest.raises(inferno.InputError, match="TorchScript.*compile the nn.Module or function"):
+        inferno.compile(torch.jit.script(nn.Linear(2, 2)), (torch.randn(2),))
 
 
 def test_explain_names_what_a_kernel_fuses(compiled):

@@ -169,3 +169,19 @@ def test_what_does_not_compile_for_all_sizes_is_compiled_for_each(model):
     for height in (8, 5, 7):
         x = torch.randn(1, 2, height, 6)
         assert check(made, model, (x,)).right
+
+
+@pytest.mark.parametrize("model,least", [
+    (lambda x: x[1:] - x[:-1], 1), (lambda x: x[-1] * 2, 1), (lambda x: x[1] * 2, 2), (lambda x: (x[1:] * 2).sum(), 1),
+    (lambda x: torch.cat([x[1:] * 2, x]), 1), (lambda x: torch.nn.functional.pad(x, (0, 0, -1, 0)) + 1, 1),
+], ids=["differences", "last", "second", "sum", "joined", "cut"])
+def test_sizes_that_torch_takes_for_more_than_one(model, least):
+    """Right, or an error: torch traces as if no size were 0 or 1."""
+    compiled = inferno.compile(model, (torch.randn(5, 6),), dynamic_shapes=({0: Dim("a", min=0, max=50)},), target="cpu")
+    for n in (7, 1, 0):
+        x = torch.randn(n, 6)
+        if n < least:
+            with pytest.raises(inferno.InputError, match=r">= \d+ must hold, where s0 is \d"):
+                compiled(x)
+        else:
+            torch.testing.assert_close(compiled(x), model(x))

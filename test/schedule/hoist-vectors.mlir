@@ -218,3 +218,59 @@ func.func private @sums(%x: tensor<500x96xf32>, %s: tensor<96xf32>, %o: tensor<9
   } -> tensor<96xf32>
   return %r : tensor<96xf32>
 }
+
+// -----
+
+#points = affine_map<(b, h, t, d) -> (b, h, t, d)>
+
+// A sine of an angle, which a branch says for each element of a head, and that all heads have in common: of the loops' numbers, and of what is picked there.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[V:.*]] = call @[[VECTORS:rotate_vectors]](%arg1, %arg2, %{{.*}})
+// CHECK: call @[[REST:rotate_[0-9]+]](%arg0, %[[V]], %{{.*}})
+// CHECK: func.func private @[[VECTORS]](%{{.*}}: tensor<2x64xf32>, %{{.*}}: tensor<16xf32>, %{{.*}}: tensor<2x64x32xbf16>)
+// CHECK: linalg.index 0
+// CHECK: linalg.index 1
+// CHECK: linalg.index 2
+// CHECK: math.sin
+// CHECK: arith.truncf
+// CHECK: func.func private @[[REST]]
+// CHECK-NOT: math.sin
+// CHECK: arith.extf
+// CHECK: return
+// FEW-LABEL: func.func @main
+// FEW: call @rotate(
+func.func @main(%x: tensor<2x16x64x32xbf16>, %p: tensor<2x64xf32>, %f: tensor<16xf32>) -> tensor<2x16x64x32xbf16> {
+  %e = tensor.empty() : tensor<2x16x64x32xbf16>
+  %y = call @rotate(%x, %p, %f, %e) : (tensor<2x16x64x32xbf16>, tensor<2x64xf32>, tensor<16xf32>, tensor<2x16x64x32xbf16>) -> tensor<2x16x64x32xbf16>
+  return %y : tensor<2x16x64x32xbf16>
+}
+func.func private @rotate(%x: tensor<2x16x64x32xbf16>, %p: tensor<2x64xf32>, %f: tensor<16xf32>, %e: tensor<2x16x64x32xbf16>) -> tensor<2x16x64x32xbf16> {
+  %c16 = arith.constant 16 : index
+  %s = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x : tensor<2x16x64x32xbf16>) outs(%e : tensor<2x16x64x32xbf16>) {
+  ^bb0(%a: bf16, %o: bf16):
+    %b = linalg.index 0 : index
+    %t = linalg.index 2 : index
+    %d = linalg.index 3 : index
+    %lower = arith.cmpi ult, %d, %c16 : index
+    %angle = scf.if %lower -> (f32) {
+      %q = tensor.extract %p[%b, %t] : tensor<2x64xf32>
+      %w = tensor.extract %f[%d] : tensor<16xf32>
+      %m = arith.divf %q, %w : f32
+      scf.yield %m : f32
+    } else {
+      %up = arith.subi %d, %c16 : index
+      %q = tensor.extract %p[%b, %t] : tensor<2x64xf32>
+      %w = tensor.extract %f[%up] : tensor<16xf32>
+      %m = arith.divf %q, %w : f32
+      scf.yield %m : f32
+    }
+    %sin = math.sin %angle : f32
+    %r = arith.truncf %sin {inferno.rounds} : f32 to bf16
+    %k = arith.extf %r : bf16 to f32
+    %w = arith.extf %a : bf16 to f32
+    %y = arith.mulf %w, %k : f32
+    %n = arith.truncf %y : f32 to bf16
+    linalg.yield %n : bf16
+  } -> tensor<2x16x64x32xbf16>
+  return %s : tensor<2x16x64x32xbf16>
+}

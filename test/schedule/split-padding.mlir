@@ -155,3 +155,50 @@ module {
     return %0 : tensor<1x6x7xf32>
   }
 }
+
+// -----
+
+// A part whose size varies is as long as the program says.
+// CHECK: func.func @main(%[[N:.*]]: index {{{.*}}}, %[[X:.*]]: tensor<1x?x9xf32>
+// CHECK: %[[P:.*]] = call @pieces({{.*}}, %[[X]], %{{.*}}) {{.*}} -> tensor<1x?x7xf32>
+// CHECK: call @conv(%[[N]], %[[P]], %{{.*}})
+// CHECK: func.func private @conv(%arg0: index
+// CHECK-SAME: tensor<1x?x7xf32> {inferno.sizes = affine_map<()[s0] -> (1, s0 + 1, 7)>}
+// CHECK-NOT: tensor.extract_slice
+// CHECK-NOT: tensor.pad
+// CHECK: func.func private @pieces(
+// CHECK: %[[AT:.*]] = arith.addi %{{.*}}, %{{c2.*}} : index
+// CHECK: tensor.extract %{{.*}}[%{{.*}}, %{{.*}}, %[[AT]]] : tensor<1x?x9xf32>
+#x = affine_map<(n, x, f, s, c) -> (n, x + s, c)>
+#w = affine_map<(n, x, f, s, c) -> (f, s, c)>
+#o = affine_map<(n, x, f, s, c) -> (n, x, f)>
+#whole = affine_map<()[s0] -> (1, s0, 9)>
+#result = affine_map<()[s0] -> (1, s0 - 1, 7)>
+module {
+  func.func @main(%n: index {inferno.symbol = "n0", inferno.range = [2, 64]}, %x: tensor<1x?x9xf32> {inferno.sizes = #whole}, %w: tensor<7x3x7xf32>) -> tensor<1x?x7xf32> {
+    %one = arith.constant 1 : index
+    %m = arith.subi %n, %one : index
+    %e = tensor.empty(%m) : tensor<1x?x7xf32>
+    %0 = call @conv(%n, %x, %w, %e) : (index, tensor<1x?x9xf32>, tensor<7x3x7xf32>, tensor<1x?x7xf32>) -> tensor<1x?x7xf32>
+    return %0 : tensor<1x?x7xf32>
+  }
+  func.func private @conv(%n: index {inferno.symbol = "n0", inferno.range = [2, 64]}, %x: tensor<1x?x9xf32> {inferno.sizes = #whole}, %w: tensor<7x3x7xf32>, %o: tensor<1x?x7xf32> {inferno.sizes = #result}) -> tensor<1x?x7xf32> {
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1 : index
+    %m = arith.subi %n, %one : index
+    %y = tensor.extract_slice %x[0, 0, 2] [1, %m, 7] [1, 1, 1] : tensor<1x?x9xf32> to tensor<1x?x7xf32>
+    %p = tensor.pad %y low[0, 1, 0] high[0, 1, 0] {
+    ^bb0(%i: index, %j: index, %k: index):
+      tensor.yield %zero : f32
+    } : tensor<1x?x7xf32> to tensor<1x?x7xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%o : tensor<1x?x7xf32>) -> tensor<1x?x7xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%p, %w : tensor<1x?x7xf32>, tensor<7x3x7xf32>) outs(%f : tensor<1x?x7xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %q = arith.mulf %a, %b {inferno.convolution} : f32
+      %s = arith.addf %c, %q : f32
+      linalg.yield %s : f32
+    } -> tensor<1x?x7xf32>
+    return %0 : tensor<1x?x7xf32>
+  }
+}

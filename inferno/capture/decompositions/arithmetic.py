@@ -129,8 +129,13 @@ def angle(x: Tensor) -> Tensor:
         parts = torch.view_as_real(x)
         return torch.atan2(parts[..., 1], parts[..., 0])
     wide = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-    found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
-    return torch.where(torch.isnan(wide), wide, found)
+    straight = torch.full((), math.pi, dtype=wide.dtype, device=x.device)  # of two numbers alone ``where`` would make float32
+    return torch.where(torch.isnan(wide), wide, torch.where(wide < 0, straight, 0.0))
+
+
+def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """Of complex numbers, part by part."""
+    return torch.view_as_complex(torch.nan_to_num(torch.view_as_real(x), nan, posinf, neginf)) if x.is_complex() else NotImplemented
 
 
 def polar(size: Tensor, angle: Tensor) -> Tensor:
@@ -170,6 +175,7 @@ TABLE = {
     aten.copysign.Tensor: copysign,
     aten.copysign.Scalar: copysign_scalar,
     aten.angle.default: angle,
+    aten.nan_to_num.default: nan_to_num,
     aten.polar.default: polar,
     aten.hypot.default: hypot,
     aten.isclose.default: isclose,

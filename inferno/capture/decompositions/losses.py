@@ -42,6 +42,11 @@ def soft_margin_loss_backward(gradient: Tensor, x: Tensor, target: Tensor, reduc
     return -target * each * torch.sigmoid(-target * x)
 
 
+def of_no_elements(gradient: Tensor, x: Tensor, target: Tensor, *_: object) -> Tensor:
+    """A gradient that is empty: torch divides by the number of elements while it takes it apart."""
+    return (x - target) * gradient if isinstance(n := x.numel(), int) and n == 0 else NotImplemented
+
+
 def nll_loss_backward(
     gradient: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor,
 ) -> Tensor:
@@ -60,4 +65,5 @@ def nll_loss_backward(
 TABLE = {
     aten.nll_loss_backward.default: nll_loss_backward, aten.nll_loss2d_backward.default: nll_loss_backward,
     aten.multilabel_margin_loss_forward.default: multilabel_margin, aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
+    **dict.fromkeys((aten.mse_loss_backward.default, aten.smooth_l1_loss_backward.default, aten.huber_loss_backward.default), of_no_elements),
 }

@@ -28,7 +28,7 @@ def max_pool2d(
         values = aten.max_pool3d_with_indices.default(x.unsqueeze(2), [1, *kernel], [1, *step], [0, *pad], [1, *gap], ceil_mode)[0].squeeze(2)
         counts = values.shape[2:]
     else:
-        counts = [_count(x.shape[d + 2], kernel[d], step[d], pad[d], gap[d], ceil_mode) for d in (0, 1)]
+        counts = [count_windows(x.shape[d + 2], kernel[d], step[d], pad[d], gap[d], ceil_mode) for d in (0, 1)]
     if kernel[0] * kernel[1] <= _MOST_COMPARED:
         found, places = _compared(x, kernel, step, pad, gap, counts, ceil_mode)
         return (found if values is None else values), places
@@ -66,7 +66,7 @@ def _compared(
     return best, ((begins[0].unsqueeze(-1) + rows) * x.shape[3] + (begins[1] + columns)).to(torch.int64)
 
 
-def _count(size: int, kernel: int, step: int, pad: int, gap: int, ceil_mode: bool) -> int:
+def count_windows(size: int, kernel: int, step: int, pad: int, gap: int, ceil_mode: bool) -> int:
     """How many windows there are; with ``ceil_mode`` also one that begins inside and ends outside."""
     reach = gap * (kernel - 1) + 1
     room = size + 2 * pad - reach

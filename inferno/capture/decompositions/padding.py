@@ -3,6 +3,7 @@
 MLIR folds a pad that keeps the shape to its input, also one that cuts off on one side what it adds on the other.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 from inferno.errors import UnsupportedOperation
 
 aten = torch.ops.aten
+
+_FEW = 4  # elements of a side that are added one after the other
 
 
 def constant_pad_nd(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
@@ -97,6 +100,30 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return found.contiguous()
 
 
+def replication_backward(grad: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
+    """The gradient of padding by the nearest element: what goes to a side is added up there, one dimension after another, and put beside what lies between."""
+    if any(not isinstance(n, int) for n in (*x.shape, *padding)) or min(padding) < 0 or not x.numel():
+        return NotImplemented
+    found = grad.to(torch.promote_types(grad.dtype, torch.float32))
+    for i in range(len(padding) // 2):
+        d, low, high = x.dim() - 1 - i, padding[2 * i], padding[2 * i + 1]
+        n = x.shape[d]
+        if n == 1:
+            found = found.sum(d, keepdim=True)
+        elif low or high:
+            first, last = _side(found, d, 0, low + 1), _side(found, d, low + n - 1, high + 1)
+            found = torch.cat([first, found.narrow(d, low + 1, n - 2), last], d)
+    return found.to(x.dtype).contiguous(memory_format=suggest_memory_format(x))
+
+
+def _side(x: Tensor, dim: int, begin: int, count: int) -> Tensor:
+    """The sum of a side; of few elements as a function of points, which may be where it is read."""
+    if count > _FEW:
+        return x.narrow(dim, begin, count).sum(dim, keepdim=True)
+    return functools.reduce(torch.add, [x.narrow(dim, begin + i, 1) for i in range(count)])
+
+
 TABLE = {aten.constant_pad_nd.default: constant_pad_nd, aten._pad_circular.default: _pad_around}
 for _name, _place in (("reflection", _reflected), ("replication", _nearest)):
     TABLE.update({getattr(aten, f"{_name}_pad{n}d").default: _picked(_place) for n in (1, 2, 3)})
+TABLE.update({getattr(aten, f"replication_pad{n}d_backward").default: replication_backward for n in (1, 2, 3)})

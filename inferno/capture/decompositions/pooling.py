@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.rounded_averages import round_up
+
 aten = torch.ops.aten
 
 
@@ -29,12 +31,14 @@ def _average(operator: Any, rank: int) -> Callable:
         sizes = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
         return sizes * dims if len(sizes) == 1 else sizes
 
-    def decomposition(x: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, *args: Any, **kwargs: Any) -> Any:
+    def decomposition(
+        x: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, include: bool = True, divisor: int | None = None,
+    ) -> Any:
         short = [v for v in (kernel_size, stride, padding) if isinstance(v, (list, tuple)) and len(v) < dims]
         spelled = [spell(kernel_size), spell(stride) or spell(kernel_size), spell(padding)]
-        if short:
-            return operator(x, *spelled, *args, **kwargs)
-        return batched(x, *spelled, *args, **kwargs)
+        if ceil_mode and any(not isinstance(n, int) for n in x.shape[-dims:]):
+            return round_up(x, *spelled, include, divisor)
+        return (operator if short else batched)(x, *spelled, ceil_mode, include, divisor)
 
     return decomposition
 

@@ -69,8 +69,9 @@ def norm_by_name(x: Tensor, ord: str, dim: list[int] | None = None, keepdim: boo
 
 
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many values are in each bin, as a reduction over the values: bins that do not meet need no atomics."""
-    x = x.flatten()
+    """How many values are in each bin, as a reduction over the values: bins that do not meet need no atomics.  Places of 16-bit floats are
+    computed in float32: rounded to 16 bits many would be in a neighbour."""
+    dtype, x = x.dtype, x.flatten()
     if not x.numel():
         return torch.zeros(bins, dtype=x.dtype, device=x.device)
     if min == max:
@@ -79,16 +80,18 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
         low, high = low - one, high + one
     else:
         low, high = (torch.full((), v, dtype=x.dtype, device=x.device) for v in (min, max))
+    if dtype in (torch.float16, torch.bfloat16):
+        x, low, high = (t.to(torch.float32) for t in (x, low, high))
     width = high - low
     if x.is_floating_point():
-        place = torch.floor((x - low) * (bins / width))
+        place = torch.floor((x - low) * bins / width)  # in eager's order: another would round numbers on a border below it
     else:
         place = torch.div((x - low) * bins, width, rounding_mode="floor")
     place = torch.where(x == high, bins - 1, place)
     inside = (x >= low) & (x <= high)
     each = torch.arange(bins, device=x.device).to(place.dtype).unsqueeze(-1)
     # Counted as integers: a sum of ones in 16-bit floats would stop growing.
-    return ((place == each) & inside).sum(-1).to(x.dtype)
+    return ((place == each) & inside).sum(-1).to(dtype)
 
 
 def cdist(a: Tensor, b: Tensor, p: float, mode: int | None = None) -> Tensor:
@@ -119,6 +122,33 @@ def pdist(x: Tensor, p: float = 2) -> Tensor:
         return NotImplemented
     apart = cdist(x, x, p)
     return torch.cat([apart[i, i + 1 :] for i in range(x.shape[0] - 1)])
+
+
+def amax(x: Tensor, dim: list[int] = (), keepdim: bool = False) -> Tensor:
+    """The largest over several dimensions."""
+    return _extremum(aten.amax.default, x, dim, keepdim)
+
+
+def amin(x: Tensor, dim: list[int] = (), keepdim: bool = False) -> Tensor:
+    """The smallest over several dimensions."""
+    return _extremum(aten.amin.default, x, dim, keepdim)
+
+
+def _extremum(reduce: Callable, x: Tensor, dim: list[int], keepdim: bool) -> Tensor:
+    """Over neighbours as over one dimension: the import takes one after another, each by a kernel that leaves in memory what it comes to."""
+    dims = sorted({d % max(x.dim(), 1) for d in dim}) or list(range(x.dim()))
+    runs = [[d] for d in dims[:1]]
+    for d in dims[1:]:
+        if d == runs[-1][-1] + 1:
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    if all(len(run) == 1 for run in runs) or any(isinstance(n, int) and n == 0 for n in x.shape):
+        return NotImplemented
+    found = x
+    for run in reversed(runs):
+        found = reduce(found.flatten(run[0], run[-1]) if len(run) > 1 else found, [run[0]])
+    return found.reshape([1 if d in dims else n for d, n in enumerate(x.shape)]) if keepdim else found
 
 
 def all_dims(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -168,6 +198,8 @@ TABLE = {
     aten._cdist_forward.default: cdist,
     aten._euclidean_dist.default: euclidean_dist,
     aten._pdist_forward.default: pdist,
+    aten.amax.default: amax,
+    aten.amin.default: amin,
     aten.all.dims: all_dims,
     aten.any.dims: any_dims,
     aten._is_all_true.default: lambda x: x.all(),

@@ -18,6 +18,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+from inferno.capture.aliases import IDLE_DROPOUT
 from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.capture import copy_graph
 from inferno.capture.decompositions import table
@@ -36,6 +37,7 @@ from inferno.capture.picked_sums import sum_picked
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
+from inferno.capture.stack_windows import stack_windows
 from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import left_to_torch, trained_attention
 from inferno.capture.written_inputs import take_writes
@@ -79,7 +81,7 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     sets = [n for n in graph.graph.nodes if sets_data(n)]
     for node in sets:
         if not sets_as_it_lies(node):
-            return _run_as_it_is(graph, node, options, regions)
+            return _run_as_it_is(graph, node, "it gives a tensor memory in which it lies otherwise", options, regions)
     compiler = aot_autograd(
         fw_compiler=functools.partial(_compile, options, regions, "forward"),
         bw_compiler=functools.partial(_compile, options, regions, "backward"),
@@ -93,17 +95,22 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
     apart = not any(_overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
     with results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=apart and torch._functorch.config.guess_tangent_strides_as_outputs):
-        compiled = compiler(graph, inputs)
+        try:
+            compiled = compiler(graph, inputs)
+        except AssertionError as error:
+            if "aot_autograd() does not yet handle" not in str(error):  # as what is written to one input, and another one sees in another type
+                raise
+            last = next(n for n in reversed(graph.graph.nodes) if n.op == "call_function" or n.op == "call_method")
+            return _run_as_it_is(graph, last, " ".join(str(error).rstrip(".").split()), options, regions)
     torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return compiled
 
 
-def _run_as_it_is(graph: GraphModule, node: Node, options: Options, regions: list[tuple[str, Region]]) -> Callable:
+def _run_as_it_is(graph: GraphModule, node: Node, reason: str, options: Options, regions: list[tuple[str, Region]]) -> Callable:
     """The graph in eager, for the sake of one operation."""
-    reason = "it gives a tensor memory in which it lies otherwise, and all of its graph runs beside it"
+    fallback = fallback_of(node, f"{reason}, and all of its graph runs beside it")
     if not options.fallback:
-        raise UnsupportedOperation(f"torch.Tensor.set_ is not supported: {reason}")
-    fallback = fallback_of(node, reason)
+        raise UnsupportedOperation(f"{fallback.operation} is not supported: {fallback.reason}")
     _count_eager(graph, fallback, regions)
     run = lambda *inputs: graph(*inputs)  # noqa: E731 (a module is no function that remembers its graph)
     run.inferno_graph = make_graph(regions, [])
@@ -169,6 +176,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     expand_attention(graph)
     expand_scans(graph, table())
     roll_loops(graph.graph, table())
+    stack_windows(graph.graph, table())
     join_products(graph.graph, table())
     sum_picked(graph.graph, table())
     place_attributes(graph)
@@ -256,9 +264,11 @@ class _Sizes:
         return run
 
     def _eager(self, values: list[Any]) -> list[Any]:
+        reason = f"its graph met more than {_MOST_SIZES} different sizes, and does not compile for every one: {self._reason}"
+        if not self._options.fallback:
+            raise UnsupportedOperation(f"the model's call is not compiled: {reason}. fallback=True runs further sizes in eager")
         if not self._met_too_many:
             self._met_too_many = True
-            reason = f"its graph met more than {_MOST_SIZES} different sizes, and does not compile for every one: {self._reason}"
             _count_eager(self._graph, fallback_of(next(n for n in self._graph.graph.nodes if n.op == "call_function"), reason), self._regions)
         given = list(values)
         values.clear()
@@ -270,7 +280,8 @@ def _replace_functions(graph: GraphModule) -> None:
 
     Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours, also where a program writes
     it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong.
-    Bags of embeddings are of one size where they are rows of a tensor, which nothing behind says.  A border that goes around is copied side by side."""
+    Bags of embeddings are of one size where they are rows of a tensor, which nothing behind says.  A border that goes around is copied side by side, and
+    dropout that drops nothing is its argument, of which autograd's form makes another tensor."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -303,7 +314,7 @@ _REPLACED = {
     original: _instead(original, function) for original, function in (
         (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
-        (torch._C._nn.pad, pad),
+        (torch._C._nn.pad, pad), *IDLE_DROPOUT.items(),
     )
 }
 

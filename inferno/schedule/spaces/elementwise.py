@@ -26,7 +26,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
     own = choose(kernel, target)
     if own is None:
         return
-    point = parse_pointwise(kernel, parts=True)
+    point = parse_pointwise(kernel, views=True, parts=True)
     if not isinstance(point.points, int):
         return
     least = _START + max(count_bytes(kernel) / _RATE, _strewn(kernel))
@@ -52,7 +52,7 @@ def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
         return False
     if not (s.tile and s.vector > 1) and ((s.unroll, s.across) not in _REPEATS or s.threads > 512 or s.vector > 8):
         return False
-    point = parse_pointwise(kernel, parts=True)
+    point = parse_pointwise(kernel, views=True, parts=True)
     if not isinstance(point.points, int) or (not s.tile and s.across > 1 and reused(point, s.across, s.vector) is None):
         return False
     if not s.tile:

@@ -1,0 +1,57 @@
+"""What a kernel computes of the numbers of its loops, and of elements that are picked there, computed apart: the same numbers, bit by bit."""
+
+import pytest
+import torch
+from checks import check
+from universal_program import SimulatedModel
+
+import inferno
+from inferno.schedule import assign
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+HOIST = "hoist-vectors{target=sm_90a always=1}"
+
+
+def rotary(q, positions):
+    """Queries that are turned by angles which all heads have in common."""
+    size = q.shape[-1]
+    f = 10000.0 ** (-torch.arange(0, size, 2, device=q.device, dtype=torch.float32) / size)
+    e = positions[:, None, :, None].float() * torch.cat((f, f))
+    a, b = q.chunk(2, -1)
+    return q * e.cos().to(q.dtype) + torch.cat((-b, a), -1) * e.sin().to(q.dtype)
+
+
+def yarn(q, positions):
+    """The same, whose angles are put together of two halves."""
+    size = q.shape[-1]
+    i = torch.arange(0, size, 2, device=q.device, dtype=torch.float32)
+    ramp = ((i / 2 - 2) / 3).clamp(0, 1)
+    f = 10000.0 ** (-i / size) * (ramp / 4 + 1 - ramp)
+    angle = positions[..., None].float() * f
+    e = torch.cat((angle, angle), -1)
+    c, s = ((g * 1.1386).to(q.dtype)[:, None] for g in (e.cos(), e.sin()))
+    a, b = q.chunk(2, -1)
+    return q * c + torch.cat((-b, a), -1) * s
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("model", (rotary, yarn))
+def test_same(model, dtype):
+    torch.manual_seed(0)
+    args = torch.randn(2, 8, 6, 16, dtype=dtype), torch.randint(0, 500, (2, 6))
+    apart, whole = (SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=p) for p in (HOIST, ""))
+    found = check(apart, model, args)
+    assert found.right, str(found)
+    if model is yarn:
+        assert len(apart.program.plan.steps) > len(whole.program.plan.steps)
+    for one, other in zip(apart(*args), whole(*args)):
+        assert torch.equal(one, other)
+
+
+def test_chosen():
+    """Where many heads turn by the same angles; not for few."""
+    for heads, apart in ((32, True), (1, False)):
+        args = torch.empty(2, heads, 4096, 128, dtype=torch.bfloat16), torch.zeros(2, 4096, dtype=torch.int64)
+        rows = inferno.compile(yarn, args, target="sm_90a").explain().rows
+        assert any(r.kernel.endswith("_vectors") for r in rows) == apart

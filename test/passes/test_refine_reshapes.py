@@ -1,0 +1,53 @@
+"""Dimensions that are grouped anew, and what is computed of few elements for many: as many kernels as fusion promises, and right."""
+
+import pytest
+import torch
+from checks import check
+from universal_program import SimulatedModel
+
+import inferno
+from inferno.passes.refine_reshapes import common_parts
+
+
+@pytest.mark.parametrize("first, second, parts", [
+    ((256, 8), (16, 128), [16, 16, 8]), ((16, 128), (256, 8), [16, 16, 8]), ((4, 6), (4, 6), [4, 6]), ((24,), (2, 3, 4), [2, 3, 4]),
+    ((2, 30), (20, 3), [2, 10, 3]), ((6, 4), (8, 3), None), ((4, 1, 6), (8, 3), None), ((0, 4), (4, 0), None), ((), (), None),
+])
+def test_common_parts(first, second, parts):
+    assert common_parts(first, second) == parts
+
+
+def unpacked(words, scales):
+    """Numbers of 4 bits, as many of which have a scale as no whole words are, or as some words."""
+    shifts = torch.arange(0, 32, 4, dtype=torch.int32)
+    numbers = ((words[:, None] >> shifts[:, None]) & 15).reshape(scales.shape[0], -1, words.shape[1])
+    return (numbers - 8).to(scales.dtype) * scales[:, None]
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("words, scales, kernels", [(24, 6, 1), (6, 24, 1), (6, 12, 1), (6, 16, 2), (9, 6, 2), (3, 2, 2)])
+def test_unpacked(words, scales, kernels, dtype):
+    torch.manual_seed(0)
+    args = torch.randint(-2**31, 2**31, (words, 10), dtype=torch.int32), torch.randn(scales, 10).to(dtype)
+    assert inferno.compile(unpacked, args, target="sm_90a").ir("fused").count(" call @") == kernels
+    found = check(SimulatedModel(unpacked, args, expand=True), unpacked, args)
+    assert found.right, str(found)
+
+
+def rotated(q, positions):
+    angles = positions[..., None].float() * 10000.0 ** (-torch.arange(0, 8) / 8)
+    angles = torch.cat((angles, angles), -1)
+    a, b = q.chunk(2, -1)
+    return q * angles.cos()[:, None] + torch.cat((-b, a), -1) * angles.sin()[:, None]
+
+
+@pytest.mark.parametrize("length, written", [(12, False), (2048, True)])
+def test_sines_for_many(length, written):
+    """Sines of few angles are computed once, where they are for so many points that this pays for a kernel."""
+    torch.manual_seed(0)
+    args = torch.randn(2, 32, length, 16), torch.randint(0, length, (2, length))
+    last = inferno.compile(rotated, args, target="sm_90a").ir("fused").split("func.func private")[-1]
+    assert ("math.sin" in last) is not written
+    if not written:
+        found = check(SimulatedModel(rotated, args, expand=True), rotated, args)
+        assert found.right, str(found)
