@@ -14,7 +14,7 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
   instructions and not 17.
 * ``1 + tanh(x)``, where all results are rounded to 16 bits: 2 / (1 + exp(-2x)), which does not cancel below 0.
 * ``rsqrt``: the hardware's, which is off by up to 1.3e-7, as much as a whole result may be, and a step of Newton's method.
-* powers with exponent 2, 3, 0.5, -0.5, -1, -2, as eager computes them too.
+* powers with exponents of ``SHORT_POWERS``, as eager computes them too.
 
 Multiplications and additions in float32 may contract to fused multiply-adds, which round once; not differences, but for those from a constant.
 """
@@ -24,6 +24,7 @@ import math as pymath
 from inferno.codegen.constant_divisions import divide_by_constant, has_reciprocal
 from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
+from inferno.schedule.row_work import SHORT_POWERS
 
 
 def expand_math(kernel_op, rounded: bool | None = None) -> None:
@@ -293,7 +294,7 @@ def _rsqrt(op: ir.Operation) -> ir.Value | None:
 
 def _power(op: ir.Operation) -> ir.Value | None:
     x, exponent = op.operands[0], _constant(op.operands[1])
-    if exponent not in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0) or isinstance(x.type, ir.VectorType):
+    if exponent not in SHORT_POWERS or isinstance(x.type, ir.VectorType):
         return None
     with ir.InsertionPoint(op):
         if exponent == 2.0:

@@ -17,13 +17,14 @@ from inferno.target import Target
 
 _LANES = 128  # of a multiprocessor, each one instruction a cycle
 # Instructions of what is more than one; of divisions by what a row has in common, of exponentials where the hardware's power of two serves, and of
-# powers that are known.
+# powers that are a few products.
 _LONG = {
     "arith.divf": 10, "math.exp": 10, "math.exp2": 10, "math.expm1": 12, "math.log": 16, "math.log1p": 20, "math.log2": 16, "math.sqrt": 8, "math.rsqrt": 6,
-    "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.tan": 30, "math.atan": 24, "math.atan2": 40, "math.powf": 40, "arith.remf": 30,
+    "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.tan": 30, "math.atan": 24, "math.atan2": 40, "math.powf": 80, "arith.remf": 30,
     "tensor.extract": 6,
 }
 _DIVIDED, _POWER, _SQUARE = 3, 4, 2
+SHORT_POWERS = (2.0, 3.0, 0.5, -0.5, -1.0, -2.0)  # exponents for which a power is a few products, a root or a quotient
 # Of an element at a place that is kept inside of an image, as the neighbours of a window, which threads of a row read one by one: 9 of 16x64x56x56 points in
 # bf16, and what weighs them, took an H200 119 us in a row's kernel, which are 100 instructions each, in float32 370.
 _NEIGHBOUR = {16: 30, 32: 90}
@@ -100,9 +101,16 @@ def _of_one(op: ir.Operation, points: set[ir.Value], moved: set[ir.Value], short
         return _DIVIDED
     if op.name == "math.exp" and short:
         return _POWER
-    if op.name == "math.powf" and owner(op.operands[1]) is not None and owner(op.operands[1]).name == "arith.constant":
+    if op.name == "math.powf" and _exponent(op.operands[1]) in SHORT_POWERS:
         return _SQUARE
     return _LONG.get(op.name, 1)
+
+
+def _exponent(value: ir.Value) -> float | None:
+    """The number that a power's exponent is, if it is a constant."""
+    made = owner(value)
+    known = made is not None and made.name == "arith.constant" and isinstance(made.attributes["value"], ir.FloatAttr)
+    return ir.FloatAttr(made.attributes["value"]).value if known else None
 
 
 def _differs(source: Access | int, c: RowKernel) -> bool:

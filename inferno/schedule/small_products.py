@@ -9,7 +9,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule import batch_sums, bf16x6, direct, direct_bf16x6, mma, presplit, reductions, short_vectors, simt, vectors, wgmma
 from inferno.schedule.accesses import Access
-from inferno.schedule.contraction import Contraction, Group, parse_contraction
+from inferno.schedule.contraction import Contraction, Group, Operand, parse_contraction
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.row_work import body_instructions
 from inferno.symbolic import Int, alignment, hint
@@ -53,7 +53,9 @@ class SmallProducts:
             return False
         if self.beside and (self.share > 1 or not isinstance(c.B, int)):
             return False
-        return self.share // 2 * self.terms < c.K and self.units(c) <= _UNITS and self.rows * self.columns * self.terms * self.units(c) <= _PRODUCTS
+        products = self.rows * self.columns * self.terms * self.units(c)
+        short = self.units(c) <= _UNITS and products <= _PRODUCTS and products + _making(self, c) <= _INSTRUCTIONS
+        return short and self.share // 2 * self.terms < c.K
 
 
 def choose(kernel: func.FuncOp, target: Target) -> SmallProducts | None:
@@ -86,6 +88,8 @@ _ROWS, _COLUMNS, _TERMS, _MANY = 12, 32, 4096, 512
 _PIECE = 16  # bytes that a thread reads at once
 # Results of a thread, numbers that it reads at once, and how often and how many products are written out for it.
 _RESULTS, _READ, _UNITS, _PRODUCTS = 72, 64, 32, 1024
+# Instructions that are written out for products and what makes their factors: powers of 4096 distances by 32 lanes were 12800, and spilled 3.5 KB a thread.
+_INSTRUCTIONS = 4096
 
 
 def supported(c: Contraction) -> bool:
@@ -173,17 +177,24 @@ _SECOND = 0.2  # of the shorter one of both times that the longer one does not h
 _CLEARLY = 1.15
 
 
+def _making(s: SmallProducts, c: Contraction) -> int:
+    """Instructions of a thread that widen and compute what is multiplied."""
+    def of_element(operand: Operand) -> int:
+        return (operand.extend is not None) + (0 if operand.prologue is None else body_instructions(operand.prologue.generic))
+
+    return s.units(c) * s.terms * (s.rows * of_element(c.lhs) + s.columns * of_element(c.rhs))
+
+
 def estimate(s: SmallProducts, c: Contraction, target: Target) -> float:
     """Microseconds: what memory takes, at its rate or the one of what threads have under way, or what is issued, or the lines of L1 that loads touch."""
     warps, units = ceil(hint(s.groups(c)) * s.share / 32), s.units(c)
-    loads, lines, read, made, lanes = 0.0, 0.0, 0.0, 0.0, _lanes(s, c)
+    loads, lines, read, made, lanes = 0.0, 0.0, 0.0, _making(s, c), _lanes(s, c)
     for operand, group, count in ((c.lhs, c.m, s.rows), (c.rhs, c.n, s.columns)):
         for a in operand.reads:
             found = pieces(a, c, group, count, s.terms)
             loads += units * len(found)
             lines += units * len(found) * _touched(a, lanes, c, _LINE)
             read += units * sum(n for _, n in found) * bit_width(a.element) / 8
-        made += units * count * s.terms * ((operand.extend is not None) + (0 if operand.prologue is None else body_instructions(operand.prologue.generic)))
     results = s.rows * s.columns
     each = ceil(results / s.share)
     stores = each / _together(s, c)

@@ -8,6 +8,7 @@ from kernels import TARGET, build, choose
 from sized_models import SizedModel
 from universal_program import SimulatedModel
 
+import inferno
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.schedule import elementwise, small_products
@@ -185,3 +186,15 @@ def test_schedules_that_do_not_fit_are_refused():
             build(products(4096, 3, 3, 3, "f32"), "small_products", schedule)
     with pytest.raises(CompileError, match="no product of many small matrices"):
         build(products(4, 3, 3, 3, "f32"), "small_products", SmallProducts())
+
+
+def pulled(x, m):
+    """What points weigh each other by, and their energy: 128 powers of distances are a lane's, if lanes share a row of 4096."""
+    d = x[None] - x[:, None]
+    r = d.square().sum(-1) + 1e-2
+    return (d * (m[None] * r**-1.5)[..., None]).sum(1), (m[:, None] * m[None] * r.rsqrt()).sum()
+
+
+def test_long_factors_are_not_written_out():
+    rows = inferno.compile(pulled, (torch.randn(4096, 3), torch.rand(4096)), target="sm_90a").explain().rows
+    assert {r.generator for r in rows} == {"reductions"} and not any(r.spills for r in rows)
