@@ -28,10 +28,16 @@ def slice_known_places(graph: Graph) -> None:
             continue
         source, dim, places = found
         size = source.meta["val"].shape[dim]
-        runs = _runs(known[places].tolist(), size) if isinstance(size, int) else None
+        runs = _runs(known[places].tolist(), size) if isinstance(size, int) and not _is_looked_up(source) else None
         if runs is not None:
             node.replace_all_uses_with(_sliced(graph, node, source, dim, runs))
     graph.eliminate_dead_code()
+
+
+def _is_looked_up(source: Node) -> bool:
+    """Whether it is taken from a tensor at places, for a number of rows that varies: one kernel takes rows and columns, and no slice of what one has taken."""
+    varies = any(not isinstance(n, int) for n in source.meta["val"].shape)
+    return varies and source.target in (aten.index.Tensor, aten.index_select.default, aten.embedding.default)
 
 
 def _taken(node: Node) -> tuple[Node, int, Node] | None:

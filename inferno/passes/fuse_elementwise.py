@@ -34,9 +34,6 @@ CHEAP = {
 _MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
 _MOST_OF_NUMBERS = 16  # of loops' numbers alone, as the places that a border of another side repeats: reading them would come before reading what is there
 _MANY = 8  # elements that would compute something costly of one anew, each
-# What takes so many instructions that memory does not hide it, and points from which on it costs more than a launch: a rotation of 2x32x4096x128 in bf16,
-# of whose angles the sines and cosines were computed for every head, took an H200 329 us, where 40 are possible.
-_LONG, _POINTS = ("math.sin", "math.cos", "math.tan", "math.powf", "math.atan", "math.atan2", "math.erf", "math.log1p"), 1 << 20
 # Bytes of a concatenation that a reduction of so many terms reads from its pieces, element by element: a launch takes longer.  (On an H100 sums of 8 terms of
 # pieces of 4x2112 in bf16 took 4.7 us by two kernels, and take 2.3.)
 _LITTLE, _TERMS = 1 << 17, 32
@@ -49,8 +46,7 @@ def fuse_elementwise(module: ir.Module) -> None:
     fuse-contractions; convolutions read an element once for each feature and window, and stay what libraries know.
 
     Where convolutions are marked, what becomes the end of one's kernel is not taken away from it by another reader, and what is costly,
-    made of arguments alone and of few elements, as the reciprocal root of a batch norm's variance, is not computed again for each of many.  Nor are without
-    them sines, powers and the like, which memory does not hide, as the angles of a rotation that all heads have in common, for a million points.
+    made of arguments alone and of few elements, as the reciprocal root of a batch norm's variance, is not computed again for each of many.
 
     Where slices are to be written by themselves, what changes an argument in places is not done again by who reads it."""
     marked, writes = CONVOLUTIONS in module.operation.attributes, WRITES in module.operation.attributes
@@ -84,7 +80,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue
         if not once and walk(producer, "tensor.extract") and ended_contraction(consumer, reshaped=_looks_up(producer)) is not None:
             continue  # the end of a contraction reads each of its tensors at one place for each point, and scores a bias that a table has for pairs of places
-        if (marked and _keeps_end(producer, consumer, number)) or _repeats_much(producer, consumer, marked):
+        if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
         if not is_marked(producer) and only_user(value) is None and _meets_itself(value):
             mark_rounding(producer)
@@ -207,13 +203,11 @@ def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> b
     return any(other is not None and own.is_before_in_block(other) for other in others)
 
 
-def _repeats_much(producer: ir.Operation, consumer: ir.Operation, marked: bool) -> bool:
-    """Whether a reader would compute something costly of arguments many times; without convolutions only what memory does not hide, for many points."""
-    if is_cheap_body(producer) or not (marked or walk(producer, *_LONG)) or not is_of_arguments(producer):
+def _repeats_much(producer: ir.Operation, consumer: ir.Operation) -> bool:
+    if is_cheap_body(producer) or not is_of_arguments(producer):
         return False
     sizes = shape(producer.results[0]), [s for s in loop_sizes(consumer) if s is not None]
-    points = product(map(hint, sizes[1]))
-    return _MANY * product(map(hint, sizes[0])) <= points and (marked or points >= _POINTS)
+    return _MANY * product(map(hint, sizes[0])) <= product(map(hint, sizes[1]))
 
 
 def is_of_arguments(op: ir.Operation) -> bool:

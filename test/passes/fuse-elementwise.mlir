@@ -258,34 +258,3 @@ func.func @product(%x: tensor<8x32xf32>, %y: tensor<32x16xf32>, %start: tensor<8
   } -> tensor<8x16xf32>
   return %1 : tensor<8x16xf32>
 }
-
-/// Sines of few elements are not computed for a million points each, reshaped or not; an exponential, which memory hides, is.
-// CHECK-LABEL: func.func @repeated
-// CHECK: linalg.generic {{.*}} outs({{.*}} : tensor<64x512xf32>)
-// CHECK: math.sin
-// CHECK: linalg.generic {{.*}} outs({{.*}} : tensor<32x64x512xf32>)
-// CHECK-NOT: linalg.generic
-// CHECK: math.exp
-func.func @repeated(%x: tensor<32768xf32>, %y: tensor<64x512xf32>, %z: tensor<32x64x512xf32>) -> tensor<32x64x512xf32> {
-  %e = tensor.empty() : tensor<64x512xf32>
-  %o = tensor.empty() : tensor<32x64x512xf32>
-  %g = tensor.expand_shape %x [[0, 1]] output_shape [64, 512] : tensor<32768xf32> into tensor<64x512xf32>
-  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%g : tensor<64x512xf32>) outs(%e : tensor<64x512xf32>) {
-  ^bb0(%a: f32, %w: f32):
-    %v = math.sin %a : f32
-    linalg.yield %v : f32
-  } -> tensor<64x512xf32>
-  %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<64x512xf32>) outs(%e : tensor<64x512xf32>) {
-  ^bb0(%a: f32, %w: f32):
-    %v = math.exp %a : f32
-    linalg.yield %v : f32
-  } -> tensor<64x512xf32>
-  %2 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
-      iterator_types = ["parallel", "parallel", "parallel"]} ins(%0, %1, %z : tensor<64x512xf32>, tensor<64x512xf32>, tensor<32x64x512xf32>) outs(%o : tensor<32x64x512xf32>) {
-  ^bb0(%a: f32, %b: f32, %c: f32, %w: f32):
-    %p = arith.mulf %a, %c : f32
-    %v = arith.addf %p, %b : f32
-    linalg.yield %v : f32
-  } -> tensor<32x64x512xf32>
-  return %2 : tensor<32x64x512xf32>
-}

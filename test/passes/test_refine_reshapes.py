@@ -1,4 +1,4 @@
-"""Dimensions that are grouped anew, and what is computed of few elements for many: as many kernels as fusion promises, and right."""
+"""Dimensions that are grouped anew: as many kernels as fusion promises, and right."""
 
 import pytest
 import torch
@@ -32,22 +32,3 @@ def test_unpacked(words, scales, kernels, dtype):
     assert inferno.compile(unpacked, args, target="sm_90a").ir("fused").count(" call @") == kernels
     found = check(SimulatedModel(unpacked, args, expand=True), unpacked, args)
     assert found.right, str(found)
-
-
-def rotated(q, positions):
-    angles = positions[..., None].float() * 10000.0 ** (-torch.arange(0, 8) / 8)
-    angles = torch.cat((angles, angles), -1)
-    a, b = q.chunk(2, -1)
-    return q * angles.cos()[:, None] + torch.cat((-b, a), -1) * angles.sin()[:, None]
-
-
-@pytest.mark.parametrize("length, written", [(12, False), (2048, True)])
-def test_sines_for_many(length, written):
-    """Sines of few angles are computed once, where they are for so many points that this pays for a kernel."""
-    torch.manual_seed(0)
-    args = torch.randn(2, 32, length, 16), torch.randint(0, length, (2, length))
-    last = inferno.compile(rotated, args, target="sm_90a").ir("fused").split("func.func private")[-1]
-    assert ("math.sin" in last) is not written
-    if not written:
-        found = check(SimulatedModel(rotated, args, expand=True), rotated, args)
-        assert found.right, str(found)

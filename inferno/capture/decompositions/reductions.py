@@ -143,8 +143,8 @@ def _extremum(reduce: Callable, x: Tensor, dim: list[int], keepdim: bool) -> Ten
             runs[-1].append(d)
         else:
             runs.append([d])
-    if all(len(run) == 1 for run in runs) or any(isinstance(n, int) and n == 0 for n in x.shape):
-        return NotImplemented
+    if all(len(run) == 1 for run in runs) or len(dims) == x.dim() or any(isinstance(n, int) and n == 0 for n in x.shape):
+        return NotImplemented  # of all elements it is one sum, which need not lie in one order
     found = x
     for run in reversed(runs):
         found = reduce(found.flatten(run[0], run[-1]) if len(run) > 1 else found, [run[0]])
