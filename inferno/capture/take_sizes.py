@@ -17,7 +17,7 @@ from inferno.capture.signature import Argument
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.unread_sizes import name_unread
 from inferno.errors import UnsupportedOperation
-from inferno.symbolic import read_off
+from inferno.told_sizes import read_off
 
 aten = torch.ops.aten
 

@@ -3,7 +3,8 @@ rows and not the picture's ``s1``, and what reads rows flattened knows ``s0*s1``
 
 from collections.abc import Sequence
 
-from inferno.symbolic import Apply, Int, Size, Symbol, bounds, divisor, hint, product, size_of, symbols_of, told_by
+from inferno.symbolic import Apply, Int, Size, Symbol, bounds, divisor, hint, product, size_of, symbols_of
+from inferno.told_sizes import told_by
 
 
 def name_unread(shapes: Sequence[tuple[Int, ...]], taken: int) -> list[tuple[Int, ...]]:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from inferno.capture.signature import Argument, Signature
 from inferno.errors import InputError
-from inferno.symbolic import Int, Size, Symbol, as_python, evaluate, read_off, solve, symbols_of
+from inferno.symbolic import Int, Size, Symbol, as_python, evaluate, symbols_of
+from inferno.told_sizes import read_off, solve
 
 
 def size_reader(shapes: Sequence[Sequence[Int]], symbols: Sequence[Symbol]) -> Callable[[Sequence[Tensor]], tuple[int, ...]]:

@@ -16,7 +16,8 @@ from inferno.runtime.call.sizes import expected_shape
 from inferno.runtime.call.transforms import forward_levels, level, modes, tracing
 from inferno.runtime.plan.plan import Plan
 from inferno.runtime.prepared import Prepared
-from inferno.symbolic import Int, as_python, read_off
+from inferno.symbolic import Int, as_python
+from inferno.told_sizes import read_off
 
 _MOST_ADDRESSES = 64
 _MOST_ARGUMENTS = 2000  # compiling the text takes 20 us an argument
