@@ -18,7 +18,7 @@ from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.picks import stays_pick
 from inferno.passes.places import is_looked_up, place_of
-from inferno.passes.programs import VIEWS, readers, root_of
+from inferno.passes.programs import readers, root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, changes_slices, is_update
@@ -204,18 +204,15 @@ def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> b
 
 
 def _repeats_much(producer: ir.Operation, consumer: ir.Operation) -> bool:
-    if is_cheap_body(producer) or not is_of_arguments(producer):
+    if is_cheap_body(producer) or not _is_of_arguments(producer):
         return False
     sizes = shape(producer.results[0]), [s for s in loop_sizes(consumer) if s is not None]
     return _MANY * product(map(hint, sizes[0])) <= product(map(hint, sizes[1]))
 
 
-def is_of_arguments(op: ir.Operation) -> bool:
-    """Whether an operation is one of the program's arguments alone, element by element, in other shapes and side by side."""
-    def is_of(made: ir.Operation | None) -> bool:
-        return made is None or ((is_elementwise(made) or made.name in (*VIEWS, "tensor.concat", "tensor.extract_slice")) and is_of_arguments(made))
-
-    return all(map(is_of, map(owner, inputs(op) if is_generic(op) else op.operands)))
+def _is_of_arguments(op: ir.Operation) -> bool:
+    """Whether an elementwise operation is one of the program's arguments alone."""
+    return all(made is None or (is_elementwise(made) and _is_of_arguments(made)) for made in map(owner, inputs(op)))
 
 
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:

@@ -11,10 +11,12 @@ from operator import mul
 
 from inferno.mlir import ir, owner, tensor, walk
 from inferno.passes.expand_loops import replace, split
-from inferno.passes.fuse_elementwise import is_of_arguments
-from inferno.passes.generics import dims, inputs, is_elementwise, knows_sizes, maps, only_user
+from inferno.passes.generics import dims, inputs, is_elementwise, is_generic, knows_sizes, maps, only_user
+from inferno.passes.programs import VIEWS
 from inferno.passes.propagate_reshapes import grouping
 from inferno.passes.shapes import reassociation_attribute, shape
+
+_PLACED = (*VIEWS, "tensor.concat", "tensor.extract_slice")
 
 
 def refine_reshapes(module: ir.Module) -> None:
@@ -25,7 +27,7 @@ def refine_reshapes(module: ir.Module) -> None:
         if collapsed is None or collapsed.name != "tensor.collapse_shape" or only_user(collapsed.results[0]) is None:
             continue
         producer, reader = owner(collapsed.operands[0]), only_user(expanded.results[0])
-        if _can_split(producer) and _can_split(reader) and only_user(producer.results[0]) is not None and is_of_arguments(reader):
+        if _can_split(producer) and _can_split(reader) and only_user(producer.results[0]) is not None and _is_of_arguments(reader):
             _refine(producer, collapsed, expanded, reader)
 
 
@@ -35,6 +37,14 @@ def _can_split(op: ir.Operation | None) -> bool:
         return False
     plain = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(op) for e in m.results)
     return plain and all(isinstance(s, int) for v in op.operands for s in shape(v))
+
+
+def _is_of_arguments(op: ir.Operation) -> bool:
+    """Whether it is made of the program's arguments alone, element by element, in other shapes and side by side."""
+    def is_of(made: ir.Operation | None) -> bool:
+        return made is None or ((is_elementwise(made) or made.name in _PLACED) and _is_of_arguments(made))
+
+    return all(map(is_of, map(owner, inputs(op) if is_generic(op) else op.operands)))
 
 
 def _refine(producer: ir.Operation, collapsed: ir.Operation, expanded: ir.Operation, reader: ir.Operation) -> None:
