@@ -2,12 +2,12 @@
 
 from inferno.errors import (
     CaptureError, CheckError, CompileError, DivisionByZero, IndexOutOfRange, InfernoError, InputError, LaunchError, ModelChanged, OptionError,
-    PackageError, PassError, PlanError, UnsupportedOperation, WorkerError,
+    PackageError, PassError, PlanError, StateNotKept, UnsupportedOperation, WorkerError,
 )
 
 __all__ = [
     "CaptureError", "CheckError", "CompileError", "CompiledModule", "DivisionByZero", "IndexOutOfRange", "InfernoError", "InputError",
-    "LaunchError", "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "WorkerError",
+    "LaunchError", "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "StateNotKept", "Stats", "UnsupportedOperation", "WorkerError",
     "compile", "explain", "load", "stats",
 ]
 

@@ -30,6 +30,10 @@ class ModelChanged(InputError):
     """The model is not the one that was compiled: a module was replaced, or put into the other mode of train and eval."""
 
 
+class StateNotKept(InputError):
+    """The model's forward changes something in Python that no way of capturing keeps right.  Names it, and what to use instead."""
+
+
 class IndexOutOfRange(InputError, IndexError, RuntimeError):
     """An index that a tensor holds is out of range, as found on the CPU.  Names the kernel and the operations in it.  Eager raises an
     IndexError or, for gathers and scatters, a RuntimeError: this is both."""

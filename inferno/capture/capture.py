@@ -57,7 +57,7 @@ from inferno.capture.views import outputs_as_eager
 from inferno.capture.whole_sizes import make_sizes_whole
 from inferno.capture.whole_slices import fold_whole_slices
 from inferno.capture.written_picks import write_picks
-from inferno.errors import CaptureError, InputError, UnsupportedOperation
+from inferno.errors import CaptureError, InputError, StateNotKept, UnsupportedOperation
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _export(
             place_exported(program)
             name_outputs(program)
             return program
-    except (UnsupportedOperation, CaptureError):
+    except (UnsupportedOperation, CaptureError, StateNotKept):
         raise
     except Exception as error:
         line = _user_line(error)
@@ -290,6 +290,8 @@ def _trace_settled(
             return program
         if start or not all(c.is_number for c in changed):
             names = list(dict.fromkeys(c.name for c in (*changed, *start)))
+            if lost := next((c.name for c in (*changed, *start) if c.falls_out), None):
+                raise StateNotKept(f"forward changes {lost}, a deque with maxlen, of which Dynamo keeps what falls out: use a list, and delete from it")
             raise CaptureError(
                 f"forward changes what is no tensor of its graph: {', '.join(names[:5])}{', ...' * (len(names) > 5)}; "
                 f"a buffer or an argument that it writes to would be one"

@@ -63,6 +63,11 @@ class Change:
         """Whether it is a number, text, or several of them, of which a program has no more than what its graph says."""
         return all(isinstance(v, _EQUAL) for v in tree_leaves(self.value)) and _names(self.holder) is not None
 
+    @property
+    def falls_out(self) -> bool:
+        """Whether it is of a queue of limited length, of which Dynamo keeps what falls out (torch 2.13, with any backend)."""
+        return any(isinstance(v, collections.deque) and v.maxlen is not None for v in (self.holder, self.value))
+
     def within(self, holder: Any, other: Any) -> "Change":
         """The same of ``other`` where it is one of ``holder``."""
         return replace(self, holder=other) if self.holder is holder else self

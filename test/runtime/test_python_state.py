@@ -12,7 +12,7 @@ from torch._subclasses import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 import inferno
-from inferno.errors import CaptureError
+from inferno.errors import CaptureError, StateNotKept
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.region.dynamo import DynamoModule
 
@@ -102,7 +102,7 @@ def with_sum():
 STATEFUL = {
     "a counter": lambda: Stateful(count, n=0), "a counter of a part": lambda: nn.Sequential(Stateful(count, n=0), Stateful(count, n=3)),
     "a tensor": lambda: Stateful(remember, last=torch.zeros(4)), "a list": lambda: Stateful(gather, seen=[]),
-    "a queue": lambda: Stateful(gather, seen=collections.deque(maxlen=2)), "an object": lambda: Stateful(hold, cache=types.SimpleNamespace(keys=None)),
+    "a queue": lambda: Stateful(gather, seen=collections.deque()), "an object": lambda: Stateful(hold, cache=types.SimpleNamespace(keys=None)),
     "a dictionary": lambda: Stateful(tally, tally=collections.defaultdict(int)), "the first call": lambda: Stateful(first, first=True),
     "a tensor beside": lambda: Stateful(loss, loss=None), "a buffer that is none yet": lambda: with_buffer("table", None),
     "a new buffer": lambda: Stateful(register), "a new parameter": lambda: Stateful(replace, weight=nn.Parameter(torch.ones(4))),
@@ -127,6 +127,11 @@ def test_calls_change_what_eager_changes_and_compiling_nothing(name):
     for key, value in vars(eager).items():
         if isinstance(value, (torch.Tensor, int, list, dict)) and not key.startswith("_"):
             torch.testing.assert_close(vars(model)[key], value)
+
+
+def test_queues_of_limited_length_are_refused():
+    with pytest.raises(StateNotKept, match="forward changes .*seen.*, a deque with maxlen.*: use a list"):
+        inferno.compile(Stateful(gather, seen=collections.deque(maxlen=2)), (torch.ones(4),), target="cpu")
 
 
 def test_state_beside_modules():
