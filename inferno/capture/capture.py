@@ -38,16 +38,16 @@ from inferno.capture.known_values import KnownValues
 from inferno.capture.nodes import is_library, is_of_jvp, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.number_operands import make_tensors_of_sizes
+from inferno.capture.python_state import Change, same_programs
 from inferno.capture.random_state import RandomState
 from inferno.capture.refusal import REFUSED
-from inferno.capture.python_state import Change, same_programs
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.roll_substitutions import roll_substitutions
-from inferno.capture.stack_windows import stack_windows
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
 from inferno.capture.sized_splits import slice_splits
+from inferno.capture.stack_windows import stack_windows
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
 from inferno.capture.sums_of_products import join_products

@@ -286,7 +286,7 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
     if c.exponentials is not None:
         vector = min(vector, _SCALED)
     long = _computes_much(c)
-    if body_instructions(c.generic) >= _VERY_MUCH:
+    if long and body_instructions(c.generic) >= _VERY_MUCH:
         vector, most = min(vector, _SHORT), 1
     most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else most
     narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
