@@ -9,6 +9,7 @@ import pytest
 from inferno.mlir import ir, idle_context
 from inferno.passes import pass_names
 from inferno.passes.manager import run_pipeline, split
+from inferno.passes.pipelines import PIPELINES
 from inferno.targets.toolkit import find_tool
 from inferno.tools.cli import main
 from inferno.tools.opt import _parser, _split
@@ -50,6 +51,13 @@ def test_the_file_is_the_model(capsys, monkeypatch):
 def test_every_pass_has_a_paragraph():
     missing = set(pass_names()) - {name for name, _ in PASSES}
     assert not missing, f"docs/passes.md says nothing of {', '.join(sorted(missing))}"
+
+
+def test_paragraphs_are_in_the_order_of_the_pipelines():
+    ran = dict.fromkeys(step.partition("{")[0] for text in PIPELINES.values() for step in split(text))
+    documented = [name for name, _ in PASSES]
+    assert [name for name in documented if name in ran] == [name for name in ran if name in pass_names()]
+    assert pass_names() == documented
 
 
 def run(text, pipeline):
