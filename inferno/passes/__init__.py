@@ -1,15 +1,19 @@
-"""The passes, by name, in the order in which the pipelines run them.  Names map to lazy imports, so that listing them costs nothing.
+"""The passes, by name, in the order in which the pipelines run them.
 
-A pass is a function ``(module: ir.Module, **options: str) -> None`` that rewrites the module in place and raises ``PassError`` when it cannot.
-One pass a file; later packages' passes (schedule, codegen, runtime) are listed here too, as text.
+Names map to lazy imports, so that listing them costs nothing.
+A pass is a function ``(module: ir.Module, **options: str) -> None`` that rewrites the module in place and raises ``PassError``
+when it cannot.  One pass a file; later packages' passes (schedule, codegen, runtime) are listed here too, as text.
 
-This package holds the passes of ``inferno-import`` and ``inferno-fuse``, which need no target.  To read them in order, start with
+This package holds the passes of ``inferno-import`` and ``inferno-fuse``, which take no target (where they need to know, the
+module has attributes).  To read them in order, start with
 ``pipelines.py`` (which passes, and what each group is for) and ``manager.py`` (how a pipeline runs).  What passes share:
 
-* ``generics`` (reading and building ``linalg.generic``), ``contraction`` and ``convolution`` (what such an operation computes), ``shapes``
-  (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts`` (slices), ``greedy`` (rewriting to a fixed point);
-* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``picks``, ``places`` and
-  ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name applies).
+* ``generics`` (reading and building ``linalg.generic``), ``contraction`` and ``convolution`` (what such an operation computes),
+  ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts`` (slices), ``greedy``
+  (rewriting to a fixed point);
+* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``picks``,
+  ``places`` and ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
+  applies).
 """
 
 from collections.abc import Callable
