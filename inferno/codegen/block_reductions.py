@@ -90,9 +90,8 @@ def runs_along(s: Structured) -> bool:
 
 def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], partial: list[ir.Value] | None) -> None:
     """The whole kernel.  ``partial``: where the sums of chunks go, at [chunk, point...]; None where sums are whole."""
-    index = ir.IndexType.get()
-    block = emitter.ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = emitter.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=shape.threads, results=[index]).result)
+    block = emitter.ints.block()
+    thread = emitter.ints.thread(shape.threads)
     emitter.contract()
     to_terms(emitter.structured)
     reduce_points(emitter, shape, block, thread, shared, partial)

@@ -76,9 +76,9 @@ class Emitter:
         return ceildiv(ceildiv(self.contraction.K, self.depth * self.schedule.warps), self.schedule.ahead)
 
     def emit(self) -> None:
-        c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        c, s, ints = self.contraction, self.schedule, self.ints
+        thread = ints.thread(s.threads)
+        block = ints.block()
         self.conditions: list[ir.Value] = []
         self.thread, tile = self.assign(thread, block)
         rows, columns = ceildiv(c.M, s.tile_m), ceildiv(c.N, s.tile_n)

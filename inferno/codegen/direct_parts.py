@@ -29,9 +29,8 @@ def generate_sums(kernel: func.FuncOp, c: Contraction, s: Direct, buffers: Seque
 
 def _add(ints: Integers, c: Contraction, s: Direct, count: int, along: int, buffers: list[ir.Value], shared: ir.Value) -> None:
     """Of ``count`` sums a block has 32, and ``along`` threads for each."""
-    index = ir.IndexType.get()
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_ACROSS * along, results=[index]).result)
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = ints.thread(_ACROSS * along)
+    block = ints.block()
     lane, own = ints.div(thread, _ACROSS), ints.add(ints.mul(block, _ACROSS), ints.rem(thread, _ACROSS))  # (a tile has a multiple of 32)
     values = []
     for i in range(ceil(s.parts / along)):

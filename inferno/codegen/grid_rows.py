@@ -84,11 +84,10 @@ class GridEmitter(Emitter):
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
-        index = ir.IndexType.get()
         self.count = s.chunks(c)
         self.memory, self.mine = FlaggedWords(ints, self.buffers[-1]), None
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.all_threads(len(self.stages)), results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.thread = ints.thread(s.all_threads(len(self.stages)))
+        block = ints.block()
         self.rank, self.group = (ints.rem(block, s.share), ints.div(block, s.share)) if s.groups > 1 else (block, 0)
         self.own_rows = ints.div(ints.sub(c.count + s.groups - 1, self.group), s.groups)
         self.first = ints.add(ints.mul(self.rank, s.threads), self.thread)

@@ -72,8 +72,7 @@ class _Block(Launches):
         with ir.InsertionPoint.at_block_terminator(function.block), self.function.location:
             for buffer, array in zip(held, function.shared[len(scratch):]):
                 function.hold(buffer, array)
-            index = ir.IndexType.get()
-            thread = function.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
+            thread = function.ints.thread(threads)
             for number, step in enumerate(self.steps):
                 if number:
                     gpu.barrier()

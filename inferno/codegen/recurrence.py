@@ -43,7 +43,7 @@ def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:
     marks, blocks = Buffer(ir.IntegerType.get_signless(32), sum(words), False), [prod(s.blocks(c)) for c in parts]
     with gpu_function(kernel, [*buffers, marks], threads, (), 1, dynamic=True) as function:
         ints = integers_for(kernel, width, function.buffers)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[ir.IndexType.get()]).result)
+        block = ints.block()
         _emit_parts(ints, parts, s, function.buffers, function.dynamic, block, blocks, words)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
     add_marking(device, f"{name}_mark", sum(words))
@@ -97,10 +97,10 @@ class _Emitter:
     words: Words = field(default_factory=Words)
 
     def emit(self) -> None:
-        ints, c, s, index = self.ints, self.c, self.s, ir.IndexType.get()
+        ints, c, s = self.ints, self.c, self.s
         self.threads, self.line = s.threads(c), s.line(c)
         self.padded = -(-s.rows // s.each) * s.each
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.threads, results=[index]).result)
+        self.thread = ints.thread(self.threads)
         groups, _ = s.blocks(c)
         self.first_row, self.first_unit = ints.mul(ints.rem(self.block, groups), s.rows), ints.mul(ints.div(self.block, groups), s.units)
         self.rows = s.rows if c.rows % s.rows == 0 else ints.min(s.rows, ints.sub(c.rows, self.first_row))

@@ -127,9 +127,8 @@ class Emitter(Extrema):
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         tile, chunk = ints.div(block, s.chunks), ints.rem(block, s.chunks)
         first = s.along if c.along else s.across
         minor = ints.rem(thread, first)

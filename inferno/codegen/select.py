@@ -95,9 +95,8 @@ class _Emitter:
 
     def emit(self) -> None:
         ints, s, c, stage = self.ints, self.stage.schedule, self.c, self.stage
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         self.team = Team(ints, thread, s.team, self.shared[2])
         self.lane, self.thread = self.team.lane, thread
         teams = s.threads // s.team

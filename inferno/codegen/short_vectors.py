@@ -17,7 +17,7 @@ from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf, vector
+from inferno.mlir import arith, func, ir, scf, vector
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.short_vectors import ShortVectors
 from inferno.target import Target
@@ -54,9 +54,9 @@ class _Emitter(MultiplyAdds):
     buffers: list[ir.Value]
 
     def emit(self, warps: int) -> None:
-        s, ints, index = self.schedule, self.ints, ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        s, ints = self.schedule, self.ints
+        thread = ints.thread(s.threads)
+        block = ints.block()
         warp, lane = ints.add(ints.mul(block, s.threads // 32), ints.div(thread, 32)), ints.rem(thread, 32)
         if 32 * warps % s.threads == 0:
             self.columns_of(warp, lane)

@@ -88,9 +88,8 @@ class _Emitter:
 
     def emit(self, buffers: list[ir.Value], shared: ir.Value) -> None:
         c, s, ints = self.contraction, self.schedule, self.ints
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         tile_m, tile_n, batch = self.tile(block)
         m0, n0 = ints.mul(tile_m, s.tile_m), ints.mul(tile_n, s.tile_n)
         self.shared = shared

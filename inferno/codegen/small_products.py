@@ -23,7 +23,7 @@ from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import group_offset
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.mlir import arith, func, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.small_products import SmallProducts, parse, pieces, places, supported
@@ -63,9 +63,9 @@ class _Emitter(MultiplyAdds):
     buffers: list[ir.Value]
 
     def emit(self) -> None:
-        c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        thread = ints.add(ints.mul(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result), s.threads), thread)
+        c, s, ints = self.contraction, self.schedule, self.ints
+        thread = ints.thread(s.threads)
+        thread = ints.add(ints.mul(ints.block(), s.threads), thread)
         step, groups = s.step(c), s.groups(c)
         place = ints.rem(ints.div(thread, step), s.share)
         number = ints.add(ints.mul(ints.div(thread, step * s.share), step), ints.rem(thread, step))

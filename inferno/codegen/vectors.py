@@ -62,10 +62,10 @@ class _Emitter(MultiplyAdds):
     shared: ir.Value
 
     def emit(self) -> None:
-        c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
+        c, s, ints = self.contraction, self.schedule, self.ints
         self.exact = all(str(t) == "f32" for t in (c.accumulator, c.lhs.element, c.rhs.element))
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         rows, columns = ceildiv(c.M, s.rows), ceildiv(c.N, s.width)
         batch, at = (ints.div(block, rows * columns), ints.rem(block, rows * columns)) if c.B != 1 else (0, block)
         m0, n0 = ints.mul(ints.rem(at, rows), s.rows), ints.mul(ints.div(at, rows), s.width)
