@@ -24,6 +24,7 @@ from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import group_offset
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, scf
+from inferno.powers import next_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.small_products import SmallProducts, parse, pieces, places, supported
@@ -164,7 +165,7 @@ class _Emitter(MultiplyAdds):
                 for i in range(s.rows):
                     self.store(epilogue, ints.add(m, i), n, sums[i * s.columns:(i + 1) * s.columns])
             return
-        holders = min(s.share, 1 << (len(sums) - 1).bit_length())  # lanes that have results of their own
+        holders = min(s.share, next_power_of_two(len(sums)))  # lanes that have results of their own
         each = ceil(len(sums) / holders)
         own = self.exchanged(sums, place, step, holders, each)
         mine = ints.rem(place, holders)
