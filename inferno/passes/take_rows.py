@@ -6,7 +6,7 @@ the taken ones in place, instead of one that writes all and another that looks t
 
 from dataclasses import dataclass, field
 
-from inferno.mlir import clone_onto, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import clone_onto, ir, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_generic, kinds, loop, loop_of, loops_of, maps, outputs, reads_outputs, yielded,
@@ -188,7 +188,7 @@ def _take_first(pick: ir.Operation) -> bool:
     take.op.results[0].replace_all_uses_with(known[take.pick.operands[0]])
     take.op.erase()
     for op in chain.operations:
-        if not any(True for r in op.results for _ in r.uses):
+        if is_unread(op):
             op.erase()
     return True
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import gcd, prod
 
-from inferno.mlir import arith, func, ir, users, walk
+from inferno.mlir import arith, func, ir, isolated_copy, users, walk
 from inferno.passes.generics import dims
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
@@ -150,8 +150,7 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
 def _split(kernel: func.FuncOp) -> ir.Module:
     """A module with a copy of a kernel, whose products are apart from their sums, and these from what is made of them."""
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         split_products(module, vectors=True)
         return module
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
-from inferno.mlir import arith, func, ir, owner, walk
+from inferno.mlir import arith, func, ir, isolated_copy, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.split_products import split_products
 from inferno.schedule.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, row_major, sink_constants
@@ -102,8 +102,7 @@ class StepParser:
         if not knows_arguments(kernel) or varying or (sizes and not cls.with_sizes):
             return None
         with kernel.context, kernel.location:
-            module = ir.Module.create()
-            module.body.append(kernel.operation.clone(ip=False))
+            module = isolated_copy(kernel)
             split_products(module)
             return cls(module).parse()
 

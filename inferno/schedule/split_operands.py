@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import inf
 
-from inferno.mlir import clone_onto, func, ir, tensor, users, walk
+from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds
 from inferno.passes.kernel_names import Names
@@ -104,8 +104,7 @@ def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool)
     before = product_time(kernel, target)
     if before is None and choose(kernel, target).generator == "universal":
         before = inf  # a factor of which places tell what counts, say, which kernels of products compute of few shapes
-    holder = ir.Module.create()
-    holder.body.append(kernel.operation.clone(ip=False))
+    holder = isolated_copy(kernel)
     split_contractions(holder)
     copy = holder.body.operations[0]
     best = None
