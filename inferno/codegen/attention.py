@@ -30,6 +30,7 @@ from inferno.codegen.nvvm_builder import (
     TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
 )
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
+from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.result_parts import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -210,8 +211,7 @@ class Emitter:
                 frame.initialize(device.parameters[:count])
             nvvm.BarrierOp()
             # From here on global memory is read and written (see ``await-kernels``).
-            for action in ("wait", "launch_dependents"):
-                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            await_predecessors()
             if self.tiling.writes:
                 CacheWriter(frame).emit()
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)

@@ -30,6 +30,7 @@ from inferno.codegen.launcher import launch, launcher, pointer, scalar, size, te
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import TENSOR_MAP, Words, device_kernel, device_module, elect, only_if
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
+from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.result_parts import StoreMap, columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -248,8 +249,7 @@ class Emitter:
                 initialize()
             nvvm.BarrierOp()
             # From here on global memory is read and written (see ``await-kernels``).
-            for action in ("wait", "launch_dependents"):
-                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            await_predecessors()
             role = scf.IfOp(words.equal(words.shr(block.warp, 2), 0), has_else=True)
             few, many = REGISTERS[kernel.consumers]
             with ir.InsertionPoint(role.then_block):
@@ -272,8 +272,7 @@ class Emitter:
         with device_kernel(module, kernel.name, types, self.rounded.threads, shared=True) as device:
             given = device.parameters
             tensors = {x: Elements(words, p, element, only) for (x, (element, only)), p in zip(kernel.plain.items(), given[maps:])}
-            for action in ("wait", "launch_dependents"):
-                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            await_predecessors()
             self.rounded.emit(device.shared, given[-1], tensors, dict(zip(kernel.stores, given)))
 
 

@@ -13,7 +13,7 @@ from math import ceil
 
 from inferno.codegen import bytes_to_floats
 from inferno.codegen.elements import join, lanes_of, load_vector, splat
-from inferno.codegen.expand_math import expand_math
+from inferno.codegen.expand_math import expand_maps
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -44,9 +44,7 @@ def generate(kernel: func.FuncOp, schedule: SmallProducts, target: Target) -> No
         raise CompileError(f"@{name} is no product of many small matrices")
     if not s.fits(c):
         raise CompileError(f"@{name}: {s} does not fit products of {c.M}x{c.K} and {c.K}x{c.N}")
-    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
-        if map_ is not None:
-            expand_math(map_.generic)
+    expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     threads = s.groups(c) * s.share
     width = 32 if max(reach(threads) + s.threads, *(b.count for b in buffers if b is not None)) < 2**31 else 64

@@ -22,6 +22,7 @@ from inferno.codegen.nvvm_builder import (
 from inferno.codegen.window_sums import Sums, next_sums, widened
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.await_kernels import await_predecessors
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
@@ -89,8 +90,7 @@ class _Emitter:
             self.ring.initialize()
             nvvm.FenceMbarrierInitOp()
         nvvm.BarrierOp()
-        for action in ("wait", "launch_dependents"):
-            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+        await_predecessors()
         role = scf.IfOp(words.equal(warp, 0), has_else=True)
         with ir.InsertionPoint(role.then_block):
             with only_if(elect()):

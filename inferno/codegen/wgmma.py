@@ -33,6 +33,7 @@ from inferno.codegen.wgmma_producer import Producer
 from inferno.codegen.wgmma_rewriter import Rewriter
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import clusters_at_once
@@ -264,8 +265,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
                 self.arrived.expect(0, s.sent)
         self.meet(aligned=True)
         # From here on global memory is read and written (see ``await-kernels``).
-        for action in ("wait", "launch_dependents"):
-            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+        await_predecessors()
 
     @property
     def helpers(self) -> int:

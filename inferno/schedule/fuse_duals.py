@@ -33,7 +33,7 @@ _LEAST_BEHIND = 0.0
 def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
     merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
 

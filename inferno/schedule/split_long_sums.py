@@ -47,7 +47,7 @@ class _Split:
 def split_long_sums(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its products of 16-bit numbers; nothing for targets other than Hopper."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

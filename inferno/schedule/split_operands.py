@@ -49,7 +49,7 @@ def split_operands(module: ir.Module, target: str, always: str = "") -> None:
     """Take what computes a factor out of kernels without a schedule, if that takes less time by the estimates.  Calls that compute the same factor share it,
     and have to save together what it takes.  Nothing for targets other than Hopper.  ``always``: "1" for wherever a generator takes what is left."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
     with module.context, ir.Location.unknown():
         while _split_once(module, machine, always == "1"):
