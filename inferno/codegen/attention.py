@@ -27,7 +27,7 @@ from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, scalar, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
+    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
 )
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
 from inferno.passes.await_kernels import await_predecessors
@@ -188,7 +188,7 @@ class Emitter:
     def emit(self, module: ir.Block) -> None:
         s, words = self.schedule, self.words
         pointers = [  # a cache is read by the copy engine, too
-            "!llvm.ptr<1>" if x in self.caches else "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
+            "!llvm.ptr<1>" if x in self.caches else READ_BUFFER if readonly else WRITTEN_BUFFER
             for x, (_, readonly) in self.plain.items()
         ]
         emit_copies(words, module, self.name, self.kernel.writes)
@@ -199,7 +199,7 @@ class Emitter:
         lists = []
         if self.lists is not None:
             self.lists.emit(module, self.name)
-            lists = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
+            lists = [READ_BUFFER]
         elif s.order == "dynamic":
             emit_counter(words, module, self.name)
         sizes = ["i64"] * len(self.symbols)

@@ -19,7 +19,7 @@ from inferno.codegen.launcher import launcher
 from inferno.codegen.mbarriers import Barriers, Ring
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, loop, only_if, opaque, special_register, uniform,
+    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, loop, only_if, opaque, special_register, uniform,
 )
 from inferno.codegen.operand_copy import OperandCopy
 from inferno.codegen.split_sums import SplitSums
@@ -189,7 +189,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
     def emit(self, module: ir.Block) -> None:
         s, words = self.schedule, self.words
         pointers = [
-            "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
+            READ_BUFFER if readonly else WRITTEN_BUFFER
             for _, readonly in self.plain.values()
         ]
         count = len(self.factors) + len(self.stores) + len(self.brought)
