@@ -6,7 +6,7 @@ kernel, if that takes less time by the estimates.  Before the choice of schedule
 that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -41,7 +41,7 @@ class _Fuse:
     def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
         self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
         self.times = CallTimes(kernels, target)
-        self.made: dict[object, func.FuncOp | None] = {}
+        self.made: dict[Hashable, func.FuncOp | None] = {}
         self.places = places_in(main)
 
     def run(self) -> bool:
