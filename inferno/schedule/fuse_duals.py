@@ -92,8 +92,8 @@ class _Fuse:
         return self.made[key]
 
     def build(self, edges: Edges, before: float | None) -> func.FuncOp | None:
-        # Products that are results themselves, as of a SwiGLU in training, stay apart: 4096x1024x2816 took an H100 152 us as one kernel (74 estimated), where the
-        # library's products take 30 each and what reads them 21.
+        # Products that are results themselves, as of a SwiGLU in training, stay apart: 4096x1024x2816 took an H100 152 us as one kernel (74 estimated),
+        # where the library's products take 30 each and what reads them 21.
         if len(edges.exported) > 1 and not self.always:
             return None
         last = callee(edges.calls[-1])
