@@ -1,4 +1,4 @@
-"""A batch of products that lies innermost in memory comes to the outside first, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangles.
+"""Move a batch dimension that is innermost in memory outermost, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangle updates.
 
 Neighbours in memory are of different products then, so who gathers a tile for the tensor core reads one element of each sector of memory, and who writes
 one's results writes one.  Kernels that turn tensors go over tiles of both sides, and move whole sectors: factors are turned in front, results behind.

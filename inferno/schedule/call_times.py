@@ -1,4 +1,4 @@
-"""What the calls of ``@main`` are estimated to take, for passes that weigh kernels before schedules are chosen."""
+"""Estimates of the time of calls in ``@main``, for passes that compare kernels before schedules are chosen."""
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee

@@ -1,4 +1,4 @@
-"""The schedule of kernels in which all blocks that run at once have a part of each row: long rows, of more points than a cluster of blocks can hold well."""
+"""The schedule of kernels in which all blocks that run at once have a part of each row: rows that are too long for a cluster of blocks."""
 
 from dataclasses import dataclass, replace
 from math import ceil, gcd

@@ -1,4 +1,4 @@
-"""Sums over rows of few columns that lie one behind the other in memory, read as if several rows were one.
+"""Sums over rows of few columns that are contiguous in memory, read as if several rows were one.
 
 Vectors of 16 bytes divide no row of 23 numbers, and threads side by side are no power of two of them.  But eight such rows are 23 vectors: a thread that
 goes on by whole turns of so many rows has the same columns in each, a running value for each lane, and a block's threads read what lies together.

@@ -1,4 +1,4 @@
-"""On Hopper, a convolution whose result is only transposed writes it as it is wanted, where that takes less time than both.
+"""On Hopper, let a convolution write its result transposed, where it is only transposed and that takes less time than both.
 
 ``choose-layouts`` has results with their channels innermost, and transposes what the program gives back in row-major order: that reads and writes
 everything once more.  The tensor core may have a convolution's features as the rows of its tiles and the pixels as their columns, so that what lies

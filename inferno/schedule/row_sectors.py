@@ -1,4 +1,4 @@
-"""What memory moves of a row whose neighbours lie apart: whole sectors, of which other points of the row may use the rest.
+"""How many sectors of memory a row occupies whose points are not contiguous: other points of the row may use the rest of a sector.
 
 An instance norm with channels last uses one number of each sector.  A patch of an image, of which the colours of a pixel are neighbours in its row, has
 some neighbouring pixels of each plane: the row uses whole sectors, though each of its points lies in another one than the next.  A warp, whose threads read

@@ -1,4 +1,4 @@
-"""Operations on the same points: which loops of one are those of another."""
+"""Operations over the same points: which loops of one correspond to those of another."""
 
 from inferno.mlir import ir, owner
 from inferno.passes.generics import dims, inputs, inverse, loop_sizes, maps

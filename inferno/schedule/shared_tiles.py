@@ -1,4 +1,4 @@
-"""What brings tiles to shared memory: the lines that they are made of, and blocks of a cluster that share one."""
+"""Tiles in shared memory: the lines of memory that they consist of, and multicast to the blocks of a cluster that share one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A factor that is computed, such as rows that are normalised, is written first where products take longer to compute it for each of their tiles.
+"""Write a computed operand, such as normalised rows, to memory first, where computing it again for each tile takes longer.
 
 ``fuse-contractions`` puts what is cheap into the contractions that read it, which is right of few rows: nothing is launched, and nothing written.  Of many
 rows every column of tiles computes its factor again, in the time of the tensor core, and so does every other contraction that reads it.

@@ -1,4 +1,4 @@
-"""What a reduction reads or writes strewn over memory: of neighbouring threads' elements, which lie in another order there, each is in a sector of its own.
+"""What a reduction reads or writes uncoalesced (*strewn*): neighbouring threads' elements are in sectors of their own, as that tensor has another layout.
 
 A kernel of sums has no tiles: what such elements cost says whether a map that turns a tensor becomes part of it, and which tensor's order its threads follow.
 """

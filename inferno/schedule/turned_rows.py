@@ -1,5 +1,5 @@
-"""How a block of ``columns`` writes rows one behind the other that it reads side by side: a thread has a run of neighbouring points, so that it writes whole
-vectors of a row, and so few rows are side by side that a warp's points of each are whole sectors."""
+"""How a block of ``columns`` writes its result with rows contiguous that it reads side by side (transposed): a thread has a run of neighbouring points, so that
+it writes whole vectors of a row, and so few rows are side by side that a warp's points of each are whole sectors."""
 
 from math import gcd
 

@@ -1,4 +1,4 @@
-"""Schedules of ``wgmma`` for TF32 products with a factor that goes to the tensor core by registers (``codegen/wgmma_registers.py``)."""
+"""Schedules of ``wgmma`` for TF32 products with an operand that goes to the tensor core by registers (``codegen/wgmma_registers.py``)."""
 
 import itertools
 from collections.abc import Iterator
