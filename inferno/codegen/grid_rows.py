@@ -1,4 +1,4 @@
-"""Kernels whose blocks, one a multiprocessor, each have a part of every row, for rows that are too long for a cluster of blocks.
+"""Row-wise kernels whose blocks, one a multiprocessor, each have a part of every row, for rows that are too long for a cluster of blocks.
 
 A block walks over the rows.  Its part of several rows is on its way to shared memory, by copies that each thread starts and waits for itself, so that no
 barrier is needed; its part of what rows have in common, as weights, is read once and stays in registers.  In each turn of its loop a block goes over its

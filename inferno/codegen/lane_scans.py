@@ -1,4 +1,4 @@
-"""Running values of what the lanes of a warp have, by shuffles; lanes are powers of two, next to each other or so many ``step`` apart."""
+"""Scans across the lanes of a warp by shuffles; lanes are adjacent, or ``step`` apart, and powers of two."""
 
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.shuffles import from_before

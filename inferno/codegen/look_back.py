@@ -1,4 +1,4 @@
-"""How a tile of a scan learns what lies in front of it while other blocks are at work on that: a look back.
+"""Decoupled look-back: how a tile of a scan learns the prefix of the tiles in front of it, which other blocks are still computing.
 
 Tiles are dealt out in order by a counter, so that all tiles in front of one have been started, whichever blocks the hardware starts.  A tile leaves
 what its own elements come to.  What is in front of it are the tiles of its group, whose parts some lanes read at once and add up in a tree, and all

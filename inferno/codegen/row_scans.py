@@ -1,5 +1,5 @@
-"""Running values along rows that threads hold: what a thread's vectors come to goes from lane to lane by shuffles, from warp to warp by shared memory, from
-block to block of a cluster by distributed shared memory.
+"""Scans along rows in registers: a thread's total is scanned across lanes by shuffles, across warps by shared memory, across the blocks of a cluster by
+distributed shared memory.
 
 A warp has neighbouring vectors of a row at once, several times one behind the other, and the warps of a row lie next to each other, as its blocks do: then
 each warp leaves one value for those behind it.  The running values in a vector are computed again where those of the row are read, so that between the two

@@ -1,5 +1,5 @@
-"""Whole rows of threads by way of shared memory: a warp copies what its threads have of a tensor as it lies, each takes its own there, and what they make
-of it goes back likewise, so that memory is read and written by whole lines however long a row is.
+"""Whole rows of threads by way of shared memory: a warp copies its threads' rows as they lie, each thread takes its own there, and results go back likewise, so
+that accesses to memory are coalesced however long a row is.
 
 Nobody but a warp's own threads looks at its part, so that they wait for each other alone.
 """
