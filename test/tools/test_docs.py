@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferno.mlir import ir, idle_context
-from inferno.passes import pass_names
+from inferno.passes import pass_names, summary
 from inferno.passes.manager import run_pipeline, split
 from inferno.passes.pipelines import PIPELINES
 from inferno.schedule.attributes import GENERATORS
@@ -61,6 +61,10 @@ def test_paragraphs_are_in_the_order_of_the_pipelines():
     documented = [name for name, _ in PASSES]
     assert [name for name in documented if name in ran] == [name for name in ran if name in pass_names()]
     assert pass_names() == documented
+
+
+def test_paragraphs_begin_with_the_summary():
+    assert {name: paragraph.split("*")[1].replace("`", "") for name, paragraph in PASSES} == {name: summary(name) for name in pass_names()}
 
 
 def test_every_generator_has_a_row():
