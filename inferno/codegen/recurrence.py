@@ -25,9 +25,9 @@ from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf
 from inferno.schedule.accesses import Access
-from inferno.schedule.recurrence import ALONG, LANES, WARP, Recurrence, read
+from inferno.schedule.recurrence import ALONG, LANES, Recurrence, read
 from inferno.schedule.recurrence_kernel import Recurrence as Kernel
-from inferno.target import Target
+from inferno.target import WARP, Target
 
 
 def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:

@@ -18,9 +18,8 @@ from inferno.schedule import batch_sums, wgmma, wgmma_schedule
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import MEMORY_RATE, bit_width
 from inferno.schedule.merge_calls import replace_call
-from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target

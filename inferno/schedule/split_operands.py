@@ -17,9 +17,9 @@ from inferno.passes.programs import PRECISION, callee, programs, readers, root_o
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose, kernels
-from inferno.schedule.call_times import MEMORY_RATE, elementwise_time
+from inferno.schedule.call_times import elementwise_time
 from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import MEMORY_RATE, bit_width
 from inferno.schedule.merge_calls import may_change, new_kernel, replace_call
 from inferno.schedule.product_times import product_time
 from inferno.symbolic import product
