@@ -7,6 +7,7 @@ from inferno.schedule.attention_candidates import candidates
 from inferno.schedule.attention_cost import estimate
 from inferno.schedule.attention_schedule import Attention, completed
 from inferno.schedule.attention_support import is_new, read
+from inferno.schedule.cost import fastest
 from inferno.target import Target
 
 
@@ -21,5 +22,5 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     times = [(estimate(s, *found, target), s) for s in made]
     if not times:
         return None
-    best = min(times, key=lambda item: item[0])[1]
+    best = fastest(times)[1]
     return completed(best, found[0])

@@ -17,7 +17,7 @@ from inferno.mlir import func
 from inferno.schedule import simt
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
-from inferno.schedule.cost import MEMORY_RATE, At, bit_width, clusters_at_once, moved_bytes
+from inferno.schedule.cost import MEMORY_RATE, At, bit_width, clusters_at_once, fastest, moved_bytes
 from inferno.schedule.tiling import Source, Tiling, shortest_part, tile_contraction
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.wgmma_schedule import Shared, precision, supported
@@ -180,7 +180,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
     found = candidates(kernel, c, target) if c is not None and not c.varies else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
+    time, best = fastest(found)
     other = simt.choose_with_estimate(c, target)
     return None if other is not None and other[0] <= time else best
 

@@ -15,7 +15,7 @@ from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
 from inferno.mlir import func, ir, isolated_copy
 from inferno.schedule import bf16x6, dual, im2col, mma, siblings, simt, vectors, wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import bit_width, fastest
 from inferno.schedule.tiling import tile_contraction
 from inferno.symbolic import (
     LARGEST, UNBOUNDED, Int, Size, Symbol, as_python, bounds, evaluate, hint, is_unbounded, maximum, minimum, product, size_of, symbols_of,
@@ -325,7 +325,7 @@ def _for_vectors(c: Contraction, target: Target, least: Int) -> Any:
     symbols = dict.fromkeys(s for size in c.sizes for s in symbols_of(size))
     point = {s: _within(s, min(s.hint, simt.VECTOR) if s in symbols_of(least) else s.hint) for s in symbols}
     found = [*simt.candidates(c, target, at_point(point)), *vectors.candidates(c, target, at_point(point), swapped=least == c.N)]
-    return min(found, key=lambda item: item[0])[1]
+    return fastest(found)[1]
 
 
 def cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int = _KERNELS, gain: float | None = None) -> Any | None:

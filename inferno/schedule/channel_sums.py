@@ -15,7 +15,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule import im2col, wgmma
 from inferno.schedule.contraction import Contraction
-from inferno.schedule.cost import CLOCK, bit_width
+from inferno.schedule.cost import CLOCK, bit_width, fastest
 from inferno.schedule.halo import takes
 from inferno.schedule.im2col import Im2col
 from inferno.schedule.result_parts import columns_together, store_maps
@@ -59,7 +59,7 @@ class ChannelSums(Im2col):
 def choose(kernel: func.FuncOp, target: Target) -> ChannelSums | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction with sums of its columns for Hopper's tensor cores."""
     found = list(candidates(kernel, target))
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, ChannelSums]]:

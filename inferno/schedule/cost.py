@@ -1,7 +1,8 @@
 """What a kernel costs at least: operations and bytes, counted on its structure."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.shapes import shape
@@ -20,6 +21,11 @@ _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.
 
 At = Callable[[Int], int]
 """What a size that varies is taken to be: ``hint``, as in the example, or another of the sizes that it may have."""
+
+
+def fastest(candidates: Iterable[tuple[float, Any]]) -> tuple[float, Any]:
+    """The (estimate in microseconds, schedule) with the lowest estimate, the first of equal ones; (inf, None) where there are no candidates."""
+    return min(candidates, key=lambda item: item[0], default=(math.inf, None))
 
 
 def bit_width(element: ir.Type) -> int:

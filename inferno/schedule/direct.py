@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from inferno.mlir import func
 from inferno.schedule import bf16x6, direct_bf16x6, long_sums, mma, presplit, reductions, short_vectors, simt, vectors, wgmma
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import CLOCK, accessed_bytes, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, accessed_bytes, bit_width, fastest, moved_bytes
 from inferno.schedule.direct_bf16x6 import DirectBf16x6, Way, way
 from inferno.schedule.wgmma_schedule import precision
 from inferno.symbolic import ceildiv
@@ -227,14 +227,14 @@ def choose(kernel: func.FuncOp, target: Target) -> Direct | None:
     found = candidates(kernel, c, target) if c is not None and not long_sums.loses_bits(kernel, c) else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
+    time, best = fastest(found)
     return best if time * (1 if is_of_small(c) else _CLEARLY) < others(kernel, c, target) else None
 
 
 def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     """Microseconds of the fastest other generator."""
     tiles = wgmma.candidates(kernel, c, target)
-    best = min(tiles, key=lambda item: item[0], default=(0.0, None))[1]
+    best = fastest(tiles)[1]
     if best is None or wgmma.copies(best, c):
         tiles = [*tiles, *mma.candidates(kernel, c, target)]
     short = any(has_short_lines(o, c) for o in (c.lhs, c.rhs))

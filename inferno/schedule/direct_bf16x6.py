@@ -12,7 +12,7 @@ from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import bf16x6, presplit, simt
 from inferno.schedule.contraction import Contraction, Operand, Group, aligned_along, parse_contraction
-from inferno.schedule.cost import CLOCK, moved_bytes
+from inferno.schedule.cost import CLOCK, fastest, moved_bytes
 from inferno.schedule.wgmma_schedule import precision
 from inferno.symbolic import ceildiv
 from inferno.target import STATIC_SHARED, Target
@@ -153,6 +153,6 @@ def choose(kernel: func.FuncOp, target: Target) -> DirectBf16x6 | None:
     found = candidates(kernel, c, target)
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
+    time, best = fastest(found)
     others = [*simt.candidates(c, target), *bf16x6.candidates(kernel, c, target), *presplit.candidates(kernel, c, target)]
     return best if time < min((t for t, _ in others), default=time + 1) else None

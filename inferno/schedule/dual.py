@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, Operand, parse_both
-from inferno.schedule.cost import At, bit_width
+from inferno.schedule.cost import At, bit_width, fastest
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
 from inferno.schedule.thin import beside_each_other, thin_schedules
 from inferno.schedule.shared_tiles import panel
@@ -121,7 +121,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Dual | None:
     """The schedule with the lowest estimate if ``kernel`` is such a pair and for Hopper's tensor cores, else None."""
     pair = parse_pair(kernel) if target.hopper else None
     found = candidates(kernel, pair, target) if pair is not None and not pair.contraction.varies else []
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Dual]]:

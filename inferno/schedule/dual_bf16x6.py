@@ -10,6 +10,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule import bf16x6, simt
 from inferno.schedule.bf16x6 import Bf16x6, estimate, fit, sources, splits
+from inferno.schedule.cost import fastest
 from inferno.schedule.dual import Pair, parse_pair
 from inferno.schedule.tiling import Axis, Source, Tiling
 from inferno.schedule.wgmma_schedule import precision, supported
@@ -60,7 +61,7 @@ def choose(kernel: func.FuncOp, target: Target) -> DualBf16x6 | None:
     """The schedule with the lowest estimate if ``kernel`` is such a pair, else None."""
     pair = parse_pair(kernel) if target.hopper else None
     found = candidates(kernel, pair, target) if pair is not None else []
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def candidates(kernel: func.FuncOp, pair: Pair, target: Target) -> list[tuple[float, DualBf16x6]]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import vectors
+from inferno.schedule.cost import fastest
 from inferno.schedule.dual import Pair, parse_pair
 from inferno.schedule.simt import supported
 from inferno.schedule.vectors import Vectors
@@ -39,7 +40,7 @@ def choose(kernel: func.FuncOp, target: Target) -> DualVectors | None:
     """The schedule with the lowest estimate if ``kernel`` is such a pair with few rows, else None."""
     pair = parse_pair(kernel) if target.kind == "nvptx" else None
     found = candidates(kernel, pair, target) if pair is not None else []
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def candidates(kernel: func.FuncOp, pair: Pair, target: Target) -> list[tuple[float, DualVectors]]:

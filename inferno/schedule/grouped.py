@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.cost import CLOCK, MEMORY_RATE, bit_width
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, bit_width, fastest
 from inferno.schedule.dual import Dual, DualTiling, Pair, divides, takes, tile_pair
 from inferno.schedule.picked import Picked, parse_picked
 from inferno.schedule.tiling import Tiling, tile_contraction
@@ -66,7 +66,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Grouped | None:
     """The schedule with the lowest estimate if ``kernel`` is of this form, else None."""
     p = read(kernel, target)
     found = candidates(p, target, takes_unmeasured(kernel.operation)) if p is not None else []
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def candidates(p: Picked, target: Target, unmeasured: bool = False) -> list[tuple[float, Grouped]]:

@@ -15,7 +15,7 @@ from inferno.mlir import func, isolated_copy, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
-from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, tensor_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, fastest, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.result_parts import ROW, store_maps
@@ -77,7 +77,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
 
 def least(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, Im2col | None]:
     """The schedule with the lowest estimate, in microseconds."""
-    return min(at_size(kernel, c, target) if not c.varies else [], key=lambda item: item[0], default=(inf, None))
+    return fastest(at_size(kernel, c, target) if not c.varies else [])
 
 
 def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:

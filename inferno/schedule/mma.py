@@ -7,7 +7,7 @@ from typing import ClassVar
 from inferno.mlir import func, walk
 from inferno.schedule import wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import At, bit_width, moved_bytes
+from inferno.schedule.cost import At, bit_width, fastest, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Axes, Axis, main_read, paired, pick_axes
 from inferno.symbolic import hint, is_multiple, product, reach
@@ -149,7 +149,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
     found = candidates(kernel, c, target) if c is not None else []
     if not found:
         return None
-    best = min(found, key=lambda item: item[0])[1]
+    best = fastest(found)[1]
     if _filled(best, c) < _LEAST:
         return None
     others = wgmma.candidates(kernel, c, target) if target.hopper else []

@@ -18,7 +18,7 @@ from inferno.schedule import batch_sums, wgmma, wgmma_schedule
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import MEMORY_RATE, bit_width
+from inferno.schedule.cost import MEMORY_RATE, bit_width, fastest
 from inferno.schedule.merge_calls import replace_call
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiling import tile_contraction
@@ -142,7 +142,7 @@ def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) ->
         return (_PAYS * own, False) if own is not None else None
     if library or not isinstance(choose(kernel, target), wgmma_schedule.Wgmma):  # few rows or columns, and windows, are other generators'
         return None
-    pays = _PAYS if not _turns(c) else _PAYS_COPIED if wgmma.copies(min(found, key=lambda item: item[0])[1], c) else _PAYS_TURNED
+    pays = _PAYS if not _turns(c) else _PAYS_COPIED if wgmma.copies(fastest(found)[1], c) else _PAYS_TURNED
     return pays * min(time for time, _ in found), True
 
 

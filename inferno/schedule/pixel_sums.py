@@ -6,11 +6,11 @@ share a tile's pixels (``split``).
 """
 
 from dataclasses import asdict, dataclass, replace
-from math import inf
 from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.cost import fastest
 from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.shared_tiles import panel
 from inferno.schedule.wgmma import candidates
@@ -30,7 +30,7 @@ def choose(kernel: func.FuncOp, target: Target) -> PixelSums | None:
     """The schedule with the lowest estimate if ``kernel`` is a sum over the pixels of images, which 16-bit tensor cores compute."""
     c = parse_summed(kernel, target)
     found = at_size(kernel, c, target) if c is not None else []
-    return min(found, key=lambda item: item[0], default=(inf, None))[1]
+    return fastest(found)[1]
 
 
 def at_size(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, PixelSums]]:

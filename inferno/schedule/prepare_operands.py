@@ -20,6 +20,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.assign import assign_schedules, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.cost import fastest
 from inferno.schedule.kept_operands import COPY, PARTS, kept
 from inferno.schedule.merge_calls import replace_call
 from inferno.schedule.operand_forms import Form
@@ -114,7 +115,7 @@ class _Prepare:
             return presplit.choose(kernel, self.target)
         c = parse_contraction(kernel)
         if own.generator in _READ_ANYWHERE:
-            time, schedule = min(wgmma.candidates(kernel, c, self.target), key=lambda item: item[0])
+            time, schedule = fastest(wgmma.candidates(kernel, c, self.target))
             saved = sum(copy_time(f.bytes(kernel.type.inputs[f.number].element_type)) for f in wanted)
             return schedule if time - saved < estimate_of(kernel, own, self.target) else None
         if _turns_one(own, c):
@@ -168,7 +169,7 @@ def _forms(kernel: func.FuncOp, target: Target) -> tuple[Form, ...]:
     if c is None:
         raise PassError(f"prepare-operands: @{kernel.name.value} is scheduled as a contraction and is none")
     if schedule.generator in _READ_ANYWHERE:
-        schedule = min(wgmma.candidates(kernel, c, target), key=lambda item: item[0], default=(0, None))[1]
+        schedule = fastest(wgmma.candidates(kernel, c, target))[1]
         if schedule is None or not wgmma.copies(schedule, c):
             return ()
     if schedule.generator != "wgmma":

@@ -15,7 +15,7 @@ from inferno.mlir import func
 from inferno.schedule import bf16x6, simt
 from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, sources, splits
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import moved_bytes
+from inferno.schedule.cost import fastest, moved_bytes
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.tiling import Source, Tiling
 from inferno.schedule.wgmma_schedule import precision, supported
@@ -89,7 +89,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Presplit | None:
     found = candidates(kernel, c, target) if c is not None and not c.varies else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
+    time, best = fastest(found)
     others = [t for t, _ in bf16x6.candidates(kernel, c, target)]
     if not kept(kernel, PARTS):
         others += [t for t, _ in simt.candidates(c, target)]

@@ -3,6 +3,7 @@
 from inferno.mlir import func
 from inferno.schedule import assign, bf16x6, direct, direct_bf16x6, im2col, mma, presplit, short_vectors, simt, small_products, vectors, wgmma, windows
 from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.cost import fastest
 from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target
 
@@ -26,7 +27,7 @@ def product_time(kernel: func.FuncOp, target: Target) -> float | None:
     if c is None:
         return None
     found = [*wgmma.candidates(kernel, c, target), *vectors.candidates(c, target), *short_vectors.candidates(c, target), *small_products.candidates(c, target)]
-    best = min(found, key=lambda item: item[0], default=(0.0, None))[1]
+    best = fastest(found)[1]
     if isinstance(best, Wgmma) and wgmma.copies(best, c):
         found += mma.candidates(kernel, c, target)
     if str(c.lhs.element) == "f32" and not c.varies:

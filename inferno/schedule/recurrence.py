@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors
-from inferno.schedule.cost import CLOCK
+from inferno.schedule.cost import CLOCK, fastest
 from inferno.schedule.recurrence_kernel import Recurrence as Kernel
 from inferno.schedule.recurrence_kernel import parse_recurrences
 from inferno.target import WARP, Target
@@ -112,7 +112,7 @@ def read(kernel: func.FuncOp, target: Target) -> tuple[Kernel, ...]:
 def choose(kernel: func.FuncOp, target: Target) -> Recurrence | None:
     """The schedule of the least estimate, if ``kernel`` is a recurrence, or several, whose weights all blocks together have room for."""
     found = candidates(read(kernel, target), target)
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def candidates(parts: Sequence[Kernel], target: Target) -> list[tuple[float, Recurrence]]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule import simt, vectors
 from inferno.schedule.contraction import Contraction, Group, oriented, parse_contraction
-from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, fastest, moved_bytes
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -50,7 +50,7 @@ def choose(kernel: func.FuncOp, target: Target) -> ShortVectors | None:
     found = candidates(c, target) if c is not None and not c.varies else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
+    time, best = fastest(found)
     others = [*vectors.candidates(c, target), *vectors.tiles(kernel, c, target, best.terms * bit_width(c.rhs.element) < 64)]
     return best if time <= min((other for other, _ in others), default=time) else None
 

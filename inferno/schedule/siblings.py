@@ -16,7 +16,7 @@ from inferno.passes.shapes import argument_attributes
 from inferno.schedule import bf16x6, direct, direct_bf16x6, mma, presplit, simt, vectors, wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
-from inferno.schedule.cost import At as Sizes
+from inferno.schedule.cost import At as Sizes, fastest
 from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.kernel_parts import extract, parts_of
@@ -76,7 +76,7 @@ class At:
 def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
     """The best schedule of independent contractions that are alike, of known sizes; None for any other kernel."""
     found = candidates(kernel, target)
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Siblings]]:

@@ -10,7 +10,7 @@ from inferno.mlir import func
 from inferno.schedule import batch_sums, bf16x6, direct, direct_bf16x6, mma, presplit, reductions, short_vectors, simt, vectors, wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, Operand, parse_contraction
-from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, bit_width, fastest, moved_bytes
 from inferno.schedule.row_work import body_instructions
 from inferno.symbolic import Int, alignment, hint
 from inferno.target import Target
@@ -64,7 +64,7 @@ def choose(kernel: func.FuncOp, target: Target) -> SmallProducts | None:
     found = candidates(c, target) if c is not None else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
+    time, best = fastest(found)
     if parse_contraction(kernel).accumulator != c.accumulator:
         return best if not _is_read_whole(kernel, target) else None
     return best if _CLEARLY * time < others(kernel, c, target) else None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from inferno.mlir import func
 from inferno.schedule import mma, simt, wgmma
 from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
-from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, fastest, moved_bytes
 from inferno.schedule.simt import VECTOR
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -84,7 +84,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
     found = candidates(c, target) if c is not None and not c.varies else []
     if not found:
         return None
-    time, best = min(found, key=lambda item: item[0])
+    time, best = fastest(found)
     others = tiles(kernel, c, target, best.is_narrow(c))
     return best if time <= min((other for other, _ in others), default=time) else None
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.accesses import Access
-from inferno.schedule.cost import CLOCK, bit_width
+from inferno.schedule.cost import CLOCK, bit_width, fastest
 from inferno.schedule.elementwise import supported_body
 from inferno.schedule.row_contraction import RowContraction, parse_rows
 from inferno.schedule.row_steps import RowStep
@@ -46,7 +46,7 @@ def choose(kernel: func.FuncOp, target: Target) -> WgmmaRows | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction with operations on its rows for Hopper's tensor cores."""
     c = read(kernel, target)
     found = list(candidates(c, target)) if c is not None and c.reduces else []
-    return min(found, key=lambda item: item[0])[1] if found else None
+    return fastest(found)[1]
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowContraction | None:
