@@ -13,7 +13,7 @@ from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
 from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
-from inferno.schedule import attention
+from inferno.schedule import attention, short_attention
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
 from inferno.schedule.call_times import elementwise_time
@@ -23,6 +23,7 @@ from inferno.schedule.product_times import contraction_time
 from inferno.symbolic import hint, product
 from inferno.target import Target, find_target
 
+_GENERATORS = ("short_attention", "attention")
 _MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
 _LESS = 4  # times fewer elements read than made: a mask that is rather computed again
 _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS}
@@ -46,14 +47,17 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     if asked:
         del module.operation.attributes[ATTENTION]
     machine = find_target(target)
-    choose = chooser_of("attention", machine)
-    if always != "1" and (not asked or choose is None or wants_library(module)):
+    choosers = [c for name in _GENERATORS if (c := chooser_of(name, machine)) is not None]
+    if always != "1" and (not asked or not choosers or wants_library(module)):
         return
 
     def takes(kernel: func.FuncOp) -> bool:
-        return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
+        return parse_attention(kernel) is not None if always == "1" else any(choose(kernel, machine) is not None for choose in choosers)
 
-    time = None if always == "1" else lambda kernel: attention.time(kernel, machine)
+    def least(kernel: func.FuncOp) -> float | None:
+        return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=None)
+
+    time = None if always == "1" else least
     merge_in(module, lambda main, kernels: Fusion(module, main, kernels, machine, takes, time, pages=True).run())
 
 
