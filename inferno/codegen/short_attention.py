@@ -28,7 +28,7 @@ from inferno.mlir import arith, func, gpu, ir, vector
 from inferno.schedule.bands import Band
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.short_attention import ROWS, ShortAttention, ShortTiling, Side, fits, read
-from inferno.symbolic import ceildiv
+from inferno.symbolic import ceildiv, is_multiple, reach
 from inferno.target import Target
 
 
@@ -44,7 +44,7 @@ def generate(kernel: func.FuncOp, schedule: ShortAttention, target: Target) -> N
             expand_math(map_.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in a.destinations})
     blocks = ceildiv(t.tiles, schedule.warps)
-    width = 32 if max(t.tiles * ROWS, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = 32 if max(reach(t.tiles * ROWS), *(b.count for b in buffers if b is not None)) < 2**31 else 64
     with gpu_function(kernel, buffers, schedule.threads, []) as function:
         _Emitter(integers_for(kernel, width, function.buffers), t, schedule, function.buffers, target).emit()
     with launcher(kernel) as arguments:
@@ -64,8 +64,8 @@ class _Emitter:
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         tile, lane = ints.add(ints.mul(block, s.warps), ints.div(thread, 32)), ints.rem(thread, 32)
-        present = [ints.less(tile, t.tiles)] if t.tiles % s.warps else []
-        tile = ints.min(tile, t.tiles - 1) if present else tile
+        present = [] if is_multiple(t.tiles, s.warps) else [ints.less(tile, t.tiles)]
+        tile = ints.min(tile, ints.sub(t.tiles, 1)) if present else tile
         each = ceildiv(t.scores.M, ROWS)
         self.batch, self.first = (ints.div(tile, each), ints.mul(ints.rem(tile, each), ROWS)) if each > 1 else (tile, 0)
         self.pair, self.quad = ints.div(lane, 4), ints.rem(lane, 4)

@@ -20,7 +20,7 @@ from inferno.schedule.call_times import elementwise_time
 from inferno.schedule.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls
 from inferno.schedule.operation_order import order_by_need
 from inferno.schedule.product_times import contraction_time
-from inferno.symbolic import hint, product
+from inferno.symbolic import Undecided, hint, product
 from inferno.target import Target, find_target
 
 _GENERATORS = ("short_attention", "attention")
@@ -142,16 +142,19 @@ class Fusion:
         replace_calls(edges, self.made[key])
         return True
 
-    def pays(self, kernels: Sequence[func.FuncOp], calls: Iterable[ir.Operation]) -> bool:
-        """Whether kernels are no slower than the calls that become these, the products and what is between them as one kernel: tiles of many short rows are
+    def pays(self, kernels: Sequence[func.FuncOp], calls: Iterable[ir.Operation], slower: float = 1.0) -> bool:
+        """Whether kernels take at most ``slower`` times as long as the calls that become these, the products and what is between them as one kernel: tiles of many short rows are
         mostly padding (an H200, bf16: 16384x4x4x32 276 us, apart 40; 4096x4x9x32 65 and 30; 8192x1x16x16 32 and 37; 2048x3x49x32 44 and 240)."""
         times = [self.time(k) for k in kernels] if self.time is not None else [None]
         if None in times:
             return True
         parts = [self.kernels[callee(c)] for c in calls]
-        products = [(k, contraction_time(k, self.target)) for k in parts]
+        try:
+            products = [(k, contraction_time(k, self.target)) for k in parts]
+        except Undecided:
+            return True
         between = max((elementwise_time(k) for k, time in products if time is None), default=0.0)
-        return sum(times) < sum(time for _, time in products if time is not None) + between
+        return sum(times) < slower * (sum(time for _, time in products if time is not None) + between)
 
     def cores(self, last: ir.Operation) -> Iterator[Calls]:
         """Contractions that ``last`` may be computed of by way of exponentials, with all that is between; nothing else reads these, but for one

@@ -20,6 +20,7 @@ from inferno.schedule.operation_order import order_by_need
 from inferno.target import find_target
 
 _GENERATOR = "attention_gradients"
+_SLOWER = 1.5  # between the products are several kernels, not one; an estimate
 _DEPTH = 2  # contractions behind the one with exponentials: of the gradient of weights, and of results
 
 
@@ -90,7 +91,8 @@ class _Gradients(Fusion):
             read = self.read_elsewhere(found, depth)
         if not found or read:
             return False
-        if not all(self.takes(m.kernel) for m in found) or not self.pays([m.kernel for m in found], {c for m in found for c in m.edges.calls}):
+        calls = {c for m in found for c in m.edges.calls}
+        if not all(self.takes(m.kernel) for m in found) or not self.pays([m.kernel for m in found], calls, _SLOWER):
             return False
         for merge in found:
             self.put(merge)

@@ -138,3 +138,12 @@ def test_what_is_not_chosen():
     build(text, "attention")
     with pytest.raises(CompileError, match="is not attention that"):
         simulated(attend, heads((1, 1), 80, 80, 16), ShortAttention())
+
+
+def test_a_batch_that_varies():
+    batch = torch.export.Dim("batch", min=1, max=100)
+    q, k, v = heads((5, 3), 9, 9, 32)
+    model = simulated(turned, (q, k, v), USUAL, dynamic_shapes=({0: batch},) * 3)
+    for n in (5, 1, 3, 7):
+        args = heads((n, 3), 9, 9, 32)
+        assert_close_to_float64(model(*args), turned, args)
