@@ -143,8 +143,9 @@ class Fusion:
         return True
 
     def pays(self, kernels: Sequence[func.FuncOp], calls: Iterable[ir.Operation], slower: float = 1.0) -> bool:
-        """Whether kernels take at most ``slower`` times as long as the calls that become these, the products and what is between them as one kernel: tiles of many short rows are
-        mostly padding (an H200, bf16: 16384x4x4x32 276 us, apart 40; 4096x4x9x32 65 and 30; 8192x1x16x16 32 and 37; 2048x3x49x32 44 and 240)."""
+        """Whether kernels take at most ``slower`` times as long as the calls that become these, the products and what is between them as one kernel: tiles of
+        many short rows are mostly padding (an H200, bf16: 16384x4x4x32 276 us, apart 40; 4096x4x9x32 65 and 30; 8192x1x16x16 32 and 37;
+        2048x3x49x32 44 and 240)."""
         times = [self.time(k) for k in kernels] if self.time is not None else [None]
         if None in times:
             return True
