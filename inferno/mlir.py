@@ -7,7 +7,7 @@ and nothing else does.  Importing it does not import torch, so a process that on
 
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "ext", "func", "gpu", "idle_context",
-    "ir", "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner", "parse", "rewrite", "run_upstream", "scf",
-    "tensor", "vector", "walk",
+    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "erase_dead", "ext", "func", "gpu",
+    "idle_context", "ir", "is_unread", "isolated_copy", "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner",
+    "parse", "rewrite", "run_upstream", "scf", "tensor", "vector", "walk",
 ]
 
 _DIALECTS = frozenset({
@@ -189,6 +189,25 @@ def clone_onto(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operatio
                 inner.operands[i] = known[value]
     known.update(zip(op.results, clone.results))
     return clone
+
+
+def isolated_copy(function: ir.OpView) -> ir.Module:
+    """A module that holds nothing but a copy of ``function``, to be looked at in another form than it has in its own module."""
+    module = ir.Module.create()
+    module.body.append(function.operation.clone(ip=False))
+    return module
+
+
+def is_unread(op: ir.Operation) -> bool:
+    """Whether nothing uses any result of ``op``."""
+    return not any(True for result in op.results for _ in result.uses)
+
+
+def erase_dead(operations: Iterable[ir.Operation]) -> None:
+    """Erase those of these operations, which are in order, that have results of which nothing uses any, from the last to the first."""
+    for op in reversed(list(operations)):
+        if len(op.results) and is_unread(op):
+            op.erase()
 
 
 def users(value: ir.Value) -> Iterator[ir.Operation]:

@@ -20,7 +20,7 @@ from inferno.codegen.elements import from_memory, load, opaque_vector, to_memory
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flagged_words import FlaggedWords, add_clearing, halves, launch_cleared, word_type
 from inferno.codegen.float8 import round_by_instruction
-from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.integers import Integer
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -31,7 +31,7 @@ from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.rows import Emitter, copy_of
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
+from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.grid_rows import GridRows, brought, kept
 from inferno.schedule.row_maxima import OnlineSum, online_sums
@@ -71,7 +71,7 @@ def generate(kernel: func.FuncOp, schedule: GridRows, target: Target) -> None:
         emitter = GridEmitter(c, s, ints, function.buffers, function.shared, places, vectors, online, copies)
         emitter.stages, emitter.slots = stages, slots
         emitter.emit()
-    device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
+    device = device_module_of(kernel)
     add_clearing(device, f"{name}_clear", words)
     with launcher(kernel) as arguments:
         memory = launch_cleared(f"{name}_gpu", f"{name}_clear", words)
@@ -84,11 +84,10 @@ class GridEmitter(Emitter):
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
-        index = ir.IndexType.get()
         self.count = s.chunks(c)
         self.memory, self.mine = FlaggedWords(ints, self.buffers[-1]), None
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.all_threads(len(self.stages)), results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.thread = ints.thread(s.all_threads(len(self.stages)))
+        block = ints.block()
         self.rank, self.group = (ints.rem(block, s.share), ints.div(block, s.share)) if s.groups > 1 else (block, 0)
         self.own_rows = ints.div(ints.sub(c.count + s.groups - 1, self.group), s.groups)
         self.first = ints.add(ints.mul(self.rank, s.threads), self.thread)

@@ -1,5 +1,5 @@
 """The host's side of a kernel: after generation, a kernel function is a *launcher*, a function on buffers that holds
-``memref.alloc`` for its temporaries and ``inferno.launch`` for its kernels.  ``inferno-plan`` inlines it into ``@main``.
+``memref.alloc`` for its temporaries and ``inferno.launch`` for its kernels.  The pass ``plan-launches`` inlines it into ``@main``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

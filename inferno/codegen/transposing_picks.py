@@ -29,10 +29,10 @@ class PickTransposing(Transposing):
     row: Integer = 0
 
     def emit(self) -> None:
-        ints, tile, threads, index = self.ints, self.schedule.tile, self.schedule.threads, ir.IndexType.get()
+        ints, tile, threads = self.ints, self.schedule.tile, self.schedule.threads
         self.last, self.sizes = len(self.point.runs) - 1, self.point.run_sizes
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(threads)
+        block = ints.block()
         self.first = [ints.mul(c, tile) if r in (self.across, self.last) else c for r, c in enumerate(ints.split(block, self.grid()))]
         self.lane, self.row = ints.rem(thread, 32), ints.div(thread, 32)
         self.for_tiles(self.bring)

@@ -10,7 +10,7 @@ result is split for reductions is split as well: scaled heads, of which a norm i
 
 from math import prod
 
-from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.mlir import ir, is_unread, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
 from inferno.passes.expand_loops import split
 from inferno.passes.expand_pieces import EXPAND
@@ -44,7 +44,7 @@ def expand_maps(module: ir.Module) -> None:
 def _erase_unread(module: ir.Module) -> None:
     """What was split leaves behind what it was before, which would count as a reader."""
     for op in reversed(walk(module.operation, "linalg.generic", "tensor.expand_shape", "tensor.collapse_shape")):
-        if not any(True for r in op.results for _ in r.uses):
+        if is_unread(op):
             op.erase()
 
 

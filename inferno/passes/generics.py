@@ -274,3 +274,8 @@ def only_user(value: ir.Value) -> ir.Operation | None:
         elif op != found:  # a mask is read by every layer: no need to look at all of them
             return None
     return found
+
+
+def started_like(made: ir.Operation, empty: ir.Value) -> ir.Value:
+    """``empty`` as a result may start from it where others start from what ``made`` gives: filled with the number that a ``linalg.fill`` has, else as it is."""
+    return empty if made.name == "tensor.empty" else linalg.fill(made.operands[0], outs=[empty])

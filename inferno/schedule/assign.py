@@ -132,8 +132,7 @@ def read_known(kernel: func.FuncOp, text: str, target: Target) -> Any | None:
     have now."""
     try:
         schedule = from_attribute(ir.Attribute.parse(text, kernel.context)) if text else None
-        measured = spaces.find(schedule.generator) if schedule is not None and schedule.generator in generators(target.kind) else None
-        fits = measured is not None and measured.valid(kernel, schedule, target)
+        fits = schedule is not None and schedule.generator in generators(target.kind) and spaces.is_valid(kernel, schedule, target)
     except (PassError, ir.MLIRError, Undecided, ValueError, TypeError, ArithmeticError):
         return None
     return schedule if fits else None

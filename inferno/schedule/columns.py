@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
+from inferno.powers import last_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.column_time import Work, time
 from inferno.schedule.cost import bit_width
@@ -350,7 +351,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
         side *= 2
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
-    across = min(side, _MOST_BESIDE, 1 << (c.count // vector).bit_length() - 1)
+    across = min(side, _MOST_BESIDE, last_power_of_two(c.count // vector))
     each = vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
     if turns(c) and across > SIDE and c.width * across * each > _BLOCK >= c.width * SIDE * each:
         across = SIDE

@@ -8,7 +8,7 @@ the result; strides are in elements, one for each loop of the contraction, and 0
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from inferno.mlir import arith, func, ir, outside_values, run_upstream, walk
+from inferno.mlir import arith, func, ir, isolated_copy, outside_values, run_upstream, walk
 from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
@@ -215,8 +215,7 @@ def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False, narrow: bool
     if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:
         return None
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         from inferno.passes.split_contractions import split_contractions
         from inferno.passes.widen_sums import widen_every_sum
 

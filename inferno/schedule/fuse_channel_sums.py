@@ -19,7 +19,7 @@ from inferno.target import Target, find_target
 def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

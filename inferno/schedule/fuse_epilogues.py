@@ -6,7 +6,7 @@ kernel, if that takes less time by the estimates.  Before the choice of schedule
 that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -32,7 +32,7 @@ _SHARE = 0.95
 def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
     merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
 
@@ -41,7 +41,7 @@ class _Fuse:
     def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
         self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
         self.times = CallTimes(kernels, target)
-        self.made: dict[object, func.FuncOp | None] = {}
+        self.made: dict[Hashable, func.FuncOp | None] = {}
         self.places = places_in(main)
 
     def run(self) -> bool:

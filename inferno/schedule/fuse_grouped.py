@@ -20,7 +20,7 @@ _KERNEL, _RATE = 0.9, 3.9e6  # microseconds of a small kernel behind others, and
 def fuse_grouped(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

@@ -29,7 +29,7 @@ _KERNEL, _RATE = 0.75, 3e6
 def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

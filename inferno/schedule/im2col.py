@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, inf
 from typing import ClassVar
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, isolated_copy, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
@@ -86,8 +86,7 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     if c.windows.shape[-1] * width >= ROW:
         return inf
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         plain, before = module.body.operations[0], 0.0
         if pads := walk(plain, "tensor.pad"):
             if not all(map(pads_convolutions, pads)):

@@ -11,7 +11,7 @@ writes the new cache goes behind the other.
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, is_elementwise, maps, yielded
-from inferno.passes.programs import VIEWS, callee, readers, root_of
+from inferno.passes.programs import VIEWS, callee, find_main, readers, root_of
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
@@ -34,7 +34,7 @@ def mark_overwrites(module: ir.Module) -> None:
         for kernel in kernels(module):
             if found := mark(kernel):
                 marks[kernel.name.value] = found
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    main = find_main(module)
     if marks and main is not None:
         _move(main, marks)
 

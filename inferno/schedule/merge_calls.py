@@ -44,13 +44,6 @@ def places_in(function: func.FuncOp) -> dict[ir.Operation, int]:
     return {o: i for i, o in enumerate(operations_in(function))}
 
 
-def erase_unread(kernel: func.FuncOp) -> None:
-    """What is left of operations whose results nothing reads any more."""
-    for op in reversed(operations_in(kernel)):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
-
-
 def is_open(kernel: func.FuncOp | None) -> bool:
     """Whether there is a kernel that has no schedule yet, of any sizes."""
     return kernel is not None and ATTRIBUTE not in kernel.attributes

@@ -7,6 +7,7 @@ from math import gcd
 from typing import ClassVar
 
 from inferno.mlir import func
+from inferno.powers import next_power_of_two
 from inferno.schedule.added_rows import AddedRows, parse_added_rows
 from inferno.schedule.cost import tensor_bytes
 from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_order
@@ -101,10 +102,5 @@ def pick(c: AddedRows, lanes: int, multiprocessors: int) -> SortedRows:
     ahead, *resident = _MANY if each >= _OFTEN else _FEW
     resident = resident[lanes > 4]
     blocks = -(-_ROUNDS * resident * multiprocessors // slices)
-    steps, unroll = min(_MOST, _power(steps)), min(ahead, _power(each))
+    steps, unroll = min(_MOST, next_power_of_two(steps)), min(ahead, next_power_of_two(each))
     return SortedRows(lanes, width, groups, min(_TIMES * unroll, steps), steps, unroll, ahead, blocks, resident)
-
-
-def _power(number: int) -> int:
-    """The least power of two that is not less."""
-    return 1 << (number - 1).bit_length()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func
+from inferno.powers import next_power_of_two
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.target import Target
 
@@ -46,7 +47,7 @@ def pick(c: SortKernel) -> Sorts:
 
 def power(x: int) -> int:
     """The next power of two, at least 2."""
-    return max(2, 1 << (x - 1).bit_length())
+    return max(2, next_power_of_two(x))
 
 
 def places(length: int, tile: int) -> int:

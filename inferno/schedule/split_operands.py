@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import inf
 
-from inferno.mlir import clone_onto, func, ir, tensor, users, walk
+from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds
 from inferno.passes.kernel_names import Names
@@ -49,7 +49,7 @@ def split_operands(module: ir.Module, target: str, always: str = "") -> None:
     """Take what computes a factor out of kernels without a schedule, if that takes less time by the estimates.  Calls that compute the same factor share it,
     and have to save together what it takes.  Nothing for targets other than Hopper.  ``always``: "1" for wherever a generator takes what is left."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
     with module.context, ir.Location.unknown():
         while _split_once(module, machine, always == "1"):
@@ -104,8 +104,7 @@ def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool)
     before = product_time(kernel, target)
     if before is None and choose(kernel, target).generator == "universal":
         before = inf  # a factor of which places tell what counts, say, which kernels of products compute of few shapes
-    holder = ir.Module.create()
-    holder.body.append(kernel.operation.clone(ip=False))
+    holder = isolated_copy(kernel)
     split_contractions(holder)
     copy = holder.body.operations[0]
     best = None

@@ -8,7 +8,7 @@ Reductions read all of this kind so: the sum of a flipped tensor.
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import erase_dead, ir, owner, walk
 from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
 from inferno.schedule.accesses import Linear, loop_sizes, row_major
 
@@ -39,9 +39,7 @@ def read_by_maps(generic: ir.Operation, every: bool = False) -> ir.Operation:
     for old, new in zip(generic.results, made.results):
         old.replace_all_uses_with(new)
     generic.erase()
-    for op in reversed(walk(made)):  # what the places were computed of
-        if op != made and len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_dead(op for op in walk(made) if op != made)  # what the places were computed of
     return made
 
 

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from inferno.dialect.sizes import SIZES
-from inferno.mlir import func, ir, tensor
+from inferno.mlir import func, ir, isolated_copy, tensor
 from inferno.passes.shapes import UnknownSize, shape, slice_parts, symbol_arguments
 from inferno.schedule.accesses import sink_constants
 from inferno.symbolic import Int, Symbol, evaluate, size_of
@@ -50,8 +50,7 @@ def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int], bodies: boo
     """A copy with known sizes, whose arguments are the same; None where an operation is none that can be changed like this.  With ``bodies`` those of
     structured operations compute what they take of sizes, from the arguments themselves."""
     with kernel.context, ir.Location.unknown():
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         function = module.body.operations[0]
         operations = [o.operation for o in function.entry_block.operations]
         if bodies and not all(sink_constants(o, tables=True) for o in operations if o.name == "linalg.generic"):

@@ -8,7 +8,7 @@ from collections.abc import Container
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from inferno.mlir import func, ir, owner
+from inferno.mlir import func, ir, isolated_copy, owner
 from inferno.passes.padding import padding, zero_padding
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
@@ -137,8 +137,7 @@ def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
         return None
     numbers = {symbol: max(2, symbol.low, symbol.hint) for symbol in symbol_arguments(kernel.operation)}
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         read = _read(module)
         if read is None or not numbers:
             return _with_roles(*read) if read is not None else None

@@ -8,7 +8,7 @@ otherwise the part is computed by itself, before anything is written.  Parts of 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir, linalg, owner, tensor
+from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.passes.shapes import slice_parts
@@ -110,9 +110,7 @@ def _store_there(kernel: func.FuncOp) -> bool:
         values = iter(made.results)
         func.ReturnOp([r.end(values) for r in results])
     end.erase()
-    for op in reversed(old):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_dead(old)
     return True
 
 

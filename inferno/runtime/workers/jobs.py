@@ -8,7 +8,7 @@ from typing import Any
 
 from inferno.dialect.random import RANDOM
 from inferno.errors import CompileError, InputError
-from inferno.mlir import func, ir, parse, walk
+from inferno.mlir import ir, parse, walk
 from inferno.options import MATMUL
 from inferno.passes import modules
 from inferno.passes.contraction import is_convolution, is_exact
@@ -16,7 +16,7 @@ from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import FEW, PRECISION, UNMEASURED
+from inferno.passes.programs import FEW, PRECISION, UNMEASURED, find_main
 from inferno.passes.write_slices import WRITES
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
@@ -219,7 +219,7 @@ def stage_of(text: str, target: str) -> str:
         first = error.error_diagnostics[0]
         place = str(first.location).removeprefix('loc("-":').removesuffix(")")
         raise InputError(f"it does not parse: line {place}: {first.message}") from error
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    main = find_main(module)
     if main is None or main.is_external:
         raise InputError("it has no function @main, so it is not IR of a stage from torch to gpu")
     if any(o.name.startswith("torch.") for o in walk(main)) or "!torch." in str(main.type):
@@ -289,14 +289,14 @@ def as_reproducer(text: str) -> tuple[str, Source, list[tuple[tuple[int, ...], s
     element types of the arguments."""
     fused = without_schedules(text)
     module = parse(fused)
-    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    main = find_main(module)
     return fused, to_pytorch(fused), [(tuple(t.shape), str(t.element_type)) for t in main.type.inputs]
 
 
 def argument_count(text: str) -> int:
     """How many arguments ``@main`` takes; random numbers are not given to it."""
     module = parse(text)  # which its operations need
-    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    main = find_main(module)
     attributes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []
     return len(main.type.inputs) - sum(RANDOM in ir.DictAttr(a) for a in attributes)
 
