@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import e, inf, log2
 
-from inferno.codegen.attention_results import with_sources
+from inferno.codegen.attention_results import rounded, with_sources
 from inferno.codegen.attention_softmax import HALVES, Softmax, number, pack_weights, scale_rows
 from inferno.codegen.direct_factor import Factor
 from inferno.codegen.elements import join, lanes_of
@@ -24,7 +24,7 @@ from inferno.codegen.nvvm_builder import Words, integer_type
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, vector
+from inferno.mlir import arith, func, ir, vector
 from inferno.schedule.bands import Band
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.short_attention import ROWS, ShortAttention, ShortTiling, Side, fits, read
@@ -60,10 +60,9 @@ class _Emitter:
     target: Target
 
     def emit(self) -> None:
-        t, s, ints, index = self.tiling, self.schedule, self.ints, ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-        tile, lane = ints.add(ints.mul(block, s.warps), ints.div(thread, 32)), ints.rem(thread, 32)
+        t, s, ints = self.tiling, self.schedule, self.ints
+        thread = ints.thread(s.threads)
+        tile, lane = ints.add(ints.mul(ints.block(), s.warps), ints.div(thread, 32)), ints.rem(thread, 32)
         present = [] if is_multiple(t.tiles, s.warps) else [ints.less(tile, t.tiles)]
         tile = ints.min(tile, ints.sub(t.tiles, 1)) if present else tile
         each = ceildiv(t.scores.M, ROWS)
@@ -195,13 +194,7 @@ class _Rounded(Epilogue):
 
     def apply(self, m: Integer, n: Integer, sums: ir.Value, others: ir.Value | None, width: int) -> list[ir.Value]:
         made = super().apply(m, n, sums, others, width)
-        return [_rounded(x, d.access.element) if d.source is None else x for x, d in zip(made, self.contraction.destinations)]
-
-
-def _rounded(x: ir.Value, element: ir.Type) -> ir.Value:
-    if isinstance(element, ir.F32Type):
-        return x
-    return arith.truncf(ir.VectorType.get(x.type.shape, element) if isinstance(x.type, ir.VectorType) else element, x)
+        return [rounded(x, d.access.element) if d.source is None else x for x, d in zip(made, self.contraction.destinations)]
 
 
 def _pairs(row: Sequence[ir.Value]) -> list[ir.Value]:
