@@ -135,7 +135,7 @@ def ended_contraction(op: ir.Operation | None, reshaped: bool = False) -> ir.Ope
 
 
 def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool], reshaped: bool = False) -> ir.Operation | None:
-    inside, pending, found = [], [op], None
+    inside, pending, found = set(), [op], None
     while pending:
         op = pending.pop()
         if is_one(op):
@@ -143,7 +143,7 @@ def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool
         elif reshaped and op is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
             pending += [owner(op.operands[0])] if has_one_reader(op.operands[0]) else []
         elif is_elementwise(op) and op not in inside:
-            inside.append(op)
+            inside.add(op)
             # A value may be read twice on its way, as by `x * sigmoid(x)`: what makes it is looked at with the last of its readers.
             own = {v for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1]}
             pending += [owner(v) for v in own if all(r in inside and _reads_points(r, v) for r in live_readers(v))]

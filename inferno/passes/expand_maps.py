@@ -32,13 +32,14 @@ def expand_maps(module: ir.Module) -> None:
     if EXPAND not in module.operation.attributes:
         return
     del module.operation.attributes[EXPAND]  # no later pass asks
-    changed, left = True, _MOST_CHANGES * len(walk(module.operation, "linalg.generic")) + _MOST_CHANGES
-    while changed and left:
-        left -= 1
+    changed, left = 1, _MOST_CHANGES * len(walk(module.operation, "linalg.generic")) + _MOST_CHANGES
+    while changed and left > 0:
         _erase_unread(module)
         _join_equal(module)
+        # A change erases what is before the view, which was visited, and makes views that the next round comes to.
         views = walk(module.operation, "tensor.expand_shape", "tensor.collapse_shape")
-        changed = any(_flatten_once(v) or _exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+        changed = sum(_flatten_once(v) or _exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+        left -= changed
 
 
 def _erase_unread(module: ir.Module) -> None:
