@@ -13,6 +13,7 @@ _PASSES = {
     "import-constants": "inferno.passes.import_constants:import_constants",
     "import-roundings": "inferno.passes.import_roundings:import_roundings",
     "import-scans": "inferno.passes.import_scans:import_scans",
+    "import-row-extremes": "inferno.passes.import_row_extremes:import_row_extremes",
     "import-gathers": "inferno.passes.import_gathers:import_gathers",
     "name-symbols": "inferno.passes.name_symbols:name_symbols",
     "trim-windows": "inferno.passes.trim_windows:trim_windows",

@@ -2,7 +2,7 @@
 
 PIPELINES = {
     "inferno-import": (
-        "func.func(torch-match-quantized-custom-ops),import-bitcasts,import-roundings,import-constants,import-scans,import-gathers,"
+        "func.func(torch-match-quantized-custom-ops),import-bitcasts,import-roundings,import-constants,import-scans,import-row-extremes,import-gathers,"
         "torchdynamo-export-to-torch-backend-pipeline{extra-library=},"
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
         "restore-constants,bound-shifts,widen-casts,name-symbols,trim-windows,check-import"

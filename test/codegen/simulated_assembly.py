@@ -59,19 +59,21 @@ class Assembly:
         return [found.astype(np.uint32).view(np.int32)]
 
     def additions(self, text: str, operands, mask):
-        """Neighbours that are added to neighbours in memory: so many elements from the beginning of a buffer, where there is a place, or at an address."""
+        """Neighbours that are added to neighbours in memory, or joined by the larger or the smaller: so many elements from the beginning of a buffer, where
+        there is a place, or at an address."""
         placed = r"(?:mad\.\S+ a, \$1, (\d+), \$0; @\$2 )?"
-        found = re.search(placed + r"red\.relaxed\.gpu\.global\.add(?:\.v([24]))?\.(f32|f64|u32|u64) \[(?:a|\$0)\]", text)
+        found = re.search(placed + r"red\.relaxed\.gpu\.global\.(?P<join>add|max|min)(?:\.v([24]))?\.([fsu](?:32|64)) \[(?:a|\$0)\]", text)
         view, *values = operands
         at, inside, *values = values if found[1] else (view.offset, True, *values)
         mask = mask & inside
-        data, lanes = view.memory.data, int(found[2] or 1)
+        data, lanes, join = view.memory.data, int(found[3] or 1), found["join"]
+        join, signs = {"add": (np.add, "fu"), "max": (np.maximum, "s"), "min": (np.minimum, "s")}[join]
         assert len(values) == lanes and int(found[1] or data.itemsize) == data.itemsize and view.memory.writable and not view.memory.bf16
-        assert (data.dtype.kind == "f") == (found[3][0] == "f") and (lanes == 1 or found[3] == "f32")
+        assert found[4][0] in signs and (data.dtype.kind == "f") == (found[4][0] == "f") and (lanes == 1 or found[4] == "f32")
         at = np.broadcast_to(at, mask.shape)[mask].astype(np.int64)
         assert (at % lanes == 0).all() and (at >= 0).all() and (at + lanes <= len(data)).all(), "an addition that is not aligned, or out of bounds"
         for i, value in enumerate(values):
-            np.add.at(data, at + i, np.broadcast_to(value, mask.shape)[mask].astype(data.dtype))
+            join.at(data, at + i, np.broadcast_to(value, mask.shape)[mask].astype(data.dtype))
         return []
 
     def copies(self, text: str, operands, mask):
