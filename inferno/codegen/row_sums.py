@@ -12,7 +12,6 @@ from inferno.codegen.elements import as_vector, lanes_of, load_vector, splat, st
 from inferno.codegen.elementwise import Emitter
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flat_elements import Reader
-from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers, resize
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
@@ -38,7 +37,6 @@ def generate(kernel: func.FuncOp, schedule: RowSums, target: Target) -> None:
     if c is None or not is_multiple(c.columns, schedule.vector) or (schedule.vector > 1 and not together):
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     expand_math(c.updates.generic)
-    round_by_instruction(c.updates.generic, target)
     sums, total = in_memory(c), c.rows * c.columns
     apart, started = sums != c.element, isinstance(c.start, int)
     zero = ir.FloatAttr.get(sums, 0.0) if apart else c.start

@@ -20,6 +20,16 @@ def packed_fma(a, c, b):
     return np.where(np.asarray(c) == 0, np.asarray(c, np.int32), made)
 
 
+def _bytes_of(kind, high, low):
+    """Two numbers of 8 bits: what is too large is the largest, what is none has no sign."""
+    type_, most = {"e4m3x2": (torch.float8_e4m3fn, 448.0), "e5m2x2": (torch.float8_e5m2, 57344.0)}[kind]
+    both = []
+    for x in (high, low):
+        made = torch.from_numpy(np.clip(x, -most, most)).to(type_).view(torch.uint8).numpy().astype(np.uint16)
+        both.append(np.where(np.isnan(x), np.uint16(0x7F), made))
+    return (both[0] << np.uint16(8) | both[1]).astype(np.uint16).view(np.int16)
+
+
 class Assembly:
     """Handlers of ``Simulation``."""
 
@@ -152,6 +162,8 @@ class Assembly:
         if name == "llvm.fshr.i32":
             high, low, bits = (np.asarray(v).astype(np.uint32).astype(np.uint64) for v in operands)
             return [(((high << np.uint64(32)) | low) >> (bits % np.uint64(32))).astype(np.uint32).view(np.int32)]
+        if name.startswith("llvm.nvvm.ff.to.e"):
+            return [_bytes_of(name.split(".")[4], *(np.broadcast_to(np.asarray(v, np.float32), mask.shape) for v in operands))]
         x = [np.asarray(v, np.float64) for v in operands]
         found = {
             "llvm.fabs.f32": lambda a: np.abs(a), "llvm.nvvm.rcp.approx.ftz.f": lambda a: 1 / a, "llvm.nvvm.ex2.approx.ftz.f": np.exp2,
