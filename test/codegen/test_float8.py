@@ -52,7 +52,8 @@ def quantise(x):
 
 MODELS = {
     "blocks": (quantise, (6, 256)), "norm": (lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:]).to(torch.float8_e4m3fn), (5, 96)),
-    "columns": (lambda x: (x / x.abs().amax(0)).to(torch.float8_e4m3fn), (64, 40)), "a quotient": (lambda x: (x / (x * x + 1)).to(torch.float8_e4m3fn), (3, 64)),
+    "columns": (lambda x: (x / x.abs().amax(0)).to(torch.float8_e4m3fn), (64, 40)),
+    "a quotient": (lambda x: (x / (x * x + 1)).to(torch.float8_e4m3fn), (3, 64)),
 }
 
 
