@@ -9,7 +9,7 @@ PIPELINES = {
     ),
     "inferno-fuse": (
         "store-float8,mark-terms,remove-asserts,fold-empty,func.func(canonicalize,cse),join-writes,fold-casts,lift-constants,"
-        "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),fold-wraps,expand-patches,choose-layouts,stack-rows,pad-channels,"
+        "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),trim-results{windows=1},fold-wraps,expand-patches,choose-layouts,stack-rows,pad-channels,"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,expand-groups,refine-reshapes,func.func(canonicalize,cse),fold-fills,fold-transposes,"
         "trim-results,func.func(canonicalize,cse),merge-scales,move-factors,split-frozen,hoist-frozen,compose-moves,sink-concats,join-writes,expand-pieces,turn-returned,expand-windows,take-rows,expand-maps,fuse-elementwise,unroll-sums,write-slices,join-slices,hoist-slices,join-slices,cut-reshaped,drop-results,fuse-gathers,drop-results,narrow-comparisons,widen-arithmetic,widen-sums,fold-wraps,"
         "func.func(canonicalize,cse),widen-vectors,narrow-intermediates,sink-transposes,fuse-contractions,order-batches,restore-batches,"

@@ -72,8 +72,9 @@ def _fuse(
         return False
     calls = [o.operation for o in call.block.operations if o.operation in group]
     edges, taken = edges_of(calls, views=True), [v for c in calls for v in inputs_of(c)]
-    # In the shape that all take it in: a table is read at places in it, and the result may take the place of what it begins as.
-    shapes = {root_of(v): v for v in taken}
+    # In the shape that all take it in: maps read tables at places in it, and the result may take the place of what it begins as.
+    begins = [v for v in inputs_of(call) if v.type == call.results[0].type]
+    shapes = {root_of(v): v for v in (*begins, *(v for c in calls if c != call for v in inputs_of(c)))}
     shapes = {root: v for root, v in shapes.items() if all(t == v for t in taken if root_of(t) == root)}
     try:
         edges = by_symbols(replace(edges, captured=tuple(shapes.get(v, v) for v in edges.captured)))
