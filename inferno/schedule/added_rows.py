@@ -1,5 +1,6 @@
 """What a kernel computes that adds rows to others: of ``index_add``, ``scatter_add`` with one index a row, ``index_put`` that accumulates, the gradients of an
-embedding.  The rows that are added may be read from a tensor or be computed, element by element: rows of a table that numbers say, what was cast.
+embedding; or joins them by the larger or the smaller of two whole numbers.  The rows that are added may be read from a tensor or be computed, element by
+element: rows of a table that numbers say, what was cast.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.scatter_kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
 
-_TYPES = {"arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": ("i32", "i64")}
+EXTREMES = ("arith.maxsi", "arith.minsi")
+_INTEGERS = ("i32", "i64")
+_TYPES = {"arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": _INTEGERS, **dict.fromkeys(EXTREMES, _INTEGERS)}
 
 
 @dataclass(frozen=True)

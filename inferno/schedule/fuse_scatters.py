@@ -71,14 +71,15 @@ def _fuse(
     if len(group) == 1:
         return False
     calls = [o.operation for o in call.block.operations if o.operation in group]
+    edges, taken = edges_of(calls, views=True), [v for c in calls for v in inputs_of(c)]
+    # In the shape that all take it in: maps read tables at places in it, and the result may take the place of what it begins as.
+    begins = [v for v in inputs_of(call) if v.type == call.results[0].type]
+    shapes = {root_of(v): v for v in (*begins, *(v for c in calls if c != call for v in inputs_of(c)))}
+    shapes = {root: v for root, v in shapes.items() if all(t == v for t in taken if root_of(t) == root)}
     try:
-        edges, taken = by_symbols(edges_of(calls, views=True)), [v for c in calls for v in inputs_of(c)]
+        edges = by_symbols(replace(edges, captured=tuple(shapes.get(v, v) for v in edges.captured)))
     except UnknownSize:
         return False
-    # The result may take the place of what it begins as, if that is taken in the result's shape.
-    begins = {root_of(v): v for v in inputs_of(call) if v.type == call.results[0].type}
-    begins = {root: v for root, v in begins.items() if all(t == v for t in taken if root_of(t) == root)}
-    edges = replace(edges, captured=tuple(begins.get(v, v) for v in edges.captured))
 
     def scheduled(merged: func.FuncOp) -> bool:
         if not takes(merged):

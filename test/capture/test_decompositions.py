@@ -517,6 +517,29 @@ def test_extremes_of_what_goes_to_a_place(dtype, reduce, include_self):
         torch.testing.assert_close(found, x.scatter_reduce(dim, where, src, reduce, include_self=include_self), rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_extremes_of_rows(dtype, reduce, include_self):
+    """With one index for each row: what is outside is left out; no table of places is made."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from inferno.capture.decompositions.scattered_extremes import extremes
+
+    x, row, src = normal(4, 6, 5).to(dtype), torch.randint(0, 4, (40,)), normal(4, 40, 5).to(dtype)
+    src[0, 3], src[1, 4, 2], src[2, 5, 0], src[3, 6], x[1, 1] = torch.nan, -torch.inf, torch.inf, -0.0, 0.0
+    for dim in (0, 1):
+        y, z = (x, src) if dim == 1 else (x.transpose(0, 1).contiguous(), src.transpose(0, 1).contiguous())
+        where = row.reshape([-1 if d == dim else 1 for d in range(3)]).expand(z.shape)
+        found = extremes(y, dim, where, z, reduce, include_self)
+        torch.testing.assert_close(found, y.scatter_reduce(dim, where, z, reduce, include_self=include_self), rtol=0, atol=0, equal_nan=True)
+    graph = make_fx(lambda x, i, z: extremes(x, 1, i.reshape(1, -1, 1).expand(z.shape), z, reduce, include_self))(x, row, src)
+    assert torch.ops.inferno.reduce_rows.default in {n.target for n in graph.graph.nodes}
+    far = torch.tensor([0, -1, 6, 1 << 40])
+    left = torch.ops.inferno.reduce_rows(torch.zeros(6, 2, dtype=torch.int32), far, torch.ones(4, 2, dtype=torch.int32), "amax")
+    assert left.sum() == 2 and left[0].sum() == 2
+
+
 def test_slices_at_places_of_one_dimension():
     from inferno.capture.decompositions.scattering import _one_row_of_places, put_slices
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from added_row_cases import add, put, simulated_with
+from added_row_cases import add, assert_extremes, put, simulated_with
 from checks import check
 from universal_program import assert_assembles
 
@@ -62,6 +62,30 @@ def test_right(name):
     found = check(made, model, args)
     assert found.right, str(found)
     assert len(made.program.plan.steps) == kernels, made.program.gpu
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BF16, torch.float64], ids=str)
+@pytest.mark.parametrize("kind, include_self", [("amax", True), ("amin", False)])
+def test_extremes(kind, include_self, dtype):
+    """As whole numbers, which memory joins one by one."""
+    gpu = assert_extremes(row_sums, kind, include_self, dtype).program.gpu
+    assert f"red.relaxed.gpu.global.{kind[1:]}.s{64 if dtype == torch.float64 else 32} [a]" in gpu and "300x8" not in gpu
+    assert_assembles(gpu, find_target("sm_90a"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BF16], ids=str)
+def test_tables_in_another_shape(dtype):
+    """Attention over a graph's edges: rows of several heads, of a table whose rows are flat, are read where they are."""
+    def model(x, i, w):
+        heads = x.view(20, 4, 8)
+        return torch.zeros_like(heads).index_add(0, i[0], heads[i[1]] * w[..., None])
+
+    torch.manual_seed(0)
+    args = torch.randn(20, 32).to(dtype), torch.randint(0, 20, (2, 90)), torch.rand(90, 4).to(dtype)
+    made = simulated(model, args)
+    found = check(made, model, args)
+    assert found.right, str(found)
+    assert "90x4x8" not in made.program.gpu and len(made.program.plan.steps) == (2 if dtype == torch.float32 else 3)
 
 
 @pytest.mark.parametrize("schedule", [RowSums(64, 2, 1), RowSums(128, 4, 2), RowSums(64, 1, 4)], ids=str)
