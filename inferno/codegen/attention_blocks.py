@@ -1,4 +1,4 @@
-"""Lists of the blocks of keys that queries of a tile see, which a launch in front makes of a table of blocks that are masked, or are whole.
+"""Lists of the blocks of keys that a tile's queries see, which a launch in front makes of a block mask's table.
 
 A list begins with how many blocks it has, how many of these are in front, and what the table says of the first.  In front are those in which the
 score function counts, from the last to the first; a block that the tensor does not have all of, too, which is the first then.  Whole ones follow.

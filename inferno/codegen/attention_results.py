@@ -1,4 +1,4 @@
-"""The results of attention: a tile of them is one of a contraction of weights and values, whose end it has."""
+"""The epilogue of attention: a tile of results is one of a contraction of weights and values, and ends as that does."""
 
 from dataclasses import replace
 from math import gcd

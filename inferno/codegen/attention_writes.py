@@ -1,4 +1,4 @@
-"""Rows that the blocks of an attention kernel write to caches of keys and values before they read them.
+"""Writes of rows to KV caches by the blocks of an attention kernel, before they read them.
 
 All threads of a block write what is to be in the rows that it reads, see that the copy engine finds it there, and meet; then the copies of keys and
 values start as ever.  No block waits for another one (``schedule/attention_writes``).

@@ -1,4 +1,4 @@
-"""Long sums by several threads each.
+"""Long sums by several threads each, for the generator that takes every kernel.
 
 Two layouts.  *Lanes along the sum*: neighbouring threads read neighbouring terms, and the partial sums meet by shuffles in a warp and
 through shared memory between warps.  *Lanes along the points*, where that is how memory runs (sums over columns): a

@@ -1,4 +1,4 @@
-"""The second kernel of a product whose blocks share a tile's terms: it adds what they have, and applies what follows the product."""
+"""The second kernel of a split-K product: it adds the parts' sums, and applies the epilogue."""
 
 from collections.abc import Sequence
 from math import ceil

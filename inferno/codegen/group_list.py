@@ -1,4 +1,4 @@
-"""The tiles of groups of rows, which one block lists on the device: a group is rows behind each other that have the same number.
+"""The tiles of a grouped product, which one block lists on the device: a group is consecutive rows with the same number.
 
 Where that makes more tiles than all rows have with every matrix, since rows come in no order, those are listed.
 

@@ -89,14 +89,14 @@ def tensor_map(
 
 def pixel_map(
     buffer: ir.Value, *, sizes: Sequence[Int], strides: Sequence[int], channels: int, pixels: int, lower: Sequence[int], upper: Sequence[int],
-    steps: Sequence[int], element: str, swizzle: int = 128, l2: int = 256,
+    steps: Sequence[int], element: str, swizzle: int = 128,
 ) -> ir.Value:
     """The buffer as a TMA tensor of images, channels innermost, of which ``channels`` of ``pixels`` pixels are copied together; see the
     operation."""
     fixed = [v if isinstance(v, int) else AT_CALL for v in sizes]
     return PixelMapOp(
         buffer, [size(v) for v in sizes if not isinstance(v, int)], ParameterType.get(),
-        *map(integers, (fixed, strides, [channels, pixels], lower, upper, steps)), ir.StringAttr.get(element), integer(swizzle), integer(l2),
+        *map(integers, (fixed, strides, [channels, pixels], lower, upper, steps)), ir.StringAttr.get(element), integer(swizzle), integer(256),
     ).parameter
 
 

@@ -25,11 +25,10 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, owner, scf
 from inferno.powers import next_power_of_two
 from inferno.schedule.one_block import OneBlock
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 _UNROLL = 4  # points of a thread whose loads are under way at once
 _SHORT = 8  # terms that a thread adds up alone
-_SHARED = 48 << 10  # bytes that are shared without asking for more
 
 Emit = Callable[[DeviceFunction, Integer, list[ir.Value]], None]
 
@@ -88,7 +87,7 @@ class _Block(Launches):
         for buffer in dict.fromkeys(b for s in self.steps for b in s.touched):
             if owner(buffer) is not None and buffer.type.has_static_shape:
                 size = _bytes(max(1, prod(buffer.type.shape)), buffer.type.element_type)
-                if taken + size <= _SHARED:
+                if taken + size <= STATIC_SHARED:
                     taken += size
                     found.append(buffer)
         return found

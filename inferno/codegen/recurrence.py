@@ -1,4 +1,4 @@
-"""Recurrences in one launch: blocks have their weights in registers or shared memory for all steps, and leave each other the new state in each of them.
+"""Recurrences in one launch: blocks keep their weights in registers or shared memory for all steps, and exchange the new state in each of them.
 
 A step of a block: threads multiply the state's rows, in shared memory, with their columns, each along a part of the terms; lanes and then warps bring
 sums together; threads that have an element of the states each compute its new ones, and leave what products read in words that all blocks wait for
@@ -25,9 +25,9 @@ from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf
 from inferno.schedule.accesses import Access
-from inferno.schedule.recurrence import ALONG, LANES, WARP, Recurrence, read
+from inferno.schedule.recurrence import ALONG, LANES, Recurrence, read
 from inferno.schedule.recurrence_kernel import Recurrence as Kernel
-from inferno.target import Target
+from inferno.target import WARP, Target
 
 
 def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:

@@ -1,4 +1,4 @@
-"""The second kernel of a reduction whose sums are cut into chunks: it puts together what they have."""
+"""The second kernel of a reduction whose sums are cut into chunks: it combines them."""
 
 from collections.abc import Mapping
 

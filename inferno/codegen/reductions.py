@@ -31,9 +31,9 @@ from inferno.powers import next_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.joined_rows import resident
 from inferno.schedule.reduction_kernel import ReductionKernel
-from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
+from inferno.schedule.reductions import Reductions, read, read_sized
 from inferno.symbolic import alignment, ceildiv, floordiv, hint, is_multiple, reach
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 _FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and chunks from which on it has four times as many
 # Sums from which on a block of that kernel has 32 side by side, and how many where there are fewer, so that more blocks read, and chunks of a thread then: 523
@@ -82,7 +82,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         along = min((_FINISH if cuts < _MANY else 4 * _FINISH) // across, next_power_of_two(cuts))
         if _BESIDE < count < _SUMS:
             across, along = _BESIDE, min(across * along // _BESIDE, next_power_of_two(-(-cuts // _EACH)))
-        while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC:
+        while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC_SHARED:
             along //= 2
         along = max(along, 32 // across)
         blocks_of_sums = ceildiv(c.count, across)

@@ -1,4 +1,4 @@
-"""Rows that are added to others, each element by an atomic addition where it lies in memory: in which order is another in every run.
+"""Rows that are added to others by an atomic addition for each element; the order of additions differs from run to run.
 
 A kernel in front makes what the rows begin as.  Sums of 16-bit floats are made in float32 elsewhere, of zeros, and one behind adds what the rows began as and
 rounds.  The one that adds computes what it adds, as elementwise kernels compute what they store.

@@ -16,7 +16,6 @@ from inferno.schedule.scan_kernel import ScanKernel
 from inferno.schedule.scans import Scans
 from inferno.symbolic import Int
 
-_WARP = 32
 
 
 @dataclass

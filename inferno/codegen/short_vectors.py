@@ -1,5 +1,4 @@
-"""Products of few vectors and many columns with few terms on CUDA cores: each warp reads columns that lie together, with nothing to wait for
-but memory.
+"""Products of few vectors with many columns of few terms on CUDA cores: each warp reads contiguous columns, without shared memory.
 
 Where terms are neighbours lanes share a column, read pieces of it that lie side by side, and have as many columns one after the other: a
 lane then gets from the others their parts of the columns that it finishes, so that all lanes have results to compute and store.

@@ -1,5 +1,5 @@
-"""Products of many small matrices on CUDA cores: each thread reads its rows' and columns' terms from memory in as few pieces as they lie in, whatever order
-they have there, and multiplies them in registers.
+"""Products of many small matrices on CUDA cores: each thread reads its rows' and columns' terms from memory in as few accesses as their layout allows, and
+multiplies them in registers.
 
 Lanes that share terms add their sums up two and two, and each gets those that it finishes, so that all lanes have results to compute and store.
 """

@@ -1,4 +1,4 @@
-"""A kernel that splits a float32 factor into three bf16 for the one behind it, where the factor is no weight that was split before.
+"""A kernel that splits a float32 operand into three bf16 for the kernel behind it, where the operand is no weight that was split before.
 
 A thread makes 8 neighbouring terms of a line of each part, 16 bytes; four threads a whole block of 32, which are two of L2's sectors.
 """

@@ -1,4 +1,4 @@
-"""How what threads and blocks have of sums over taps meets, always in the same order, and becomes results."""
+"""Combine the sums over taps of threads and blocks, always in the same order, and store the results."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How the numbers of tiles come to the roles of a persistent kernel: every so-manieth tile, or the next one of a counter."""
+"""How a persistent kernel's roles get the numbers of tiles: statically, every n-th tile, or dynamically from a counter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Elementwise kernels that transpose what they pick in branches: a concatenation's pieces, which lie along another loop than the result.
+"""Elementwise kernels that transpose what they gather in branches: a concatenation's pieces, which are contiguous along another loop than the result.
 
 As in ``transposing``, what is picked goes through a tile in shared memory; where a point's branch is not taken, its element is one that caches have, and
 nobody picks it.  Tiles that the box's end does not cut are apart: their places are sums of one that is computed once and of numbers.  With ``vector`` = 2

@@ -1,4 +1,4 @@
-"""A reshape between two elementwise operations goes behind the second one, whose loops are then those of the first: both become one.
+"""Move a reshape between two elementwise operations behind the second one, which gets the loops of the first: then both are fused.
 
 What unpacks a weight of four bits, scales it by groups and gives it back as a matrix, what cuts an image into patches and normalises them, what shuffles
 pixels and adds an image, flattens or splits dimensions on its way, which no indexing map says.  ``propagate-reshapes`` collapses loops, where all that is read

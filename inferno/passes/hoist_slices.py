@@ -1,4 +1,4 @@
-"""An elementwise operation of which only parts are read is computed for those alone: ``torch.exp(x)[:, :n]``, ``x.float().chunk(3)``.
+"""Compute an elementwise operation of which only slices are read for those slices alone: ``torch.exp(x)[:, :n]``, ``x.float().chunk(3)``.
 
 The parts are taken of what it reads, which costs nothing where they are read in place, and what reads them can take it in.
 """

@@ -1,4 +1,4 @@
-"""Rows are moved before they are normalized and not after: a norm is of each row alone, so one kernel reads them where they are.
+"""Exchange a norm of rows and a move of its rows: a norm reads each row alone, so one kernel can read the rows where they lie and normalise them.
 
 What makes rows of rows, and nothing else, is computed anew of moved ones.  It is rewritten where nothing but the move reads what it makes.
 """

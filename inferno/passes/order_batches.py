@@ -1,4 +1,4 @@
-"""A product that other products alone read, of matrices side by side, has whole matrices in memory: the batch comes first.
+"""Put the batch dimension first in a product that only other products read, so that whole matrices are contiguous in memory.
 
 ``einsum("lhn,shn->lsh")`` says that the batch, h, lies innermost, and who multiplies its result for each h reads one element of each sector of memory, as who
 makes it writes one.  Nobody asks for that order where another product by the same batch is the only reader.

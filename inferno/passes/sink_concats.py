@@ -1,4 +1,4 @@
-"""On a GPU, pieces that lie side by side and are only reduced stay apart.
+"""On a GPU, reduce the pieces of a concatenation instead of concatenating them.
 
 What is elementwise of their concatenation is computed of each piece, and a reduction takes a term of each: the largest element of a row of two tensors side by
 side is the largest of the larger one of two elements.  A softmax's or a norm's sums of such rows, and what becomes of these, need no tensor that holds both.

@@ -1,4 +1,4 @@
-"""Rows that are taken of what goes over rows are taken first: ``log_softmax(x, -1)[rows]`` is ``log_softmax(x[rows], -1)``.
+"""Gather rows before a row-wise operation instead of after it: ``log_softmax(x, -1)[rows]`` is ``log_softmax(x[rows], -1)``.
 
 Each row of a norm or a softmax is made of that row alone.  Where no more rows are taken than there are, and nothing else reads them, one kernel reads
 the taken ones in place, instead of one that writes all and another that looks them up.

@@ -1,5 +1,5 @@
-"""Reductions of a few terms become maps, which fuse with what is around them: distances of points in space, an image's gray, and, of small arguments, a mean
-of four rows that is taken off each of them.
+"""Rewrite reductions of a few terms as elementwise operations, which fuse with their surroundings: distances of points in space, an image's gray, and, of small
+arguments, a mean of four rows that is subtracted from each of them.
 
 Which ones ``few_terms`` says, but for totals of a few rows of small arguments that all of their points read.
 

@@ -1,4 +1,4 @@
-"""Where in its buffer a structured operation reads or writes: one stride for each loop.
+"""Where in its buffer a structured operation reads or writes: an offset, and one stride for each loop.
 
 Every buffer is a contiguous row-major tensor, so an affine indexing map is an offset and a stride per loop dimension.
 """

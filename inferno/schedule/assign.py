@@ -1,4 +1,4 @@
-"""Give every kernel the schedule that the cost model picks for it."""
+"""Choose a schedule for every kernel: the first one that a generator's cost model offers."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Which schedule attention on Hopper's tensor cores gets."""
+"""Choose the schedule of attention on Hopper's tensor cores."""
 
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured

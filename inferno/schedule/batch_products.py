@@ -1,4 +1,4 @@
-"""Products of steps that do not wait for each other, as one product of all steps: ``cell(x[:, t], h)`` multiplies all rows of ``x`` in front of the loop."""
+"""Hoist products that do not depend on a loop's state out of it, as one product for all steps: ``cell(x[:, t], h)`` multiplies all rows of ``x`` first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A batch of products that lies innermost in memory comes to the outside first, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangles.
+"""Move a batch dimension that is innermost in memory outermost, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangle updates.
 
 Neighbours in memory are of different products then, so who gathers a tile for the tensor core reads one element of each sector of memory, and who writes
 one's results writes one.  Kernels that turn tensors go over tiles of both sides, and move whole sectors: factors are turned in front, results behind.
@@ -16,10 +16,9 @@ from inferno.passes.programs import callee, main_and_kernels, programs, wants_li
 from inferno.schedule.accesses import Access
 from inferno.schedule.assign import choose
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import accessed_bytes, bit_width, tensor_bytes
+from inferno.schedule.cost import MEMORY_RATE, accessed_bytes, bit_width, tensor_bytes
 from inferno.schedule.merge_calls import erase_unused, inputs_of, may_change, operations_in
 from inferno.schedule.spaces import estimate_of
-from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.target import Target, find_target
 
 _GENERATORS = ("wgmma", "mma", "bf16x6", "simt")  # which bring tiles of one product; others may go over the batch

@@ -1,4 +1,4 @@
-"""What is made of sums, element by element, as one operation behind them, which gives back those that are given back themselves, too."""
+"""Fuse what is computed of sums, element by element, into one operation behind them, which also returns those sums that are results themselves."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Calls of ``@main`` that are equal steps, each of which begins with a product of what the one before made."""
+"""Find calls of ``@main`` that are equal steps, each of which begins with a product of the step before's result."""
 
 import re
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""The places of a scatter as one map of a row of numbers, which the last generator computes where it reads them."""
+"""The indices of a scatter as one map over a flat index, which the last generator computes where it reads them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""On Hopper, let the kernel of a convolution add up its results over the pixels, and their squares, where that is a kernel of its own.
+"""On Hopper, let a convolution's kernel compute the sums of its results over all pixels, and of their squares, instead of a kernel of its own.
 
 Batch norm, while it is trained, wants the mean and the variance of each channel of a convolution's result.  ``merge-variances`` has made one kernel of both,
 which reads the result once more; here the convolution's kernel adds up what it has in registers (``schedule/channel_sums.py``), if that takes less time by

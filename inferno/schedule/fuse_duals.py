@@ -1,4 +1,4 @@
-"""Two contractions that share an operand and meet elementwise become one kernel: silu(x @ g) * (x @ u) of a SwiGLU.
+"""Fuse two contractions that share an operand and meet elementwise into one kernel: ``silu(x @ g) * (x @ u)`` of a SwiGLU.
 
 ``fuse-contractions`` makes two kernels of it: one contraction is the other's epilogue's to read, as a tensor of float32.  As one kernel
 that tensor is neither written nor read, the shared operand is read once, and there is one launch; but a tile has half of the columns.

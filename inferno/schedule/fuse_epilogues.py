@@ -1,5 +1,5 @@
-"""Elementwise kernels that read a contraction's result become its epilogue, which then has several results: of a linear layer or a convolution that is
-trained the activation and what its gradient needs of the sums, which are written from registers and never read.
+"""Fuse elementwise kernels that read a contraction's result into its epilogue, which then has several results: of a linear layer or a convolution in training
+the activation and what its gradient needs of the sums, which are written from registers and never read.
 
 ``fuse-contractions`` makes an epilogue of one reader alone, with one result.  Here a contraction and all that read it point by point become one
 kernel, if that takes less time by the estimates.  Before the choice of schedules, as ``fuse-duals``, and in its form: the contraction into a tensor

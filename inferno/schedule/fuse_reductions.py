@@ -1,4 +1,4 @@
-"""On a GPU, make kernels that go over the same rows (softmax, norms, running sums beside these) one kernel, which reads each row once.
+"""On a GPU, fuse kernels that go over the same rows (softmax, norms, running sums beside these) into one, which reads each row once.
 
 A kernel begins a group; what reads the group's results, or reduces or scans what the group reads, joins it as long as all is maps, reductions and scans of
 the same rows, and so do reductions and scans that make something of it.  It is done where the estimate of the new kernel is below the sum of those that it

@@ -1,4 +1,4 @@
-"""On Hopper, let a contraction's kernel take the operations on rows that follow it, where a row of its result fits one tile.
+"""On Hopper, fuse the row-wise operations behind a contraction into its kernel, where a row of its result fits one tile.
 
 A softmax, a norm or a sum along the rows of ``x @ w`` is then done in the registers that hold the products, and what the kernels exchange
 never goes to memory (on an H200 softmax(x @ w.T) of 4096x1024x64 took 4.9 us instead of 8.9, of 16384x1024x256 20.8 instead of 39.8).

@@ -1,4 +1,4 @@
-"""On a GPU, let what a map or a reduction computes of a few elements, again for each of its many points, be computed once, by a kernel in front of it.
+"""On a GPU, let a kernel in front compute what a map or a reduction computes of a few elements, again for each of its many points.
 
 A batch norm of an image with channels last divides two sums by their number and takes a root for each of its points, of each of which there is one a
 channel: 56 instructions a point, where memory moves one in the time of 30.  The kernel in front of it is small, and becomes part of the small one that has

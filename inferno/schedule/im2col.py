@@ -15,14 +15,14 @@ from inferno.mlir import func, isolated_copy, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
-from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, tensor_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.result_parts import ROW, store_maps
 from inferno.schedule.shared_tiles import shares
 from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.wgmma import CANDIDATES, candidates
-from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate, row_clocks
+from inferno.schedule.wgmma_cost import estimate, row_clocks
 from inferno.schedule.wgmma_schedule import Shared, Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
 from inferno.symbolic import hint, product

@@ -1,4 +1,4 @@
-"""Of a kernel with one contraction or two, make one operation of everything elementwise that reads their sums.
+"""Fuse all elementwise operations that read the sums of a kernel's one or two contractions into one operation.
 
 What goes from one to another is not rounded to what the tensors between them had.
 """

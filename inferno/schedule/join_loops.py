@@ -1,4 +1,4 @@
-"""Loops that do not wait for each other, as those of a layer's two directions, become one kernel: each has some of the blocks."""
+"""Loops that do not depend on each other, such as a layer's two directions, as one kernel: each gets some of the blocks."""
 
 from collections.abc import Hashable
 

@@ -1,5 +1,5 @@
-"""Say of each kernel which inputs its result may take the place of (``inferno.overwrites``, the numbers of those arguments), and compute what
-could take the place of an argument of ``@main`` when nothing needs the argument's old value any more.
+"""Mark which inputs a kernel's result may overwrite (``inferno.overwrites``, argument numbers), and order calls so that arguments of ``@main`` can be
+overwritten when nothing needs their old value any more.
 
 An elementwise kernel reads an input's element where it writes the result's, and nowhere else, so both can be one element in memory.  That is said
 only of kernels of one operation, or of one for each result: what computes the result's element has then read all that it needs before it writes.

@@ -1,4 +1,4 @@
-"""Several calls of kernels become one call of a kernel that holds the operations of all."""
+"""Replace several calls of kernels by one call of a kernel that holds the operations of all."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""On a GPU, make elementwise kernels that go over the same points one kernel with several results.
+"""On a GPU, merge elementwise kernels over the same points into one kernel with several results.
 
 ``fuse-elementwise`` puts what makes a value into its reader, where that is the only one or may compute it again.  A value that is given back or read by
 others, too, has to be in memory, but who reads it need not read it from there: the kernel that makes it makes what is made of it as well, as the cell and the

@@ -1,4 +1,4 @@
-"""A factor of a product of matrices that lies in memory so that the tensor core takes no tiles of it is written as a matrix first, where that pays.
+"""Copy a contraction's operand whose layout tensor cores cannot read to one that they can, where that pays.
 
 So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for, or leaves
 tiles of few rows.  And so does a factor of TF32 whose terms are not innermost: tiles of it would be turned in shared memory, each as often as it is read.
@@ -18,9 +18,8 @@ from inferno.schedule import batch_sums, wgmma, wgmma_schedule
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import MEMORY_RATE, bit_width
 from inferno.schedule.merge_calls import replace_call
-from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target

@@ -1,4 +1,4 @@
-"""A product of every matrix of a batch with all rows, of which each row's results are picked: that is a product of groups of rows.
+"""A product of every matrix of a batch with all rows, of which each row's result is selected: that is a product of groups of rows.
 
 The kernel holds the contraction, whose result nothing else reads, and one elementwise operation on rows and columns that picks its elements by
 ``tensor.extract`` at [f(row), row, column], maybe of two chunks of the columns, as a SwiGLU's.  What it computes is the contraction with the operation

@@ -1,4 +1,4 @@
-"""What a product is estimated to take, by the generators that passes ask before schedules are chosen."""
+"""Estimates of a product's time, by the generators that passes ask before schedules are chosen."""
 
 from inferno.mlir import func
 from inferno.schedule import assign, bf16x6, direct, direct_bf16x6, im2col, mma, presplit, short_vectors, simt, small_products, vectors, wgmma, windows

@@ -1,4 +1,4 @@
-"""On a GPU, compute a map's elements in each kernel that reads them, where that takes less time than writing and reading them.
+"""On a GPU, recompute a map's elements in each kernel that reads them, where that takes less time than writing and reading them.
 
 ``fuse-elementwise`` lets an element that costs more than a few operations be computed once, for it does not know yet which kernels there will be.  Where
 ``fuse-reductions`` has left such a map a kernel of its own, all of whose readers are maps, reductions or kernels that go over rows, this is known: the

@@ -14,7 +14,7 @@ from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.row_kernel import RowKernel
 from inferno.symbolic import Int, Undecided, ceildiv, floordiv, hint, is_multiple, product
-from inferno.target import Target
+from inferno.target import SECTOR, STATIC_SHARED, Target
 
 _THREADS = 256
 _ACROSS = 32  # threads side by side: 512 bytes of a line of memory
@@ -28,7 +28,6 @@ _ALONG = 32
 _CLEARLY, _LARGE = 1.25, 1 << 23  # times, of estimates of kernels that move so many bytes
 _LAUNCH, _RATE = 0.9, 3e4  # microseconds of a small kernel behind others, bytes a microsecond for each multiprocessor
 _ONE = 6e4  # and of a block's, where they are few
-STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 # Sums, where their number varies: a maximum of 65536x1024 in bf16 took 80 us by the schedule for 64 rows, and 31 by that for as many.
 _VARYING = 1 << 14
 _LEAST = 4  # vectors that a thread has before a sum is cut for more blocks, if there is little to compute
@@ -50,7 +49,6 @@ _TURN = 0.25  # microseconds until what a thread has under way is there and adde
 _SMALL, _COMPUTED, _ALONG_SMALL, _WHOLE = 1 << 19, 1 << 21, 1 << 24, {False: 3e4, True: 4e4}
 _MOST_THREADS = 1024
 _SCALED = 4  # lanes of a vector whose sums of exponentials are scaled when their largest grows, for which a thread has few registers
-_SECTOR = 32  # bytes that memory moves at least
 # Numbers from which twice as many threads read two of 4 bytes each by themselves, and not eight: sums of 4099x4099 along the first dimension in float32 took an
 # H200 30.3 us by 256 threads, 20.0 so (torch.compile 24).
 _SINGLE = 1 << 22
@@ -269,10 +267,10 @@ def _whole(own: Reductions, c: ReductionKernel) -> list[Reductions]:
         while along * across <= _MOST_THREADS:
             s = replace(own, across=across, along=along, chunks=1)
             s = replace(s, unroll=min(own.unroll, max(1, ceil(s.units(c) / along))))
-            if s.fits(c) and s.shared_bytes(c) <= STATIC:
+            if s.fits(c) and s.shared_bytes(c) <= STATIC_SHARED:
                 found.append(s)
             along *= 2
-        across = 0 if not c.along and across * own.vector * c.bytes <= _SECTOR else across // 2
+        across = 0 if not c.along and across * own.vector * c.bytes <= SECTOR else across // 2
     return found
 
 
@@ -336,9 +334,9 @@ def _sums_side_by_side(c: ReductionKernel, vector: int, most: int, long: bool, n
         s = replace(s, vector=4, unroll=min(2 * s.unroll, max(1, ceil(c.length / s.along))))
     while long and s.threads < _COMPUTING and s.along < c.length and s.tiles(c) * s.threads < 4 * _THREADS * target.multiprocessors:
         s = replace(s, along=2 * s.along, unroll=min(s.unroll, max(1, ceil(c.length / (2 * s.along)))))
-    while s.shared_bytes(c) > STATIC and s.threads > 32:
+    while s.shared_bytes(c) > STATIC_SHARED and s.threads > 32:
         s = replace(s, along=s.along // 2)
-    while s.shared_bytes(c) > STATIC:
+    while s.shared_bytes(c) > STATIC_SHARED:
         s = replace(s, vector=s.vector // 2)
     return s
 
@@ -389,9 +387,9 @@ def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: boo
         vector //= 2
     most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else min(most, _WIDE // vector) if wide else most
     found = joined_rows.joined(s, c, vector, most)
-    while found.rows and found.shared_bytes(c) > STATIC and found.along > 1:
+    while found.rows and found.shared_bytes(c) > STATIC_SHARED and found.along > 1:
         found = replace(found, along=found.along - 1)
-    return found if found.shared_bytes(c) <= STATIC else s
+    return found if found.shared_bytes(c) <= STATIC_SHARED else s
 
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:

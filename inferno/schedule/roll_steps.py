@@ -1,4 +1,4 @@
-"""Equal steps that follow from each other become one kernel with a loop: a recurrent layer, or a cell that a program calls again and again.
+"""Roll equal steps that depend on each other into one kernel with a loop: a recurrent layer, or a cell that a program calls again and again.
 
 A step begins with a product of what the step before made, and is that and the elementwise kernels between it and the next product.  Steps are equal where
 their kernels are, but for where slices begin, if that moves by as much in each step.  What a step makes for the next one is a state, which the loop carries.

@@ -1,4 +1,4 @@
-"""Concatenations that rows are read from: what chooses between pieces by a point's place in its row is an operand, of which each piece is read where it lies.
+"""Concatenations that rows are read from: a select between pieces by a point's index in its row is an operand, each piece of which is read in place.
 
 ``expand-pieces`` makes of a concatenation an operation whose body chooses between its pieces (``scf.if``) and reads one by ``tensor.extract``.  What a piece
 is computed of is read like that, too: the first tensor of each piece is one operand, the second another, and so on, and of what is computed of them one is

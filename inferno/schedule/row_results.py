@@ -1,5 +1,5 @@
-"""What follows rows and only moves them: of a result that is made of pieces (a concatenation, a padding, a buffer of which a part is new), is a part of what
-rows have, or has them several times, each piece is a map of the rows' own points, which says where its points go and which of them are no part of it.
+"""What follows row-wise operations and only moves their results: a result that is made of pieces (a concatenation, a padding, a buffer of which a part is new),
+is a part of the rows, or repeats them. Each piece is a map of the rows' own points, which says where its points go and which of them are no part of it.
 
 Wherever pieces lie, every point of a row is computed once; what a piece has of its own is read at its points alone.
 """

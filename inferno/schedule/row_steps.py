@@ -1,4 +1,4 @@
-"""Operations that go over the points of rows, or over rows alone, one after the other: maps, and reductions of whole rows.
+"""Operations over the points of rows, or over rows, in order: maps, and reductions of whole rows.
 
 What a ``StepParser`` is told of the rows it reads each structured operation by: a nest of loops.
 """

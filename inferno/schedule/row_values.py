@@ -1,5 +1,5 @@
-"""What an elementwise kernel on rows and columns looks up for a whole row, in a table of numbers, as a kernel of its own: where a contraction is to end
-with the operation, whose columns would look it up each, and whose generators read tensors by the loops alone."""
+"""Split what an elementwise kernel on rows and columns looks up for a whole row, in a table, off into a kernel of its own: where a contraction is to end with
+the operation, each column would look it up, and the generators of contractions read tensors by loops alone."""
 
 from inferno.mlir import clone_onto, func, ir, is_unread, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps

@@ -14,10 +14,9 @@ from inferno.schedule.row_kernel import Part, RowKernel, parse_by_loops, parse_p
 from inferno.schedule.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes
-from inferno.schedule.row_sectors import SECTOR
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import hint
-from inferno.target import Target
+from inferno.target import SECTOR, Target
 
 _THREADS = 1024
 _MANY = 1024  # rows of as many points: sums of 8192x8192 in bf16 took 31.2 us, and 36.5 by blocks of their own, in float32 the same

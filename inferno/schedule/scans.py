@@ -13,10 +13,9 @@ from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
 from inferno.schedule.scan_picks import picks_neighbours
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, minimum, product, reach
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 _WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
-_SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
 _WAITING = 160 << 10  # bytes of a block's tiles that wait
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
@@ -148,7 +147,7 @@ class Scans:
         if self.stages and (not self.walks(c) if not self.group else c.along or self.stages > 1):
             return False
         shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
-        return shared <= _SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
+        return shared <= STATIC_SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
 
 
 def _bytes(element: ir.Type) -> int:

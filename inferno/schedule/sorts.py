@@ -6,9 +6,8 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.powers import next_power_of_two
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
-_SHARED = 48 << 10
 # On an H200 float32 rows of 1024 took, 64M elements, 850 us with 16 items a thread of 64, 861 of 128 and 995 with 8 items; 256x4096 22 and 35; but
 # 16x1024 7.3 with 8 items and 5.5 with 4.
 _ITEMS, _MANY, _FEW = 16, 1 << 20, 1 << 15
@@ -64,6 +63,6 @@ def item_bytes(c: SortKernel) -> int:
 def largest_tile(bytes_: int) -> int:
     """The most items, a power of two, that fit into shared memory with one more for every eighth."""
     found = 1024
-    while 2 * found * 9 // 8 * bytes_ < _SHARED:
+    while 2 * found * 9 // 8 * bytes_ < STATIC_SHARED:
         found *= 2
     return found

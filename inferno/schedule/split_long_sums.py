@@ -1,4 +1,4 @@
-"""A product of two tall matrices, as the gradient of a layer's weight is, becomes products of their parts and a kernel that adds these up.
+"""Split a product of two tall matrices, such as the gradient of a layer's weight, into products of their parts and a kernel that adds these up.
 
 A cluster shares the terms of a tile among 8 blocks at most, so few results of many terms leave most of the GPU without work.  Here the terms are cut into parts
 that are one batch, in float32, and what comes behind the product goes to the kernel that adds.  On an H200 ``x.t() @ y`` in bf16 took, as one kernel, by

@@ -1,4 +1,4 @@
-"""A factor that is computed, such as rows that are normalised, is written first where products take longer to compute it for each of their tiles.
+"""Write a computed operand, such as normalised rows, to memory first, where computing it again for each tile takes longer.
 
 ``fuse-contractions`` puts what is cheap into the contractions that read it, which is right of few rows: nothing is launched, and nothing written.  Of many
 rows every column of tiles computes its factor again, in the time of the tensor core, and so does every other contraction that reads it.
@@ -17,9 +17,9 @@ from inferno.passes.programs import PRECISION, callee, programs, readers, root_o
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose, kernels
-from inferno.schedule.call_times import MEMORY_RATE, elementwise_time
+from inferno.schedule.call_times import elementwise_time
 from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import MEMORY_RATE, bit_width
 from inferno.schedule.merge_calls import may_change, new_kernel, replace_call
 from inferno.schedule.product_times import product_time
 from inferno.symbolic import product

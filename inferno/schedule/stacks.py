@@ -1,4 +1,4 @@
-"""Kernels that put tensors one behind the other in memory, and kernels that read parts of a tensor in which they lie so."""
+"""Kernels that concatenate tensors along the outermost dimension, and kernels that read slices of a tensor that consists of them."""
 
 from math import prod
 

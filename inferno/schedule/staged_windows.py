@@ -11,9 +11,8 @@ from inferno.schedule import band_windows, windows
 from inferno.schedule.cost import CLOCK
 from inferno.schedule.window_kernel import Axis, WindowKernel
 from inferno.symbolic import Int, bounds, reach
-from inferno.target import Target
+from inferno.target import WARP, Target
 
-_WARP = 32
 _BOX = 256  # elements along a dimension of a copy, at most
 _LINE = 128  # bytes: what a copy in shared memory begins at a multiple of
 _BARRIERS = 256  # bytes behind the slots
@@ -48,7 +47,7 @@ class StagedWindows:
     @property
     def consumers(self) -> int:
         """Threads that compute, and some to fill their last warp."""
-        return ceil(self.members / _WARP) * _WARP
+        return ceil(self.members / WARP) * WARP
 
     @property
     def members(self) -> int:
@@ -56,7 +55,7 @@ class StagedWindows:
 
     @property
     def threads(self) -> int:
-        return _WARP + self.consumers
+        return WARP + self.consumers
 
     @property
     def chunk(self) -> int:

@@ -1,5 +1,5 @@
-"""``tensor.extract`` at places that follow from the loops by sums and differences, as an operand with a map: a window that is turned round and transposed,
-as a convolution's gradient reads it, is one tensor walked backwards along its taps.
+"""``tensor.extract`` at indices that are sums and differences of loops, as an operand with an affine map: a window that is flipped and transposed, as a
+convolution's gradient reads it, is a tensor with negative strides.
 
 Of maps, only what lies strewn over memory along the last loop and side by side along others, which then goes through shared memory in tiles or boxes:
 512x512x3x3 in bf16, picked element by element, took longer than the convolution behind it, and 1280x2560x3x3 217 us.

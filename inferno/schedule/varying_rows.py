@@ -1,4 +1,4 @@
-"""Reads a kernel whose number of rows varies as if that were a number, and puts the symbols back into what was found.
+"""Analyse a kernel whose number of rows varies as if that were a number, and put the symbols back into the result.
 
 What goes over rows is found by factors of sizes, which symbols do not tell.  So a kernel is read twice, with large primes in the symbols'
 places, others each time: a number in what was found that is the same in both has nothing to do with the rows, and one that is the same multiple of

@@ -1,4 +1,4 @@
-"""On a GPU, what is new in a part of a tensor is stored where it belongs: ``x[:, 1:] += y`` is one elementwise kernel, which reads and writes that part of x.
+"""On a GPU, write only the changed slice of a tensor: ``x[:, 1:] += y`` is one elementwise kernel, which reads and writes that slice of ``x``.
 
 ``outline-kernels`` leaves a kernel that makes the part, and one that copies the whole tensor and then the part into it.  The second one becomes elementwise
 (``written_parts.py``), and takes in what makes the part where that is elementwise, too, and reads of the old tensor no more than the elements that it writes:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from inferno.mlir import ir, idle_context
-from inferno.passes import pass_names
+from inferno.passes import pass_names, summary
 from inferno.passes.manager import run_pipeline, split
 from inferno.passes.pipelines import PIPELINES
 from inferno.schedule.attributes import GENERATORS
 from inferno.targets.toolkit import find_tool
+from inferno.tools.cli import _parser as commands
 from inferno.tools.cli import main
 from inferno.tools.opt import _parser, _split
 
@@ -64,6 +65,10 @@ def test_paragraphs_are_in_the_order_of_the_pipelines():
     assert pass_names() == documented
 
 
+def test_paragraphs_begin_with_the_summary():
+    assert {name: paragraph.split("*")[1].replace("`", "") for name, paragraph in PASSES} == {name: summary(name) for name in pass_names()}
+
+
 def test_every_generator_has_a_row():
     table = (ROOT / "docs/architecture.md").read_text().partition("| generator |")[2].partition("\n\n")[0]
     rows = [name for row in re.findall(r"^\| (`[^|]*) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)]
@@ -86,6 +91,19 @@ def test_links_lead_somewhere(page):
             other = (page.parent / path) if path else page
             assert other.exists(), target
             assert not anchor or anchor in anchors(other), target
+
+
+COMMANDS = [(page.name, command) for page in PAGES for command in re.findall(r"^    (inferno .*?)(?: > \S+|  +#.*)?$", page.read_text(), re.M)]
+
+
+@pytest.mark.parametrize("page, command", COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)])
+def test_commands_parse(page, command):
+    """With what they compile: ``-c`` and Python, or a file, a model in one, a folder."""
+    options = commands().parse_args(shlex.split(re.sub(r"[\[\]]", " ", command) if "-c " not in command else command)[1:])
+    if getattr(options, "code", None):
+        compile(options.code, command, "exec")
+    elif getattr(options, "expr", None):
+        assert re.fullmatch(r"EXPR|[\w./-]+(:\w+)?", options.expr), options.expr
 
 
 def anchors(page):
