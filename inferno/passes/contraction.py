@@ -69,7 +69,8 @@ def is_contraction(op: ir.Operation | None) -> bool:
 def sums_along_both(op: ir.Operation) -> bool:
     """Of terms of which one operand's part is the same it is a reduction that scales them."""
     both = set.intersection(*(set().union(*map(loops_of, m.results)) for m in maps(op)[:2]))
-    return all(kind != REDUCTION or d in both or size == 1 for d, (kind, size) in enumerate(zip(kinds(op), loop_sizes(op))))
+    apart = [d for d, kind in enumerate(kinds(op)) if kind == REDUCTION and d not in both]
+    return not apart or all(loop_sizes(op)[d] == 1 for d in apart)
 
 
 def alike(fused: FusedContraction) -> bool:
@@ -84,8 +85,10 @@ def alike(fused: FusedContraction) -> bool:
 
 def is_factor(op: ir.Operation) -> bool:
     """Whether ``op`` is elementwise and only contractions read it, which can compute it themselves where nothing else would."""
+    if REDUCTION in kinds(op):
+        return False
     readers = [reader for r in op.results for reader in users(r)]
-    return REDUCTION not in kinds(op) and bool(readers) and all(r.name in _CONTRACTIONS or (is_contraction(r) and not has_windows(r)) for r in readers)
+    return bool(readers) and all(r.name in _CONTRACTIONS or (is_contraction(r) and not has_windows(r)) for r in readers)
 
 
 def is_sum_of_products(op: ir.Operation | None) -> bool:
