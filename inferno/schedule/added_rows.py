@@ -6,7 +6,7 @@ element, such as gathered rows of a table, or casts.
 from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute
-from inferno.mlir import clone_onto, func, ir, owner
+from inferno.mlir import clone_onto, func, ir, owner, run_upstream
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
@@ -15,6 +15,7 @@ from inferno.schedule.combiners import Combiner, read_combiner
 from inferno.schedule.elementwise import supported, transposed
 from inferno.schedule.flat_elements import Elements, read_elements
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.recompute_maps import compute_first, generics_of
 from inferno.schedule.scatter_kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
 
@@ -94,6 +95,8 @@ def _updates(kernel: func.FuncOp, value: ir.Value) -> Pointwise | None:
                 last.operands[len(last.operands) - 1] = target
                 made = last.results[0]
             func.ReturnOp([made])
+        if len(generics_of(alone)) == 2 and compute_first(alone):
+            run_upstream(module, "func.func(cse)")
         point = parse_pointwise(alone, views=True)
     if point is None or point.sources[-1] is not None or not supported(point) or transposed(point) is not None:
         return None  # (rows that lie across memory are better written in order before)

@@ -8,7 +8,8 @@ from added_row_cases import add, assert_extremes, put, simulated_with
 from checks import check
 from universal_program import assert_assembles
 
-from inferno.schedule import row_sums
+from inferno.capture.decompositions.scattered_extremes import extremes
+from inferno.schedule import row_sums, sorted_rows
 from inferno.schedule.row_sums import RowSums
 from inferno.target import find_target
 
@@ -71,6 +72,38 @@ def test_extremes(kind, include_self, dtype):
     gpu = assert_extremes(row_sums, kind, include_self, dtype).program.gpu
     assert f"red.relaxed.gpu.global.{kind[1:]}.s{64 if dtype == torch.float64 else 32} [a]" in gpu and "300x8" not in gpu
     assert_assembles(gpu, find_target("sm_90a"))
+
+
+@pytest.mark.parametrize("generator", [row_sums, sorted_rows], ids=["row_sums", "sorted_rows"])
+def test_rows_that_several_add(generator):
+    """What comes to a node in several ways: each kernel looks up the rows itself, and squares them, and they are never written."""
+    def model(x, i, z):
+        rows = x[i[1]]
+        best = extremes(z, 0, i[0][:, None].expand(-1, 8), rows, "amax", False)
+        return z.index_add(0, i[0], rows), z.index_add(0, i[0], rows * rows), best
+
+    torch.manual_seed(0)
+    x, i, z = torch.randn(30, 8), torch.stack((torch.randint(0, 20, (90,)), torch.randint(0, 30, (90,)))), torch.randn(20, 8)
+    made = simulated_with(generator, model, (x, i, z))
+    rows = x[i[1]]
+    found = made(x, i, z)
+    torch.testing.assert_close(found[0], z.index_add(0, i[0], rows))
+    torch.testing.assert_close(found[1], z.index_add(0, i[0], rows * rows))
+    torch.testing.assert_close(found[2], z.scatter_reduce(0, i[0][:, None].expand(-1, 8), rows, "amax", include_self=False), rtol=0, atol=0)
+    assert "90x8x" not in made.program.gpu and "memref<720xf32" not in made.program.gpu
+
+
+def test_rows_that_others_read_are_looked_up_once():
+    def model(x, i, z):
+        rows = x[i[1]]
+        return z.index_add(0, i[0], rows), z.index_add(0, i[0], rows * rows), rows
+
+    torch.manual_seed(0)
+    args = torch.randn(30, 8), torch.stack((torch.randint(0, 20, (90,)), torch.randint(0, 30, (90,)))), torch.randn(20, 8)
+    made = simulated(model, args)
+    for ours, theirs in zip(made(*args), model(*args)):
+        torch.testing.assert_close(ours, theirs)
+    assert sum("gather" in s.kernel for s in made.program.plan.steps) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, BF16], ids=str)
