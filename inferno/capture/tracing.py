@@ -27,6 +27,7 @@ from inferno.capture.autocast import State, within
 from inferno.capture.convolution_layouts import convolutions_as_eager
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.indexing import taken_along
+from inferno.capture.decompositions.ranges import sized_linspace
 from inferno.capture.decompositions.recurrent_cells import sized_gru_cell
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
@@ -114,9 +115,10 @@ def _depth() -> int:
     return torch.overrides._len_torch_function_stack()
 
 
-# What is lost behind a function: that bags are of one size; sizes that vary, which one takes for known ones; a GPU's cell, which has no shapes of such.
+# What is lost behind a function: that bags are of one size; sizes that vary, which two take for known ones; a GPU's cell, which has no shapes of such.
 _SHORTCUTS = {
     torch.nn.functional.embedding_bag: even_bags, torch.take_along_dim: taken_along, torch.Tensor.take_along_dim: taken_along, torch.gru_cell: sized_gru_cell,
+    torch.linspace: sized_linspace,
 }
 
 
