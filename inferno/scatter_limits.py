@@ -22,6 +22,8 @@ _ORDER_CALL, _ORDERED, _COUNTED, _BYTE = 5.5, 6e-5, 1.5e-3, 3.7e-7
 # And of atomic additions: of a call, of an element, and of each of a row's updates (all to one row of 256 columns or 1024 took 640 us to 690, of 64 312), by
 # columns, up to so many.  What does not stay in the L2 cache (bytes) is read at two thirds of memory's pace.
 _ATOMIC_CALL, _ADDED, _MET, _TOGETHER, _CACHED = 3.0, 1.65e-6, 7.5e-5, 128, 48e6
+# Of one that memory joins with no neighbours, as the larger of two: torch's index_add, which adds float32 so, took an H200 479 us for 67M.
+_ALONE = 6e-6
 _EVEN = 1.05  # where both are as fast, it is in order: what may all go to one row then takes no longer, where additions take 15 times as long
 _COUNTS = 32  # rows whose counts are a line of memory
 
@@ -47,13 +49,14 @@ def worthwhile_sums(rows: int, columns: int, count: int, width: int) -> bool:
     return columns >= _SHORT and count > _IN_ORDER and (width >= 4 or 4 * rows * columns <= _TOTALS)
 
 
-def worthwhile_order(rows: int, columns: int, count: int, width: int, lanes: int, begins: bool = True, read: int | None = None) -> bool:
+def worthwhile_order(rows: int, columns: int, count: int, width: int, lanes: int, begins: bool = True, read: int | None = None, alone: bool = False) -> bool:
     """Whether ``count`` rows of ``columns`` elements, of ``width`` bytes each, are put in order by which of ``rows`` others they are added to, instead of being
-    added in memory one by one, if they go anywhere.  ``begins``: the others are not zeros, or the like; ``read``: bytes that what is added is read from."""
+    added in memory one by one, if they go anywhere.  ``begins``: the others are not zeros, or the like; ``read``: bytes that what is added is read from;
+    ``alone``: memory joins no neighbours at once."""
     if lanes < 2 or not min(rows, columns, count) or (begins and rows > (_EMPTY if width >= 4 else _EMPTY_NARROW) * count):
         return False
     read = count * columns * width if read is None else read
-    return _ordered(rows, columns, count, width, begins) < _EVEN * _added(rows, columns, count, width, begins, read)
+    return _ordered(rows, columns, count, width, begins) < _EVEN * _added(rows, columns, count, width, begins, read, _ALONE if alone else _ADDED)
 
 
 def _ordered(rows: int, columns: int, count: int, width: int, begins: bool) -> float:
@@ -62,11 +65,11 @@ def _ordered(rows: int, columns: int, count: int, width: int, begins: bool) -> f
     return _ORDER_CALL + count * _ORDERED + counted * _COUNTED + moved * columns * width * _BYTE
 
 
-def _added(rows: int, columns: int, count: int, width: int, begins: bool, read: int) -> float:
+def _added(rows: int, columns: int, count: int, width: int, begins: bool, read: int, added: float) -> float:
     """Microseconds of atomic additions: the result is written before, and narrow sums are made in float32 and then rounded."""
     held = max(width, 4)
     afar = read + rows * columns * held > _CACHED
     made = rows * ((1 + begins) * width if width >= 4 else 2 * held + (1 + begins) * width) + 2 * held * min(rows, count)
-    each = max(_ADDED, 1.5 * width * _BYTE) if afar else _ADDED
+    each = max(added, 1.5 * width * _BYTE) if afar else added
     alone = count * columns * each + made * columns * _BYTE * (1 if afar else 0.5)
     return _ATOMIC_CALL + max(alone, count / rows * min(columns, _TOGETHER) * _MET)

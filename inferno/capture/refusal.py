@@ -12,6 +12,7 @@ from inferno.capture.draws import is_drawing, is_philox
 from inferno.capture.library_faster import preference
 from inferno.capture.library_grouped import is_target
 from inferno.capture.partition import is_collective, is_number
+from inferno.capture.reduced_rows import reduce_rows
 from inferno.capture.running import OPERATIONS
 
 aten = torch.ops.aten
@@ -143,7 +144,7 @@ def _foreign(node: Node) -> str | None:
         return "it computes with numbers of the host"
     if is_collective(node):
         return COLLECTIVE
-    if target.namespace not in _NAMESPACES and target not in OPERATIONS and not is_target(target):
+    if target.namespace not in _NAMESPACES and target not in (*OPERATIONS, reduce_rows) and not is_target(target):
         return "it is a custom operation"
     if target._schema.is_mutable:
         return "it writes to its argument"

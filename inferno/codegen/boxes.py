@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from inferno.codegen.elements import join, load, load_vector, lanes_of, store, store_vector
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import element_bytes, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -31,7 +30,6 @@ def generate(kernel: func.FuncOp, schedule: Boxes, target: Target) -> None:
     if box is None:
         raise CompileError(f"@{kernel.name.value} is no elementwise kernel that reads short pieces")
     expand_math(point.generic)
-    round_by_instruction(point.generic, target)
     buffers, name = parameters_of(kernel, {d.argument for d in point.destinations}), kernel.name.value
     width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
     arrays = [(_position(box, box.points, point.sources[n].element) + 1, stored_type(point.sources[n].element)) for n in box.inputs]

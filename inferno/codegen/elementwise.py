@@ -9,7 +9,6 @@ from inferno.codegen.begin_copies import copy_begins
 from inferno.codegen.clamped_places import ClampedPlaces
 from inferno.codegen.elements import as_vector, branch_together, join, lanes_of, load, load_lanes, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -43,7 +42,6 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
         raise CompileError(f"@{kernel.name.value} is not an elementwise kernel")
     run = reused(point, schedule.across, schedule.vector) if schedule.across > 1 else None  # of what the schedule was chosen by, before it is expanded
     expand_math(point.generic)
-    round_by_instruction(point.generic, target)
     buffers = parameters_of(kernel, {d.argument for d in point.destinations})
     if schedule.tile:
         _generate_transposing(kernel, schedule, point, buffers)

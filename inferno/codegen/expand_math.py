@@ -23,6 +23,7 @@ import math as pymath
 
 from inferno.codegen.constant_divisions import divide_by_constant, has_reciprocal
 from inferno.codegen.elements import splat
+from inferno.codegen.float8 import is_rounded_to_8_bits
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
 from inferno.schedule.contraction import Map
 from inferno.schedule.row_work import SHORT_POWERS
@@ -159,12 +160,13 @@ def _reciprocal_subnormal(x: ir.Value) -> ir.Value:
 
 
 def _stored_quotient(op: ir.Operation) -> ir.Value | None:
-    """A quotient to 2 ulp, special values and subnormal numbers included, where nothing of it is left but what is stored in 16 bits.  A number that these
+    """A quotient to 2 ulp, special values and subnormal numbers included, where nothing of it is left but what is stored in 16 bits or 8.  A number that these
     have is still what an exact quotient of that value gives: it is far from where rounding turns."""
     stored = all(
         user.name == "arith.truncf" and is_narrow(user.results[0].type) and all(last.name == "linalg.yield" for last in users(user.results[0]))
         for user in users(op.results[0])
     )
+    stored = stored or is_rounded_to_8_bits(op.results[0])
     if not _float32(op.results[0]) or not stored or _is_power_of_two(op.operands[1]):
         return None
     with ir.InsertionPoint(op):

@@ -2,8 +2,9 @@
 
 from importlib import import_module
 
+from inferno.codegen.float8 import round_by_instruction
 from inferno.errors import PassError
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, walk
 from inferno.passes.programs import MAIN, PREPARE
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
@@ -22,6 +23,8 @@ def generate_kernels(module: ir.Module, target: str) -> None:
         schedule = from_attribute(kernel.attributes[ATTRIBUTE])
         import_module(f"inferno.codegen.{schedule.generator}").generate(kernel, schedule, machine)
     if machine.kind == "nvptx":
+        for op in walk(module.operation, "gpu.module"):
+            round_by_instruction(op, machine)
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(module.context)
     for op in module.body.operations:
         if not isinstance(op, func.FuncOp) or op.name.value not in (MAIN, PREPARE):

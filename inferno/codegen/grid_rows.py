@@ -19,7 +19,6 @@ from inferno.codegen.async_copies import await_copies, commit_copies
 from inferno.codegen.elements import from_memory, load, opaque_vector, to_memory
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flagged_words import FlaggedWords, add_clearing, halves, launch_cleared, word_type
-from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.integers import Integer
 from inferno.codegen.kept_vectors import KeptVectors
@@ -55,7 +54,6 @@ def generate(kernel: func.FuncOp, schedule: GridRows, target: Target) -> None:
         approximate_exponentials(step, c, any(step is x for x in copies.values()))
         recognise_maximum(step.generic)
         expand_math(step.generic)
-        round_by_instruction(step.generic, target)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     words = c.count * s.words(c) * s.share + WARP * (s.share // WARP + 1)
     width = 32 if max(2 * c.count * c.width, words, *(b.count for b in buffers if b is not None)) < 2**31 else 64

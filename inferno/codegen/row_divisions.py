@@ -1,12 +1,13 @@
 """Divisions by what all points of a row have in common: multiplications by its reciprocal.
 
 A float32 division takes ten instructions and a branch, and a softmax is bound by its arithmetic.  The product is off by two roundings of float32 at
-most, which rounding to 16 bits hides; where the quotient stays float32, what it leaves of the dividend, which a fused multiply-add has exactly,
+most, which rounding to 16 bits or 8 hides; where the quotient stays float32, what it leaves of the dividend, which a fused multiply-add has exactly,
 corrects it ("Correctly rounded floating-point division", Markstein, 1990).  Reciprocals of very small and large divisors are no normal numbers, so both
 factors are scaled there by a power of two: an element that this makes infinite, or loses, has a quotient that is infinite, or lost.
 """
 
 from inferno.codegen.elements import splat
+from inferno.codegen.float8 import is_rounded_to_8_bits
 from inferno.mlir import arith, ir, math, owner, users, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.row_contraction import RowContraction
@@ -39,7 +40,7 @@ def _is_of(value: ir.Value, rows: set[ir.Value]) -> bool:
 
 
 def _is_rounded(value: ir.Value) -> bool:
-    return all(u.name == "arith.truncf" and u.results[0].type.width == 16 for u in users(value))
+    return all(u.name == "arith.truncf" and u.results[0].type.width == 16 for u in users(value)) or is_rounded_to_8_bits(value)
 
 
 def _product(x: ir.Value, divisor: ir.Value, rounded: bool) -> ir.Value:

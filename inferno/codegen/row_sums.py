@@ -12,7 +12,6 @@ from inferno.codegen.elements import as_vector, lanes_of, load_vector, splat, st
 from inferno.codegen.elementwise import Emitter
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flat_elements import Reader
-from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers, resize
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
@@ -26,8 +25,9 @@ from inferno.symbolic import Int, bounds, ceildiv, divisor, floordiv, is_multipl
 from inferno.target import Target
 
 _THREADS = 256  # of the kernels in front and behind
-# How an atomic addition names a type, and a register of it.
-_NAMES = {"f32": ("f32", "f"), "f64": ("f64", "d"), "i32": ("u32", "r"), "i64": ("u64", "l")}
+# How an atomic operation is named, and a type: sums of whole numbers are those of numbers without a sign; and a register of it.
+_JOINS = {"arith.addf": ("add", "f"), "arith.addi": ("add", "u"), "arith.maxsi": ("max", "s"), "arith.minsi": ("min", "s")}
+_REGISTERS = {"f32": "f", "f64": "d", "i32": "r", "i64": "l"}
 
 
 def generate(kernel: func.FuncOp, schedule: RowSums, target: Target) -> None:
@@ -37,7 +37,6 @@ def generate(kernel: func.FuncOp, schedule: RowSums, target: Target) -> None:
     if c is None or not is_multiple(c.columns, schedule.vector) or (schedule.vector > 1 and not together):
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     expand_math(c.updates.generic)
-    round_by_instruction(c.updates.generic, target)
     sums, total = in_memory(c), c.rows * c.columns
     apart, started = sums != c.element, isinstance(c.start, int)
     zero = ir.FloatAttr.get(sums, 0.0) if apart else c.start
@@ -150,13 +149,14 @@ class _Adder(Emitter):
     def add(self, value: ir.Value, at: Integer, inside: ir.Value) -> None:
         """A scalar or a vector to the elements from ``at`` on, if these are ``inside``: no branch, into which LLVM would take what the value is read by."""
         values = [self.rows.combiner.widen(x) for x in lanes_of(as_vector(value, self.schedule.vector) if self.schedule.vector > 1 else value)]
-        type_, register = _NAMES[str(values[0].type)]
+        (join, kind), register = _JOINS[self.rows.combiner.name], _REGISTERS[str(values[0].type)]
+        type_ = f"{kind}{values[0].type.width}"
         base = arith.index_cast(ir.IntegerType.get_signless(64), memref.ExtractAlignedPointerAsIndexOp(self.target).result)
         place, offset = ("mad.wide.u32", "r") if self.ints.width == 32 else ("mad.lo.u64", "l")
         names = [f"${i + 3}" for i in range(len(values))]
         what = f"v{len(values)}.{type_} [a], {{{', '.join(names)}}}" if len(values) > 1 else f"{type_} [a], {names[0]}"
         llvm.InlineAsmOp(
             None, [base, self.ints.value(at), inside, *values],
-            f"{{ .reg .b64 a; {place} a, $1, {element_bytes(values[0].type)}, $0; @$2 red.relaxed.gpu.global.add.{what}; }}",
+            f"{{ .reg .b64 a; {place} a, $1, {element_bytes(values[0].type)}, $0; @$2 red.relaxed.gpu.global.{join}.{what}; }}",
             ",".join(["l", offset, "b", *[register] * len(values), "~{memory}"]), has_side_effects=True,
         )

@@ -12,7 +12,6 @@ from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.cluster import await_cluster
 from inferno.codegen.elements import load
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gathered_results import GatheredResults
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.integers import Integer, Integers
@@ -65,7 +64,6 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
             approximate_exponentials(step, c, any(step is x for x in copies.values()))
         recognise_maximum(step.generic)
         expand_math(step.generic)
-        round_by_instruction(step.generic, target)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     points = reach(c.count * c.width) if c.varies else 2 * c.count * c.width
     width = 32 if max(reach(s.blocks(c) * s.threads), points, *(b.count for b in buffers if b is not None)) < 2**31 else 64

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from inferno.codegen.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.elementwise import Emitter
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
@@ -32,7 +31,6 @@ def generate(kernel: func.FuncOp, schedule: SortedRows, target: Target) -> None:
     if c is None or s.lanes < 2 or c.columns % s.lanes or not 0 < s.threads <= 1024 or min(s.few, s.steps, s.unroll, s.ahead, s.blocks) < 1:
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     expand_math(c.updates.generic)
-    round_by_instruction(c.updates.generic, target)
     own, sums = parameters_of(kernel, {c.target}), c.combiner.type
     slices, pieces, shared = s.slices(c), s.pieces(c) + s.whole(c), s.shared(c)
     apart = max(1, s.pieces(c) * c.columns)  # elements of sums of pieces

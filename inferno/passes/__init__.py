@@ -28,6 +28,7 @@ _SUMMARIES = (
         "import-roundings": "Import the program's own casts to 16-bit floats as roundings that no fusion removes.",
         "import-constants": "Import tensors that hold one number as fills, out of reach of torch-mlir's constant folding.",
         "import-scans": "Import running extrema, products and linear recurrences as tm_tensor.scan.",
+        "import-row-extremes": "Import extremes of rows that share an index as scatters of rows.",
         "import-gathers": "Import gathers by several index tensors of varying sizes.",
         "restore-constants": "Make the fills of import-constants constants again, for canonicalization.",
         "bound-shifts": "Define shifts by negative or too large numbers as torch does; arith leaves them undefined.",

@@ -62,8 +62,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         producer = owner(value)
         if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
             continue
-        turned = _turns(consumer, number) and is_made_of_less(producer, [consumer])
-        if not _pays(producer, value) and not turned and not _reads_already(producer, consumer, number):
+        pays = _pays(producer, value) or (_turns(consumer, number) and is_made_of_less(producer, [consumer]))
+        if not pays and not _reads_already(producer, consumer, number):
             continue
         if reads is None:
             once = _reads_once(consumer)
@@ -255,17 +255,17 @@ def is_made_of_less(producer: ir.Operation, own: Sequence[ir.Operation], columns
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
     exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order; with ``picked`` of what is picked of arguments, too.  All that
     reads it but ``own`` are such totals, beside which it need not be in memory."""
-    if any(user not in own and not _is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
+    if any(user not in own and not is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
     made = bytes_of(producer.results[0])
-    found = _sources(producer, made, columns, picked)
+    found = sources_of(producer, made, columns, picked)
     if found == {producer.results[0]}:
         return True
     totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * bytes_of(v) <= made]
     return found is not None and bool(totals) and sum(map(bytes_of, found)) <= made
 
 
-def _is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
+def is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
     """Whether it reduces the last dimension of what it reads, or with ``columns`` any one."""
     if not is_generic(user):
         return False
@@ -273,7 +273,7 @@ def _is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
     return bool(read) and all(d and any(kinds(user)[x] == REDUCTION for x in (d if columns else d[-1:])) for d in read)
 
 
-def _sources(producer: ir.Operation, made: int, columns: bool, picked: bool) -> set[ir.Value] | None:
+def sources_of(producer: ir.Operation, made: int, columns: bool, picked: bool) -> set[ir.Value] | None:
     """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes, and with ``picked`` what
     maps pick of arguments; None where it reads anything else that was computed of points, or without ``columns`` for these."""
     if picks := walk(producer, "tensor.extract"):
@@ -289,7 +289,7 @@ def _sources(producer: ir.Operation, made: int, columns: bool, picked: bool) -> 
             if not columns and is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
                 return None
             continue
-        read = {value} if maker is None else _sources(maker, made, columns, picked) if is_elementwise(maker) and len(maker.results) == 1 else None
+        read = {value} if maker is None else sources_of(maker, made, columns, picked) if is_elementwise(maker) and len(maker.results) == 1 else None
         if read is None:
             return None
         found |= read

@@ -11,7 +11,7 @@ from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, is_reduction, is_widening, kinds,
     knows_sizes, loop_sizes, loops_of, maps, outputs, take_place,
 )
-from inferno.passes.fuse_elementwise import bytes_of, fuse_elementwise, is_made_of_less
+from inferno.passes.fuse_elementwise import bytes_of, fuse_elementwise, is_made_of_less, is_total, sources_of
 from inferno.passes.neighbours import generic_around, hoist_numbers, is_of_neighbours
 from inferno.passes.picks import product_of
 from inferno.passes.places import place_of
@@ -22,6 +22,7 @@ from inferno.symbolic import hint, product
 
 _SMALLER = 8  # times, of what caches keep wherever it is read, beside what is made of it
 _MOVES = ("linalg.index", "linalg.yield", "scf.if", "scf.yield", "tensor.extract", "arith.constant")
+_DEPTH = 4  # operations between what is picked and a total
 _FEW = 4  # elements that a point picks of what is padded
 _SECTOR = 32  # bytes that memory reads at least
 _TURNED = 8e6  # bytes that are read in vain, which takes longer than a launch
@@ -49,7 +50,7 @@ def fuse_gathers(module: ir.Module) -> None:
                 _pick_anew(producer)
                 hoist_numbers(place)
                 producer.erase()
-            elif _is_made_again(producer):
+            elif _is_made_again(producer) or _is_picked_little(producer):
                 _pick_anew(producer)
                 if not any(True for _ in producer.results[0].uses):
                     producer.erase()
@@ -240,9 +241,14 @@ def _is_one_place(picks: list[ir.Operation]) -> bool:
 
 def _is_padding(producer: ir.Operation) -> bool:
     """Whether it is one tensor with numbers around it: where many elements are picked, as by ``unfold``, they are as many of the tensor itself."""
+    return _moves(producer) and len(walk(producer, "scf.if")) == len(walk(producer, "tensor.extract")) == 1
+
+
+def _moves(producer: ir.Operation) -> bool:
+    """Whether it reads elements of tensors at places of its own, and computes nothing of them."""
     inside = [op for op in walk(producer) if op != producer]
-    moves = all(op.name in _MOVES or (op.name.startswith("arith.") and isinstance(op.results[0].type, (ir.IndexType, ir.IntegerType))) for op in inside)
-    return moves and sum(op.name == "scf.if" for op in inside) == 1 and sum(op.name == "tensor.extract" for op in inside) == 1 and not inputs(producer)
+    plain = all(op.name in _MOVES or (op.name.startswith("arith.") and isinstance(op.results[0].type, (ir.IndexType, ir.IntegerType))) for op in inside)
+    return plain and not inputs(producer)
 
 
 def _is_made_again(producer: ir.Operation) -> bool:
@@ -258,7 +264,43 @@ def _is_made_again(producer: ir.Operation) -> bool:
         return False
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
     number, own = product(hint(s) for s in loop_sizes(place)), product(hint(s) for s in shape(result))
-    return simple and number <= 2 * own and is_made_of_less(producer, [*picks, place], columns=True)
+    return simple and number <= 2 * own and (is_made_of_less(producer, [*picks, place], columns=True) or _only_moves(producer))
+
+
+def _is_picked_little(producer: ir.Operation) -> bool:
+    """Whether of what others read, too, so few elements are picked that these are made anew of arguments and of what rows have in common, in memory: the
+    probabilities of a few tokens beside a sum over all.  Where sums alone are the others, nothing is written for them then, and no more bytes are read."""
+    result = producer.results[0]
+    every = list(users(result))
+    picks = [u for u in every if u.name == "tensor.extract"]
+    others = [u for u in every if u.name != "tensor.extract"]
+    if not others or not 1 <= len(picks) <= _FEW or ended_contraction(producer) is not None or walk(producer, "scf.if", "tensor.extract"):
+        return False
+    around = [generic_around(p) for p in picks]
+    if any(a is None or a in others or None in loop_sizes(a) for a in around):
+        return False
+    if any(not isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results):
+        return False
+    made = bytes_of(result)
+    read = sources_of(producer, made, columns=True, picked=False)
+    if read is None:
+        return False
+    counts = [(product(hint(s) for s in loop_sizes(a)), _in_order(p)) for p, a in zip(picks, around)]
+    again = sum(min(bytes_of(v), sum(n * (v.type.element_type.width // 8 if ordered else _SECTOR) for n, ordered in counts)) for v in read)
+    return again <= (made if all(_ends_in_totals(o, result, _DEPTH) for o in others) else made // _SMALLER)
+
+
+def _ends_in_totals(user: ir.Operation, value: ir.Value, depth: int) -> bool:
+    """Whether an operation reduces rows or columns of a value, or makes what only such operations read: it is in no memory."""
+    if is_total(user, value, columns=True):
+        return True
+    return depth > 0 and is_elementwise(user) and all(_ends_in_totals(u, r, depth - 1) for r in user.results for u in users(r))
+
+
+def _only_moves(producer: ir.Operation) -> bool:
+    """Whether it puts a few tensors together, or pads one, in whole rows, of each of which a point reads one element at most: no more than of what it makes."""
+    last, places = _inner_loop(producer), [place_of(p.operands[len(p.operands) - 1]) for p in walk(producer, "tensor.extract")]
+    return _moves(producer) and 0 < len(places) <= _FEW and all(p is not None and p[0] == last and p[1] == 1 for p in places)
 
 
 def _in_order(pick: ir.Operation) -> bool:

@@ -8,7 +8,8 @@ _CLEAN = "func.func(canonicalize,cse)"
 
 _IMPORT = (
     # What torch-mlir does not import, or imports wrong, becomes operations on builtin tensors first.
-    "func.func(torch-match-quantized-custom-ops)", "import-bitcasts", "import-roundings", "import-constants", "import-scans", "import-gathers",
+    "func.func(torch-match-quantized-custom-ops)", "import-bitcasts", "import-roundings", "import-constants", "import-scans", "import-row-extremes",
+    "import-gathers",
     # torch-mlir's lowering of the torch dialect to linalg on tensors.
     "torchdynamo-export-to-torch-backend-pipeline{extra-library=}",
     "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}",
@@ -20,7 +21,8 @@ _FUSE = (
     # Normal form: no 8-bit floats, assertions, empty loops or tensor constants; data movement as indexing maps where it can be one.
     "store-float8", "mark-terms", "remove-asserts", "fold-empty", _CLEAN, "join-writes", "fold-casts", "lift-constants", "fold-transposes",
     # Convolutions, and the layout of the whole program, which follows from them.
-    "skip-zeros", "mark-convolutions", "func.func(linalg-fold-unit-extent-dims,canonicalize,cse)", "fold-wraps", "expand-patches",
+    "skip-zeros", "mark-convolutions", "func.func(linalg-fold-unit-extent-dims,canonicalize,cse)",
+    "trim-results{windows=1}", "fold-wraps", "expand-patches",
     "choose-layouts", "stack-rows", "pad-channels",
     # Reshapes move out of the way of fusion: behind elementwise operations, or into the loops of a contraction.
     "propagate-reshapes", _CLEAN, "fold-transposes", "expand-loops", "expand-groups", "refine-reshapes", _CLEAN, "fold-fills", "fold-transposes",

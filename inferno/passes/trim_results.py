@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from math import gcd, prod
 
 from inferno.mlir import func, ir, owner, tensor, users, walk
-from inferno.passes.generics import REDUCTION, dims, inputs, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
+from inferno.passes.contraction import has_windows
+from inferno.passes.expand_pieces import EXPAND
+from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
 from inferno.passes.movements import spread
 from inferno.passes.name_symbols import reshape
 from inferno.passes.parts import Part, compute_part, extract, inside, type_of
 from inferno.passes.programs import programs
+from inferno.passes.shrunk_windows import can_shrink, shrink
 from inferno.passes.shapes import UnknownSize, kept_dimensions, reassociation, shape, slice_parts, static
 from inferno.symbolic import Int, bounds, hint
 
@@ -25,10 +28,13 @@ _SLICE, _CONCAT = "tensor.extract_slice", "tensor.concat"
 _Parts = tuple[Part, ...]  # of a tensor's dimensions, or of an operation's loops
 
 
-def trim_results(module: ir.Module) -> None:
-    """Rewrite the sums of whose results parts are asked for, and what is between these and slices."""
+def trim_results(module: ir.Module, windows: str = "") -> None:
+    """Rewrite the sums of whose results parts are asked for, and what is between these and slices.  ``windows``: "1" for convolutions alone, of modules for a
+    GPU, however large the parts are."""
+    if windows and EXPAND not in module.operation.attributes:
+        return
     for program in programs(module):
-        for op in _asked_in_part(program):
+        for op in _asked_in_part(program, bool(windows)):
             _rewrite(op)
 
 
@@ -46,12 +52,12 @@ class _Asked:
             self.parts.append(tuple(parts))
 
 
-def _asked_in_part(program: func.FuncOp) -> list[ir.Operation]:
+def _asked_in_part(program: func.FuncOp, windows: bool) -> list[ir.Operation]:
     """The operations that are to be computed in part, the last one first."""
     asked: dict[ir.Value, _Asked] = {}
     found: list[ir.Operation] = []
     for op in reversed([o.operation for o in program.entry_block.operations]):
-        parts = _parts_of(op, [asked.get(r, _Asked()) for r in op.results])
+        parts = _parts_of(op, [asked.get(r, _Asked()) for r in op.results], windows)
         if parts:
             found.append(op)
         for number, operand in enumerate(op.operands):
@@ -62,8 +68,12 @@ def _asked_in_part(program: func.FuncOp) -> list[ir.Operation]:
             asked.setdefault(value, _Asked()).add(None)
     sums: set[ir.Operation] = set()  # and what is made of them
     for op in reversed(found):
-        if (is_generic(op) and REDUCTION in kinds(op)) or any(owner(v) in sums for v in op.operands):
+        if (has_windows(op) if windows else is_generic(op) and REDUCTION in kinds(op)) or any(owner(v) in sums for v in op.operands):
             sums.add(op)
+    if windows:  # and what is elementwise of biases
+        for op in found:
+            if is_elementwise(op) and all(u in sums for r in op.results for u in users(r)):
+                sums.add(op)
     return [op for op in found if op in sums]
 
 
@@ -75,7 +85,7 @@ def _taken(op: ir.Operation) -> _Parts | None:
         return None
 
 
-def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
+def _parts_of(op: ir.Operation, wanted: Sequence[_Asked], windows: bool) -> list[_Parts]:
     """The parts of an operation's loops, or of the result of what reshapes or slices, that its readers ask for; none where it cannot be computed in these, or
     they are too much."""
     if any(w.whole for w in wanted) or not any(w.parts for w in wanted) or not all(map(_has_known_sizes, (*op.results, *op.operands))):
@@ -92,6 +102,8 @@ def _parts_of(op: ir.Operation, wanted: Sequence[_Asked]) -> list[_Parts]:
     found = _together(op, found)
     if is_generic(op) and any(not isinstance(n, int) for p in found for d in _asked_for(op) for n in (p[d][0], p[d][2])):
         return []
+    if windows:
+        return found if len(found) == 1 and found[0] != tuple((0, n, 1) for n in sizes) else []
     return found if 0 < _PART * _elements(found) <= prod(map(hint, sizes)) else []
 
 
@@ -168,7 +180,7 @@ def _read(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
         loops = loops_of(expression)
         if isinstance(expression, ir.AffineDimExpr):
             found.append(parts[next(iter(loops))])
-        elif all(parts[d] == (0, sizes[d], 1) for d in loops):
+        elif all(parts[d] == (0, sizes[d], 1) for d in loops) or (has_windows(op) and can_shrink(op, number, len(found), parts)):
             found.append((0, size, 1))
         else:
             return None
@@ -272,6 +284,8 @@ def _cuts(op: ir.Operation) -> list[tuple[int, ir.Operation, _Parts]]:
 def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
     """Parts of an operation's results, without dimensions of one element."""
     if is_generic(op):
+        if has_windows(op):
+            shrink(op, parts)
         new = compute_part(op, parts, {d for d, (_, n, _) in enumerate(parts) if n != 1})
         keep_attributes(new, op)
         yield from new.results

@@ -1,11 +1,12 @@
 """What a kernel computes that adds rows to others (``index_add``, ``scatter_add`` with one index a row, ``index_put`` that accumulates, the gradient of an
-embedding). The rows that are added may be read from a tensor or be computed element by element, such as gathered rows of a table, or casts.
+embedding), or joins them by the larger or the smaller of two whole numbers. The rows that are added may be read from a tensor or be computed element by
+element, such as gathered rows of a table, or casts.
 """
 
 from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute
-from inferno.mlir import clone_onto, func, ir, owner
+from inferno.mlir import clone_onto, func, ir, owner, run_upstream
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
@@ -14,10 +15,13 @@ from inferno.schedule.combiners import Combiner, read_combiner
 from inferno.schedule.elementwise import supported, transposed
 from inferno.schedule.flat_elements import Elements, read_elements
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.recompute_maps import compute_first, generics_of
 from inferno.schedule.scatter_kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
 
-_TYPES = {"arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": ("i32", "i64")}
+EXTREMES = ("arith.maxsi", "arith.minsi")
+_INTEGERS = ("i32", "i64")
+_TYPES = {"arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": _INTEGERS, **dict.fromkeys(EXTREMES, _INTEGERS)}
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ def _updates(kernel: func.FuncOp, value: ir.Value) -> Pointwise | None:
                 last.operands[len(last.operands) - 1] = target
                 made = last.results[0]
             func.ReturnOp([made])
+        if len(generics_of(alone)) == 2 and compute_first(alone):
+            run_upstream(module, "func.func(cse)")
         point = parse_pointwise(alone, views=True)
     if point is None or point.sources[-1] is not None or not supported(point) or transposed(point) is not None:
         return None  # (rows that lie across memory are better written in order before)

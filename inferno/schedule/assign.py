@@ -26,7 +26,7 @@ _CHOOSERS = {
         "inferno.schedule.by_size", "inferno.schedule.siblings",
         "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.direct",
         "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
-        "inferno.schedule.attention", "inferno.schedule.attention_gradients",
+        "inferno.schedule.short_attention", "inferno.schedule.attention", "inferno.schedule.attention_gradients",
         "inferno.schedule.recurrence",
         "inferno.schedule.grouped", "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
         "inferno.schedule.mma", "inferno.schedule.direct_bf16x6", "inferno.schedule.presplit", "inferno.schedule.bf16x6", "inferno.schedule.simt",

@@ -32,6 +32,7 @@ GENERATORS = {
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "short_vectors": "inferno.schedule.short_vectors:ShortVectors",
+    "short_attention": "inferno.schedule.short_attention:ShortAttention",
     "small_products": "inferno.schedule.small_products:SmallProducts",
     "windows": "inferno.schedule.windows:Windows",
     "staged_windows": "inferno.schedule.staged_windows:StagedWindows",

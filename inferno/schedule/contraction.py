@@ -204,15 +204,18 @@ def parse_both(kernel: func.FuncOp) -> tuple[Contraction, Contraction] | None:
     return _parse(kernel, 2)
 
 
-def _reduces(op: ir.Operation) -> bool:
-    op = op.operation
-    return "reduction" in iterators(op) if op.name == "linalg.generic" else op.name not in ("linalg.fill", "linalg.yield")
+def _may_be(kernel: func.FuncOp, count: int) -> bool:
+    """Whether so many of the kernel's operations reduce, as far as that is told without taking anything apart."""
+    others = [o for o in kernel.entry_block.operations if o.name.startswith("linalg.")]
+    generics = [o for o in others if o.name == "linalg.generic"]
+    reductions = sum("reduction" in iterators(o.operation) for o in generics)
+    return reductions <= count <= reductions + sum(o.name not in ("linalg.generic", "linalg.fill", "linalg.yield") for o in others)
 
 
 @asked_once
 def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False, narrow: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
-    if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:
+    if not knows_arguments(kernel) or not _may_be(kernel, count):
         return None
     with kernel.context, kernel.location:
         module = isolated_copy(kernel)

@@ -46,10 +46,14 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 
 @dataclass
 class _Program:
-    """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
-    their names, ``known`` of calls, ``moves`` what kernels move, ``estimates`` of those that several calls would be, by their patterns: the layers of a model
-    ask for the same ones; ``few`` of few long rows by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions;
-    ``apart``: the patterns of kernels that write rows apart, ``cut`` of those that write parts of results."""
+    """A program, and what is asked of it again and again.
+
+    * ``places``: the operations of ``main`` by their order; ``meeting``: the reductions and scans that read a value.
+    * of kernels by their names, ``kinds``: what is known of them; ``moves``: what they move; ``times``: what they take by themselves; ``permuting``:
+      whether maps change the order of dimensions.  ``known``: the same of calls.
+    * of several calls as one kernel, by their patterns, since the layers of a model ask for the same ones, ``estimates``, and whether they are
+      ``scans``; ``few``: of few long rows by all multiprocessors; ``apart``, ``cut``: whether they write rows apart, or parts of results.
+    """
 
     module: ir.Module
     main: func.FuncOp
@@ -60,6 +64,8 @@ class _Program:
     kinds: dict[str, str | None] = field(default_factory=dict)
     known: dict[ir.Operation, str | None] = field(default_factory=dict)
     moves: dict[str, int] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    scans: dict[Hashable, bool] = field(default_factory=dict)
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
     permuting: dict[str, bool] = field(default_factory=dict)
@@ -99,6 +105,13 @@ class _Program:
         if name not in self.moves:
             self.moves[name] = _moved_bytes(self.kernels[name])
         return self.moves[name]
+
+    def alone(self, call: ir.Operation) -> float:
+        """Microseconds of a call by itself."""
+        name = callee(call)
+        if name not in self.times:
+            self.times[name] = alone(self.kernels[name], self.target)
+        return self.times[name]
 
     def _narrows_scan(self, call: ir.Operation) -> bool:
         """Whether a map makes narrower numbers of what a scan across memory gives, as the states of a recurrence are of its pairs: ``fuse-scans``
@@ -175,10 +188,12 @@ class _Program:
 
     def is_scan(self, edges: Edges) -> bool:
         """Whether calls are one scan, and maps that fuse-scans can put beside it."""
-        kernel = self.merge(edges)
-        found = scans.read(kernel, self.target) is not None
-        kernel.operation.erase()
-        return found
+        key = pattern(edges)
+        if key not in self.scans:
+            kernel = self.merge(edges)
+            self.scans[key] = scans.read(kernel, self.target) is not None
+            kernel.operation.erase()
+        return self.scans[key]
 
     def gains(self, edges: Edges) -> bool:
         """Whether few long rows are worth one kernel of all multiprocessors beside several, for which the cache keeps what they read again."""
@@ -297,7 +312,7 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
 
 def _apart(program: _Program, edges: Edges) -> float:
     """Microseconds of calls by themselves."""
-    return sum(alone(program.kernels[callee(call)], program.target) for call in edges.calls)
+    return sum(map(program.alone, edges.calls))
 
 
 def _tell(program: _Program, edges: Edges, reason: str) -> None:
@@ -392,7 +407,7 @@ def _is_short(kernel: func.FuncOp) -> bool:
 def _takes(program: _Program, found: Edges | None, joined: Edges, call: ir.Operation) -> bool:
     """Whether a group takes no longer with a scan, for which threads have to hold the rows, with what goes over other tensors' rows, or with what turns points,
     than beside it."""
-    return found is None or program.estimate(joined) <= program.estimate(found) + alone(program.kernels[callee(call)], program.target)
+    return found is None or program.estimate(joined) <= program.estimate(found) + program.alone(call)
 
 
 def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:

@@ -10,7 +10,7 @@ from math import inf
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import FREEZE, callee, readers, wants_library
-from inferno.schedule import wgmma_rows
+from inferno.schedule import direct, wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
@@ -90,7 +90,8 @@ def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, ta
     rows = wgmma_rows.read(merged, target)
     joined = [time for time, _ in wgmma_rows.candidates(rows, target)] if rows.reduces else []
     apart = inf if always else (alone or 0.0) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
-    return alone is not None and bool(joined) and _SURE * min(joined) < apart
+    sure = max(_SURE, direct.SMALL_TILES if not c.varies and direct.is_of_small(c) else 0)
+    return alone is not None and bool(joined) and sure * min(joined) < apart
 
 
 def _is_copied(c: Contraction) -> bool:

@@ -16,6 +16,7 @@ from inferno.schedule import row_sums, scatters, sorted_rows
 from inferno.schedule.accesses import argument_index, knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.flatten_places import flatten_places
+from inferno.schedule.looked_up_rows import give_each, join_left
 from inferno.schedule.merge_calls import by_symbols, edges_of, inputs_of, merge_in, merge_where
 from inferno.schedule.universal import Universal
 from inferno.target import find_target
@@ -33,7 +34,11 @@ def fuse_scatters(module: ir.Module, target: str, always: str = "") -> None:
     if machine.kind == "nvptx":
         for m, parts in ((scatters, _WHOLE), (sorted_rows, _ROWS), (row_sums, _ROWS)):
             choose = m.fit if always == "1" else partial(m.choose, target=machine)
+            if parts is _ROWS:
+                give_each(module)
             _fuse_all(module, parts, lambda kernel, choose=choose: choose(kernel) is not None, lambda kernel: ATTRIBUTE not in kernel.attributes)
+            if parts is _ROWS:
+                join_left(module)
 
 
 def fold_places(module: ir.Module, target: str) -> None:
@@ -70,14 +75,15 @@ def _fuse(
     if len(group) == 1:
         return False
     calls = [o.operation for o in call.block.operations if o.operation in group]
+    edges, taken = edges_of(calls, views=True), [v for c in calls for v in inputs_of(c)]
+    # In the shape that all take it in: maps read tables at places in it, and the result may take the place of what it begins as.
+    begins = [v for v in inputs_of(call) if v.type == call.results[0].type]
+    shapes = {root_of(v): v for v in (*begins, *(v for c in calls if c != call for v in inputs_of(c)))}
+    shapes = {root: v for root, v in shapes.items() if all(t == v for t in taken if root_of(t) == root)}
     try:
-        edges, taken = by_symbols(edges_of(calls, views=True)), [v for c in calls for v in inputs_of(c)]
+        edges = by_symbols(replace(edges, captured=tuple(shapes.get(v, v) for v in edges.captured)))
     except UnknownSize:
         return False
-    # The result may take the place of what it begins as, if that is taken in the result's shape.
-    begins = {root_of(v): v for v in inputs_of(call) if v.type == call.results[0].type}
-    begins = {root: v for root, v in begins.items() if all(t == v for t in taken if root_of(t) == root)}
-    edges = replace(edges, captured=tuple(begins.get(v, v) for v in edges.captured))
 
     def scheduled(merged: func.FuncOp) -> bool:
         if not takes(merged):

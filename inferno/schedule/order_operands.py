@@ -56,15 +56,15 @@ def order_operands(module: ir.Module, target: str) -> None:
     if not machine.hopper:
         return
     with module.context, ir.Location.unknown():
-        if _order_once(module, machine):
-            _order_once(module, machine)  # the other factor
+        if made := _order_once(module, machine, {k.name.value for k in kernels(module)}):
+            _order_once(module, machine, made)  # the other factor
             deduplicate_kernels(module)
 
 
-def _order_once(module: ir.Module, target: Target) -> bool:
-    """Give kernels one of their factors in its order: whether there are any."""
+def _order_once(module: ir.Module, target: Target, among: set[str]) -> set[str]:
+    """Give kernels one of their factors in its order, of those with these names: the names of what they are by then."""
     names, library = Names(module), wants_library(module)
-    free = [k for k in kernels(module) if ATTRIBUTE not in k.attributes]
+    free = [k for k in kernels(module) if ATTRIBUTE not in k.attributes and k.name.value in among]
     orders = {k.name.value: (k, *found) for k in free if (found := _ordered(k, target, names, library)) is not None}
     for program in programs(module) if orders else ():
         made: dict[tuple, ir.Value] = {}
@@ -75,11 +75,12 @@ def _order_once(module: ir.Module, target: Target) -> bool:
                 _replace(call, new, order, made)
         outline_program(program, names)
     called = {callee(c) for c in walk(module.operation, "func.call")}
+    made = {new.name.value for _, new, _ in orders.values()}
     for kernel, new, _ in orders.values():
         for each in (kernel, new):
             if each.name.value not in called:
                 each.operation.erase()
-    return bool(orders)
+    return made
 
 
 def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -> tuple[func.FuncOp, _Order] | None:

@@ -124,7 +124,8 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
     size = max(bit_width(a.element) // 8 for a in c.rhs.reads)
     each = loads * (s.columns if s.along_k else s.terms)  # loads of a thread
     read = each * (s.terms if s.along_k else s.columns) * size  # bytes of a thread
-    rate = min(MEMORY_RATE, 32 * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
+    lanes = 32 * at(c.N) / (ceil(at(c.N) / s.width) * s.width)  # of a warp that have a column
+    rate = min(MEMORY_RATE, lanes * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
     memory = moved_bytes(c, at) / rate
     work = warps * max(_instructions(s, c, loads) / _ISSUED, each * _lines(s, c, loads, size) / CLOCK) / target.multiprocessors
     if s.rows > _FEW_ROWS:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.powers import next_power_of_two
-from inferno.schedule.added_rows import AddedRows, parse_added_rows
+from inferno.schedule.added_rows import EXTREMES, AddedRows, parse_added_rows
 from inferno.schedule.cost import tensor_bytes
 from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_order
 from inferno.target import Target
@@ -20,6 +20,7 @@ _PARTS = 2  # times as many where rows are of several parts: of 65536x1024 of bf
 # get few, many threads wait for one each.  (ptxas, left to itself, makes 40 registers do, and reads one after the other.  An H100 took for 65536x256 of bf16 to
 # 4096 20.5 us, with 4 at a time in 6 blocks 22.4, and with 2 in 8, which spill, 25.9; for 65536x1024 to 50257 137, with 8 in 4 155.)
 _MANY, _FEW = (8, 4, 3), (4, 6, 5)
+_WAITING = 48  # words on the way: 8 rows of a table of bf16 by places of 64 bits; of two tables, three numbers and a factor they were 80, and 52 spilled
 _OFTEN = 8  # updates of a row on average, from which on they are many
 _TIMES = 4  # that a group reads what is on its way, for a row of few (1 took 37.9 us for 20.5 where rows get 16 each, and 8 the same)
 _ROUNDS = 2  # as many blocks for pieces as run at a time, at most: most of these may have nothing to do
@@ -77,7 +78,8 @@ def choose(kernel: func.FuncOp, target: Target) -> SortedRows | None:
     c, schedule = found
     read = sum(tensor_bytes(t) for n, t in enumerate(kernel.type.inputs) if n not in (c.start, c.target))
     begins = isinstance(c.start, int)
-    return schedule if worthwhile_order(c.rows, c.columns, c.count, c.element.width // 8, schedule.lanes, begins, read) else None
+    alone = c.combiner.name in EXTREMES
+    return schedule if worthwhile_order(c.rows, c.columns, c.count, c.element.width // 8, schedule.lanes, begins, read, alone) else None
 
 
 def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, SortedRows] | None:
@@ -101,6 +103,19 @@ def pick(c: AddedRows, lanes: int, multiprocessors: int) -> SortedRows:
     steps = max(_STEPS, min(max(usual, even * min(slices, _PARTS)), spread), even)
     ahead, *resident = _MANY if each >= _OFTEN else _FEW
     resident = resident[lanes > 4]
+    while ahead > 1 and ahead * _words(c, lanes) > _WAITING:
+        ahead //= 2
     blocks = -(-_ROUNDS * resident * multiprocessors // slices)
     steps, unroll = min(_MOST, next_power_of_two(steps)), min(ahead, next_power_of_two(each))
     return SortedRows(lanes, width, groups, min(_TIMES * unroll, steps), steps, unroll, ahead, blocks, resident)
+
+
+def _words(c: AddedRows, lanes: int) -> int:
+    """Registers of what an update of a thread is read from."""
+    if c.updates is None:
+        return 0
+    last = c.updates.runs[-1][-1] if c.updates.runs else None
+    sources = {(s.argument, s.offset, s.strides): s for s in c.updates.sources if s is not None}.values()
+    read = [(s.element, last is not None and s.strides[last] != 0) for s in sources]
+    read += [(t.type.element_type, last is not None and t.type.shape[-1:] == [c.updates.sizes[last]]) for t, _ in c.updates.tables]
+    return sum(-(-element.width * (lanes if along else 1) // 32) for element, along in read)

@@ -22,6 +22,7 @@ from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import MEMORY_RATE, bit_width
 from inferno.schedule.merge_calls import may_change, new_kernel, replace_call
 from inferno.schedule.product_times import product_time
+from inferno.schedule.unchanged import unchanged
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 
@@ -52,19 +53,30 @@ def split_operands(module: ir.Module, target: str, always: str = "") -> None:
     if not machine.hopper or wants_library(module):
         return
     with module.context, ir.Location.unknown():
-        while _split_once(module, machine, always == "1"):
+        whole: set[str] = set()
+        while _split_once(module, machine, always == "1", whole):
             pass
 
 
-def _split_once(module: ir.Module, target: Target, always: bool) -> bool:
-    """Write one factor of each kernel first: whether there are any."""
-    names, changed, every = Names(module), False, {k.name.value: k for k in kernels(module)}
-    found = {name: s for name, k in every.items() if may_change(k) and (s := _split(module, k, target, always)) is not None}
+def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str]) -> bool:
+    """Write one factor of each kernel first: whether there are any.  ``whole``: texts of kernels that are known to stay as they are."""
+    names, changed, every, found = Names(module), False, {k.name.value: k for k in kernels(module)}, {}
+    for name, kernel in every.items():
+        text = kernel.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{name}(", "@(", 1)
+        if text in whole:
+            continue
+        with unchanged(kernel):
+            split = _split(module, kernel, target, always) if may_change(kernel) else None
+        if split is None:
+            whole.add(text)
+        else:
+            found[name] = split
+    texts = {name: _text(split.maker) for name, split in found.items()}
     for program in programs(module) if found else ():
         groups = defaultdict(list)
         for call in [c for c in walk(program, "func.call") if callee(c) in found]:
             split = found[callee(call)]
-            groups[tuple(call.operands[n] for n in split.numbers), _text(split.maker)].append(call)
+            groups[tuple(call.operands[n] for n in split.numbers), texts[callee(call)]].append(call)
         for (operands, _), calls in groups.items():
             joins = any(u.name == "func.call" and _reduces(every.get(callee(u))) for u in readers(root_of(max(operands, key=lambda v: product(v.type.shape)))))
             if always or sum(found[callee(c)].saved for c in calls) > found[callee(calls[0])].time(joins):

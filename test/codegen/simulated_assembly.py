@@ -20,6 +20,16 @@ def packed_fma(a, c, b):
     return np.where(np.asarray(c) == 0, np.asarray(c, np.int32), made)
 
 
+def _bytes_of(kind, high, low):
+    """Two numbers of 8 bits: what is too large is the largest, what is none has no sign."""
+    type_, most = {"e4m3x2": (torch.float8_e4m3fn, 448.0), "e5m2x2": (torch.float8_e5m2, 57344.0)}[kind]
+    both = []
+    for x in (high, low):
+        made = torch.from_numpy(np.clip(x, -most, most)).to(type_).view(torch.uint8).numpy().astype(np.uint16)
+        both.append(np.where(np.isnan(x), np.uint16(0x7F), made))
+    return (both[0] << np.uint16(8) | both[1]).astype(np.uint16).view(np.int16)
+
+
 class Assembly:
     """Handlers of ``Simulation``."""
 
@@ -59,19 +69,21 @@ class Assembly:
         return [found.astype(np.uint32).view(np.int32)]
 
     def additions(self, text: str, operands, mask):
-        """Neighbours that are added to neighbours in memory: so many elements from the beginning of a buffer, where there is a place, or at an address."""
+        """Neighbours that are added to neighbours in memory, or joined by the larger or the smaller: so many elements from the beginning of a buffer, where
+        there is a place, or at an address."""
         placed = r"(?:mad\.\S+ a, \$1, (\d+), \$0; @\$2 )?"
-        found = re.search(placed + r"red\.relaxed\.gpu\.global\.add(?:\.v([24]))?\.(f32|f64|u32|u64) \[(?:a|\$0)\]", text)
+        found = re.search(placed + r"red\.relaxed\.gpu\.global\.(?P<join>add|max|min)(?:\.v([24]))?\.([fsu](?:32|64)) \[(?:a|\$0)\]", text)
         view, *values = operands
         at, inside, *values = values if found[1] else (view.offset, True, *values)
         mask = mask & inside
-        data, lanes = view.memory.data, int(found[2] or 1)
+        data, lanes, join = view.memory.data, int(found[3] or 1), found["join"]
+        join, signs = {"add": (np.add, "fu"), "max": (np.maximum, "s"), "min": (np.minimum, "s")}[join]
         assert len(values) == lanes and int(found[1] or data.itemsize) == data.itemsize and view.memory.writable and not view.memory.bf16
-        assert (data.dtype.kind == "f") == (found[3][0] == "f") and (lanes == 1 or found[3] == "f32")
+        assert found[4][0] in signs and (data.dtype.kind == "f") == (found[4][0] == "f") and (lanes == 1 or found[4] == "f32")
         at = np.broadcast_to(at, mask.shape)[mask].astype(np.int64)
         assert (at % lanes == 0).all() and (at >= 0).all() and (at + lanes <= len(data)).all(), "an addition that is not aligned, or out of bounds"
         for i, value in enumerate(values):
-            np.add.at(data, at + i, np.broadcast_to(value, mask.shape)[mask].astype(data.dtype))
+            join.at(data, at + i, np.broadcast_to(value, mask.shape)[mask].astype(data.dtype))
         return []
 
     def copies(self, text: str, operands, mask):
@@ -150,9 +162,18 @@ class Assembly:
         if name == "llvm.fshr.i32":
             high, low, bits = (np.asarray(v).astype(np.uint32).astype(np.uint64) for v in operands)
             return [(((high << np.uint64(32)) | low) >> (bits % np.uint64(32))).astype(np.uint32).view(np.int32)]
+        if name.startswith("llvm.nvvm.ff.to.e"):
+            return [_bytes_of(name.split(".")[4], *(np.broadcast_to(np.asarray(v, np.float32), mask.shape) for v in operands))]
         x = [np.asarray(v, np.float64) for v in operands]
         found = {
             "llvm.fabs.f32": lambda a: np.abs(a), "llvm.nvvm.rcp.approx.ftz.f": lambda a: 1 / a, "llvm.nvvm.ex2.approx.ftz.f": np.exp2,
             "llvm.copysign.f32": np.copysign, "llvm.nvvm.div.full": np.divide,
         }[name](*x)
         return [found.astype(np.float32)]
+
+    def llvm_intr_fma(self, op, operands, mask):
+        a, b, c = (np.asarray(x, np.float64) for x in operands)
+        return [(a * b + c).astype(np.float32)]
+
+    def llvm_intr_maxnum(self, op, operands, mask):
+        return [np.fmax(*operands)]

@@ -4,11 +4,12 @@ from functools import partial
 
 import pytest
 import torch
-from added_row_cases import add, put, simulated_with
+from added_row_cases import add, assert_extremes, put, simulated_with
 from checks import check
 from universal_program import assert_assembles
 
-from inferno.schedule import row_sums
+from inferno.capture.decompositions.scattered_extremes import extremes
+from inferno.schedule import row_sums, sorted_rows
 from inferno.schedule.row_sums import RowSums
 from inferno.target import find_target
 
@@ -62,6 +63,62 @@ def test_right(name):
     found = check(made, model, args)
     assert found.right, str(found)
     assert len(made.program.plan.steps) == kernels, made.program.gpu
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BF16, torch.float64], ids=str)
+@pytest.mark.parametrize("kind, include_self", [("amax", True), ("amin", False)])
+def test_extremes(kind, include_self, dtype):
+    """As whole numbers, which memory joins one by one."""
+    gpu = assert_extremes(row_sums, kind, include_self, dtype).program.gpu
+    assert f"red.relaxed.gpu.global.{kind[1:]}.s{64 if dtype == torch.float64 else 32} [a]" in gpu and "300x8" not in gpu
+    assert_assembles(gpu, find_target("sm_90a"))
+
+
+@pytest.mark.parametrize("generator", [row_sums, sorted_rows], ids=["row_sums", "sorted_rows"])
+def test_rows_that_several_add(generator):
+    """What comes to a node in several ways: each kernel looks up the rows itself, and squares them, and they are never written."""
+    def model(x, i, z):
+        rows = x[i[1]]
+        best = extremes(z, 0, i[0][:, None].expand(-1, 8), rows, "amax", False)
+        return z.index_add(0, i[0], rows), z.index_add(0, i[0], rows * rows), best
+
+    torch.manual_seed(0)
+    x, i, z = torch.randn(30, 8), torch.stack((torch.randint(0, 20, (90,)), torch.randint(0, 30, (90,)))), torch.randn(20, 8)
+    made = simulated_with(generator, model, (x, i, z))
+    rows = x[i[1]]
+    found = made(x, i, z)
+    torch.testing.assert_close(found[0], z.index_add(0, i[0], rows))
+    torch.testing.assert_close(found[1], z.index_add(0, i[0], rows * rows))
+    torch.testing.assert_close(found[2], z.scatter_reduce(0, i[0][:, None].expand(-1, 8), rows, "amax", include_self=False), rtol=0, atol=0)
+    assert "90x8x" not in made.program.gpu and "memref<720xf32" not in made.program.gpu
+
+
+def test_rows_that_others_read_are_looked_up_once():
+    def model(x, i, z):
+        rows = x[i[1]]
+        return z.index_add(0, i[0], rows), z.index_add(0, i[0], rows * rows), rows
+
+    torch.manual_seed(0)
+    args = torch.randn(30, 8), torch.stack((torch.randint(0, 20, (90,)), torch.randint(0, 30, (90,)))), torch.randn(20, 8)
+    made = simulated(model, args)
+    for ours, theirs in zip(made(*args), model(*args)):
+        torch.testing.assert_close(ours, theirs)
+    assert sum("gather" in s.kernel for s in made.program.plan.steps) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BF16], ids=str)
+def test_tables_in_another_shape(dtype):
+    """Attention over a graph's edges: rows of several heads, of a table whose rows are flat, are read where they are."""
+    def model(x, i, w):
+        heads = x.view(20, 4, 8)
+        return torch.zeros_like(heads).index_add(0, i[0], heads[i[1]] * w[..., None])
+
+    torch.manual_seed(0)
+    args = torch.randn(20, 32).to(dtype), torch.randint(0, 20, (2, 90)), torch.rand(90, 4).to(dtype)
+    made = simulated(model, args)
+    found = check(made, model, args)
+    assert found.right, str(found)
+    assert "90x4x8" not in made.program.gpu and len(made.program.plan.steps) == (2 if dtype == torch.float32 else 3)
 
 
 @pytest.mark.parametrize("schedule", [RowSums(64, 2, 1), RowSums(128, 4, 2), RowSums(64, 1, 4)], ids=str)

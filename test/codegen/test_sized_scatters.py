@@ -82,6 +82,23 @@ def test_right(name, schedule):
                 assert torch.equal(found, model(*args))
 
 
+@pytest.mark.parametrize("columns", [8, 5])
+@pytest.mark.parametrize("kind, include_self, dtype", [("amax", True, BF16), ("amin", False, torch.float32), ("amax", False, F16)])
+def test_extremes_of_rows(kind, include_self, dtype, columns):
+    """With one index for each row."""
+    def on_gpu(x, i, y):
+        return extremes(x, 0, i[:, None].expand(y.shape), torch.relu(y) - y / 2, kind, include_self)
+
+    torch.manual_seed(0)
+    run = None
+    for rows, count in SIZES:
+        args = of(rows, columns, dtype=dtype), torch.randint(0, rows, (count,)), of(count, columns, dtype=dtype)
+        run = run or simulated_with(row_sums, on_gpu, args, None, (ROWS, ROWS, ROWS))
+        x, i, y = args
+        expected = x.scatter_reduce(0, i[:, None].expand(y.shape), torch.relu(y) - y / 2, kind, include_self=include_self)
+        torch.testing.assert_close(run(*args), expected, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("far, there", [(-1, True), (-31, True), (-32, False), (31, False), (1 << 40, False), ((1 << 32) + 1, False)])
 def test_places(far, there):
     """Negative ones count from the end, at every size; those outside are left alone."""

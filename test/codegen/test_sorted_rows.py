@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from added_row_cases import add, put, simulated_with
+from added_row_cases import add, assert_extremes, put, simulated_with
 from checks import check
 from choices import generators
 from torch._subclasses import FakeTensorMode
@@ -15,6 +15,7 @@ from inferno.capture.decompositions.scattering import embedding_dense_backward
 from inferno.schedule import sorted_rows
 from inferno.schedule.added_rows import AddedRows
 from inferno.schedule.sorted_rows import SortedRows
+from inferno.scatter_limits import worthwhile_order
 from inferno.target import find_target
 
 simulated = partial(simulated_with, sorted_rows)
@@ -87,6 +88,53 @@ def test_models(name):
     assert len(made.program.plan.steps) == 6, made.program.gpu
     found = check(made, model, args)
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BF16, torch.float64], ids=str)
+@pytest.mark.parametrize("kind, include_self", [("amin", True), ("amax", False)])
+def test_extremes(kind, include_self, dtype):
+    """In pieces, too."""
+    lanes = 2 if dtype == torch.float64 else 4
+    assert_extremes(sorted_rows, kind, include_self, dtype, SortedRows(lanes, 8 // lanes, 3, 4, 2, 2, 2, 7, 4))
+
+
+def test_extremes_are_in_order_where_there_are_many():
+    """Memory joins them one by one: few columns are, or few rows."""
+    for columns, ordered in ((4, False), (64, True)):
+        assert worthwhile_order(20000, columns, 160000, 4, 4, begins=False, read=5 << 20, alone=True) == ordered
+    assert not worthwhile_order(20000, 64, 160000, 4, 4, begins=False, read=5 << 20)
+
+
+def test_rows_of_several_tables_are_fewer_on_their_way():
+    """Whose registers are bounded."""
+    held = []
+
+    def model(x, z, i, w):
+        return torch.zeros_like(x).index_add(0, i[0], x[i[1]] * (w / z[i[0]])[..., None])
+
+    def plain(x, i, y):
+        return x.index_add(0, i, y)
+
+    for function, args in (
+        (model, (of((20, 4, 32), BF16), of((20, 4), BF16), torch.randint(0, 20, (2, 900)), of((900, 4), BF16))),
+        (plain, (of((20, 128), BF16), uniform(20, 900), of((900, 128), BF16))),
+    ):
+        kernels = []
+        simulated_with(Recorded(kernels), function, args)
+        held.append(kernels[-1].ahead)
+    assert held == [4, 8]
+
+
+class Recorded:
+    """The generator, which tells what it chooses."""
+
+    def __init__(self, chosen):
+        self.chosen = chosen
+
+    def fit(self, kernel):
+        found = sorted_rows.fit(kernel)
+        self.chosen += [found[1]] if found is not None else []
+        return found
 
 
 def test_kernels_that_nothing_needs():

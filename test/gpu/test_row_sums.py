@@ -53,6 +53,36 @@ def test_right(name, dtype, columns):
         assert torch.equal(x, found)
 
 
+@pytest.mark.parametrize("columns, ordered", [(4, False), (7, False), (64, True)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kind, include_self", [("amax", True), ("amin", False)])
+def test_extremes(kind, include_self, dtype, columns, ordered):
+    """Exactly those of eager, where one index stands for each row: joined in memory, or in order where there is much."""
+    def model(x, i, j):
+        return x.scatter_reduce(0, i[:, None].expand(-1, columns), x[j], kind, include_self=include_self)
+
+    count = 160000 if ordered else 9000
+    x, i, j = torch.randn(20000, columns, device="cuda").to(dtype), numbers(15000, count), numbers(20000, count)
+    x[3, 2], x[5, 1], x[7, 3] = torch.nan, torch.inf, -torch.inf
+    compiled = inferno.compile(model, (x, i, j), fallback=False)
+    made = {r.generator for r in compiled.explain().rows}
+    assert ("sorted_rows" if ordered else "row_sums") in made and "universal" not in made, compiled.explain()
+    poison_memory()
+    torch.testing.assert_close(compiled(x, i, j), model(x, i, j), rtol=0, atol=0, equal_nan=True)
+
+
+def test_attention_over_edges():
+    """Rows of several heads are computed where they are added."""
+    def model(x, i, j, w):
+        heads = x.view(20000, 4, 32)
+        return torch.zeros_like(heads).index_add(0, i, heads[j] * w[..., None])
+
+    args = torch.randn(20000, 128, device="cuda"), numbers(20000, 200000), numbers(20000, 200000), torch.rand(200000, 4, device="cuda")
+    compiled = inferno.compile(model, args, fallback=False)
+    assert [r.generator for r in compiled.explain().rows] == ["row_sums"], compiled.explain()
+    assert_close_to_float64(compiled(*args), model, args)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="adds 16 bytes at a time")
 @pytest.mark.parametrize("schedule", [RowSums(64, 4, 1), RowSums(256, 2, 4), RowSums(256, 1, 8), RowSums(512, 4, 8), sorted_rows], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -148,3 +148,68 @@ module attributes {inferno.unmeasured} {
     return %1 : tensor<2000x32xf32>
   }
 }
+
+// -----
+
+#line = affine_map<(d0) -> (d0)>
+#rows = affine_map<(d0, d1) -> (d0)>
+#all = affine_map<(d0, d1) -> (d0, d1)>
+
+// Rows that two kernels add, one of them squared: each looks them up, and nothing is written.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: 9000x32
+// CHECK: call @add_1(%arg0, %arg1, %arg2, %{{.*}}) {inferno.source = ["g", "s"]}
+// CHECK-NOT: 9000x32
+// CHECK: call @add_2(%arg0, %arg1, %arg2, %{{.*}}) {inferno.source = ["g", "q", "u"]}
+// CHECK: return
+// CHECK: func.func private @add_1(
+// CHECK: tensor.extract
+// CHECK: tm_tensor.scatter
+// CHECK: func.func private @add_2(
+// CHECK: tensor.extract
+// CHECK: arith.mulf
+// CHECK: tm_tensor.scatter
+module attributes {inferno.unmeasured} {
+  func.func @main(%x: tensor<2000x32xf32>, %from: tensor<9000xi64>, %to: tensor<9000xi64>) -> (tensor<2000x32xf32>, tensor<2000x32xf32>) {
+    %g0 = tensor.empty() : tensor<9000x32xf32>
+    %g = call @gather(%x, %from, %g0) {inferno.source = ["g"]} : (tensor<2000x32xf32>, tensor<9000xi64>, tensor<9000x32xf32>) -> tensor<9000x32xf32>
+    %g1 = tensor.expand_shape %g [[0], [1, 2]] output_shape [9000, 1, 32] : tensor<9000x32xf32> into tensor<9000x1x32xf32>
+    %to1 = tensor.expand_shape %to [[0, 1]] output_shape [9000, 1] : tensor<9000xi64> into tensor<9000x1xi64>
+    %s0 = tensor.empty() : tensor<2000x32xf32>
+    %s = call @add(%g1, %to1, %s0) {inferno.source = ["s"]} : (tensor<9000x1x32xf32>, tensor<9000x1xi64>, tensor<2000x32xf32>) -> tensor<2000x32xf32>
+    %q0 = tensor.empty() : tensor<9000x32xf32>
+    %q = call @square(%g, %q0) {inferno.source = ["q"]} : (tensor<9000x32xf32>, tensor<9000x32xf32>) -> tensor<9000x32xf32>
+    %q1 = tensor.expand_shape %q [[0], [1, 2]] output_shape [9000, 1, 32] : tensor<9000x32xf32> into tensor<9000x1x32xf32>
+    %u0 = tensor.empty() : tensor<2000x32xf32>
+    %u = call @add(%q1, %to1, %u0) {inferno.source = ["u"]} : (tensor<9000x1x32xf32>, tensor<9000x1xi64>, tensor<2000x32xf32>) -> tensor<2000x32xf32>
+    return %s, %u : tensor<2000x32xf32>, tensor<2000x32xf32>
+  }
+  func.func private @square(%x: tensor<9000x32xf32>, %out: tensor<9000x32xf32>) -> tensor<9000x32xf32> {
+    %0 = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<9000x32xf32>) outs(%out : tensor<9000x32xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %1 = arith.mulf %a, %a : f32
+      linalg.yield %1 : f32
+    } -> tensor<9000x32xf32>
+    return %0 : tensor<9000x32xf32>
+  }
+  func.func private @gather(%x: tensor<2000x32xf32>, %i: tensor<9000xi64>, %out: tensor<9000x32xf32>) -> tensor<9000x32xf32> {
+    %0 = linalg.generic {indexing_maps = [#rows, #all], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<9000xi64>) outs(%out : tensor<9000x32xf32>) {
+    ^bb0(%n: i64, %o: f32):
+      %1 = arith.index_cast %n : i64 to index
+      %2 = linalg.index 1 : index
+      %3 = tensor.extract %x[%1, %2] : tensor<2000x32xf32>
+      linalg.yield %3 : f32
+    } -> tensor<9000x32xf32>
+    return %0 : tensor<9000x32xf32>
+  }
+  func.func private @add(%y: tensor<9000x1x32xf32>, %i: tensor<9000x1xi64>, %out: tensor<2000x32xf32>) -> tensor<2000x32xf32> {
+    %zero = arith.constant 0.0 : f32
+    %0 = linalg.fill ins(%zero : f32) outs(%out : tensor<2000x32xf32>) -> tensor<2000x32xf32>
+    %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %i : tensor<9000x1x32xf32>, tensor<9000x1xi64>) outs(%0 : tensor<2000x32xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %2 = arith.addf %b, %a : f32
+      tm_tensor.yield %2 : f32
+    } -> tensor<2000x32xf32>
+    return %1 : tensor<2000x32xf32>
+  }
+}

@@ -58,7 +58,8 @@ def test_every_pass_has_a_paragraph():
 
 
 def test_paragraphs_are_in_the_order_of_the_pipelines():
-    ran = dict.fromkeys(step.partition("{")[0] for text in PIPELINES.values() for step in split(text))
+    steps = [step for text in PIPELINES.values() for step in split(text) if step != "trim-results{windows=1}"]  # early, and for convolutions alone
+    ran = dict.fromkeys(step.partition("{")[0] for step in steps)
     documented = [name for name, _ in PASSES]
     assert [name for name in documented if name in ran] == [name for name in ran if name in pass_names()]
     assert pass_names() == documented

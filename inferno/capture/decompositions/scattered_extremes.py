@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.scattering import placed_elements
+from inferno.capture.decompositions.scattering import placed_elements, placed_rows
+from inferno.capture.reduced_rows import reduce_rows
 
 aten = torch.ops.aten
 
@@ -19,14 +20,22 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
 
 def extremes(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     """The same of any device's floats."""
+    largest, type_ = reduce == "amax", torch.float64 if x.dtype == torch.float64 else torch.float32
+    limits = torch.iinfo(_KEYS[type_])
+    least = limits.min if largest else limits.max
+    rows = placed_rows(x, dim % max(1, x.dim()), index, src)
+    if rows is not None:
+        flat, place, part = rows
+        start = _key(flat.to(type_), largest) if include_self else torch.full(flat.shape, least, dtype=_KEYS[type_], device=x.device)
+        found = reduce_rows(start, place, _key(part.to(type_), largest), reduce)
+        made = _turned(found).view(type_).to(x.dtype)
+        return (made if include_self else torch.where(found == least, flat, made)).reshape(x.shape)  # (no float has that key)
     placed = placed_elements(x, dim, index, src)
     if placed is None:
         return NotImplemented
     place, part = placed
-    largest, type_ = reduce == "amax", torch.float64 if x.dtype == torch.float64 else torch.float32
     start, terms = _key(x.to(type_), largest).reshape(-1), _key(part.to(type_), largest)
     if not include_self:
-        least = torch.iinfo(start.dtype).min if largest else torch.iinfo(start.dtype).max
         start = aten.index_put.default(start, [place], torch.full_like(terms, least))
     found = aten.scatter_reduce.two(start, 0, place, terms, reduce)
     return _turned(found).view(type_).reshape(x.shape).to(x.dtype)

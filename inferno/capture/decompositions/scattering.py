@@ -145,11 +145,16 @@ def _one_row_of_places(x: Tensor, indices: list[Tensor | None]) -> int | None:
 def put_slices(x: Tensor, dim: int, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``source`` at places ``index`` of a dimension; of what is outside nothing is written.  The dimensions in front of it are rows, so that a table has
     a place for each slice of one: the import's would have all coordinates of each element."""
+    flat, place, rows = flat_slices(x, dim, index, source)
+    return aten.index_put.default(flat, [place], rows, accumulate).reshape(x.shape)
+
+
+def flat_slices(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``x`` as rows, one for each place of ``dim`` in each of the slices in front of it, the row that each row of ``source`` belongs to, and these."""
     rows, size, rest = math.prod(x.shape[:dim]), x.shape[dim], x.shape[dim + 1:]
     place = torch.arange(rows, device=x.device).unsqueeze(1) * size + index
-    place = torch.where((index >= 0) & (index < size), place, _outside(rows * size))
-    flat = x.reshape(rows * size, *rest)
-    return aten.index_put.default(flat, [place.reshape(-1)], source.reshape(place.numel(), *rest), accumulate).reshape(x.shape)
+    place = torch.where((index >= 0) & (index < size), place, _outside(rows * size)).reshape(-1)
+    return x.reshape(rows * size, *rest), place, source.reshape(place.numel(), *rest)
 
 
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
@@ -171,7 +176,7 @@ def _reduce_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, i
     """Sums or means of rows: how many there are of each is counted once, and not for each of its elements."""
     if reduce == "sum" and include_self:
         return add_rows(x, dim, index, src)
-    row = index[tuple(slice(None) if d == dim else 0 for d in range(x.dim()))]
+    row = _of_rows(index, dim)
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32  # (in 16 bits there are no more than 256 or 2048)
     count = aten.index_put.default(row.new_zeros(x.shape[dim], dtype=wide), [row], torch.ones_like(row, dtype=wide), True)
     count = as_dimension(count, dim, x.dim())
@@ -233,8 +238,19 @@ def _is_of_rows(x: Tensor, dim: int, index: Tensor) -> bool:
 
 def add_rows(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """The same with one index for each."""
-    row = index[tuple(slice(None) if d == dim else 0 for d in range(x.dim()))]
-    return put_slices(x, dim, row, _first(src, index), True)
+    return put_slices(x, dim, _of_rows(index, dim), _first(src, index), True)
+
+
+def placed_rows(x: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """What ``flat_slices`` tells where one index stands for each row; None where it does not, or rows are single elements."""
+    if not x.dim() or x.shape[dim + 1:] == () or not _has_elements(x, index) or not _is_of_rows(x, dim, index):
+        return None
+    return flat_slices(x, dim, _of_rows(index, dim), _first(src, index))
+
+
+def _of_rows(index: Tensor, dim: int) -> Tensor:
+    """The one index of each row."""
+    return index[tuple(slice(None) if d == dim else 0 for d in range(index.dim()))]
 
 
 def _is_slow(x: Tensor, dim: int, index: Tensor) -> bool:

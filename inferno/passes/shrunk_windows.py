@@ -1,0 +1,79 @@
+"""What a convolution reads of its image for some of its windows, one behind the other: of an image with zeros around it fewer of these."""
+
+from collections.abc import Sequence
+
+from inferno.mlir import ir, owner, tensor
+from inferno.passes.generics import inputs, loop_sizes, maps
+from inferno.passes.padding import zero_padding
+from inferno.passes.parts import Part
+
+
+def can_shrink(op: ir.Operation, number: int, dimension: int, parts: Sequence[Part]) -> bool:
+    """Whether windows that are a part of all read what is there when nothing but zeros is left out in front of a dimension of an operand."""
+    value, found = inputs(op)[number], _window(op, number, dimension, parts)
+    zeros, made = zero_padding(owner(value)), owner(value)
+    if found is None or not value.type.has_static_shape or (made is not None and made.name == "tensor.insert_slice"):
+        return False
+    return found[0] == 0 or (zeros is not None and found[0] <= zeros[0][dimension])
+
+
+def shrink(op: ir.Operation, parts: Sequence[Part]) -> None:
+    """Let a convolution read no more zeros around its image than the windows do that are such a part, in place; with the first of them it begins then."""
+    for number, map_ in enumerate(maps(op)[: len(inputs(op))]):
+        made, zeros = owner(inputs(op)[number]), zero_padding(owner(inputs(op)[number]))
+        if zeros is None:
+            continue
+        low, high = map(list, zeros)
+        for d, expression in enumerate(map_.results):
+            found = None if isinstance(expression, ir.AffineDimExpr) else _window(op, number, d, parts)
+            if found is not None:
+                begin, count = found
+                inner = made.operands[0].type.shape[d]
+                high[d] = max(0, min(high[d], begin + count - low[d] - inner))
+                low[d] -= begin
+        if (low, high) != tuple(map(list, zeros)):
+            op.operands[number] = _padded(made, low, high)
+            if not any(True for _ in made.results[0].uses):
+                made.erase()
+
+
+def _window(op: ir.Operation, number: int, dimension: int, parts: Sequence[Part]) -> tuple[int, int] | None:
+    """Where what is read of a dimension begins, and how much it is; None if it is not read by the sum of two loops, or places are not neighbours."""
+    found = factors(maps(op)[number].results[dimension])
+    sizes = loop_sizes(op)
+    if found is None or any(not isinstance(n, int) for d in found for n in (*parts[d], sizes[d])) or any(parts[d][2] != 1 for d in found):
+        return None
+    begin = sum(parts[d][0] * by for d, by in found.items())
+    return begin, 1 + sum((parts[d][1] - 1) * by for d, by in found.items())
+
+
+def factors(expression: ir.AffineExpr) -> dict[int, int] | None:
+    """Loops and what each is multiplied by, of a sum of such products; None for anything else."""
+    if isinstance(expression, ir.AffineDimExpr):
+        return {ir.AffineDimExpr(expression).position: 1}
+    if isinstance(expression, ir.AffineMulExpr):
+        both = ir.AffineBinaryExpr(expression)
+        if isinstance(both.lhs, ir.AffineDimExpr) and isinstance(both.rhs, ir.AffineConstantExpr) and ir.AffineConstantExpr(both.rhs).value > 0:
+            return {ir.AffineDimExpr(both.lhs).position: ir.AffineConstantExpr(both.rhs).value}
+    if isinstance(expression, ir.AffineAddExpr):
+        both = ir.AffineBinaryExpr(expression)
+        left, right = factors(both.lhs), factors(both.rhs)
+        return None if left is None or right is None or set(left) & set(right) else {**left, **right}
+    return None
+
+
+def _padded(op: ir.Operation, low: Sequence[int], high: Sequence[int]) -> ir.Value:
+    """What ``op`` pads, with so many zeros."""
+    source = op.operands[0]
+    if not any((*low, *high)):
+        return source
+    type_ = source.type
+    shape = [a + n + b for a, n, b in zip(low, type_.shape, high)]
+    body = op.regions[0].blocks[0].operations
+    zero = body[len(body) - 1].operands[0]
+    padded = tensor.PadOp(ir.RankedTensorType.get(shape, type_.element_type), source, [], [], list(low), list(high))
+    index = ir.IndexType.get()
+    block = padded.regions[0].blocks.append(*[index] * type_.rank, arg_locs=[op.location] * type_.rank)
+    with ir.InsertionPoint(block):
+        tensor.YieldOp(zero if owner(zero).block != op.regions[0].blocks[0] else owner(zero).clone().results[0])
+    return padded.result
