@@ -28,7 +28,7 @@
 // LOCATIONS: loc("{{.*}}opt-pipelines.mlir":{{[0-9]+}}:{{[0-9]+}})
 // ELIDED: dense_resource<__elided__>
 // LIST: Passes:
-// LIST: remove-asserts {{.*}}Erase every
+// LIST: remove-asserts {{.*}}Remove run-time assertions
 // LIST: Pipelines:
 // LIST: inferno-schedule {{.*}}assign-schedules
 // TYPO: pipeline element 'outline-kernel'
