@@ -7,7 +7,7 @@ and nothing else does.  Importing it does not import torch, so a process that on
 
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "ext", "func", "gpu", "idle_context",
-    "ir", "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner", "parse", "rewrite", "run_upstream", "scf",
-    "tensor", "vector", "walk",
+    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "erase_dead", "ext", "func", "gpu",
+    "idle_context", "ir", "is_unread", "isolated_copy", "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner",
+    "parse", "rewrite", "run_upstream", "scf", "tensor", "vector", "walk",
 ]
 
 _DIALECTS = frozenset({
@@ -129,10 +129,10 @@ _LOWERING = "torch-backend-to-linalg"
 
 
 def run_upstream(module: ir.Module, passes: str) -> None:
-    """Run a comma-separated list of upstream passes on ``module``, in place, and verify it.
+    """Run a comma-separated list of upstream passes on a valid ``module``, in place.
 
-    Once, at the end: verifying after each pass takes as long as the passes do.  But torch-mlir's lowering may make what is invalid
-    of arguments that it does not know, on which canonicalization need not come to an end: it is verified after each.
+    What they make is not verified, which takes as long as the passes do: that is for who hands it on.  But torch-mlir's lowering may make
+    what is invalid of arguments that it does not know, on which canonicalization need not come to an end: it is verified after each.
     """
     context = module.context
     managers = next((k.managers for k in _of_thread.kept if k.context is context), {})
@@ -141,7 +141,6 @@ def run_upstream(module: ir.Module, passes: str) -> None:
         manager = managers[passes] = PassManager.parse(f"builtin.module({passes})", context)
         manager.enable_verifier(_LOWERING in passes)
     manager.run(module.operation)
-    module.operation.verify()
 
 
 def walk(op, *names: str) -> list[ir.Operation]:
@@ -150,13 +149,18 @@ def walk(op, *names: str) -> list[ir.Operation]:
     A list, so that the caller may erase what it visits.
     """
     found: list[ir.Operation] = []
+    add, advance = found.append, ir.WalkResult.ADVANCE
 
     def visit(o: ir.Operation) -> ir.WalkResult:
-        if not names or o.name in names:
-            found.append(o)
-        return ir.WalkResult.ADVANCE
+        add(o)
+        return advance
 
-    op.operation.walk(visit)
+    def visit_named(o: ir.Operation) -> ir.WalkResult:
+        if o.name in names:
+            add(o)
+        return advance
+
+    op.operation.walk(visit_named if names else visit)
     return found
 
 
@@ -173,9 +177,12 @@ def makes(op: ir.Operation, value: ir.Value) -> bool:
 
 def outside_values(op: ir.Operation) -> list[ir.Value]:
     """The values that ``op``, with all that is inside it, takes from around it, in order."""
-    inside = {r for o in walk(op) for r in o.results}
-    inside |= {a for o in walk(op) for region in o.regions for b in region.blocks for a in b.arguments}
-    return list(dict.fromkeys(v for o in walk(op) for v in o.operands if v not in inside))
+    if not len(op.regions):
+        return list(dict.fromkeys(op.operands))
+    every = walk(op)
+    inside = {r for o in every for r in o.results}
+    inside |= {a for o in every for region in o.regions for b in region.blocks for a in b.arguments}
+    return list(dict.fromkeys(v for o in every for v in o.operands if v not in inside))
 
 
 def clone_onto(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operation:
@@ -189,6 +196,25 @@ def clone_onto(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operatio
                 inner.operands[i] = known[value]
     known.update(zip(op.results, clone.results))
     return clone
+
+
+def isolated_copy(function: ir.OpView) -> ir.Module:
+    """A module that holds nothing but a copy of ``function``, to be looked at in another form than it has in its own module."""
+    module = ir.Module.create()
+    module.body.append(function.operation.clone(ip=False))
+    return module
+
+
+def is_unread(op: ir.Operation) -> bool:
+    """Whether nothing uses any result of ``op``."""
+    return not any(True for result in op.results for _ in result.uses)
+
+
+def erase_dead(operations: Iterable[ir.Operation]) -> None:
+    """Erase those of these operations, which are in order, that have results of which nothing uses any, from the last to the first."""
+    for op in reversed(list(operations)):
+        if len(op.results) and is_unread(op):
+            op.erase()
 
 
 def users(value: ir.Value) -> Iterator[ir.Operation]:

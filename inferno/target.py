@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 from inferno.errors import OptionError
 
+# What all NVIDIA GPUs have in common.
+WARP = 32  # threads
+SECTOR = 32  # bytes that memory and the L2 cache move at least
+STATIC_SHARED = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 
 @dataclass(frozen=True)
 class Target:

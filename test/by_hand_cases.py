@@ -77,3 +77,12 @@ def cases(batch: int, heads: int, length: int, size: int, dtype: torch.dtype = t
         "t5": (t5, (q, k, v, torch.randn(1, heads, length, length)), 4),
         "mpt": (mpt, (q, k, v, torch.randn(1, heads, 1, length), torch.rand(batch, 1, length, length) > 0.6), 4),
     }
+
+
+def step(function: Callable, args: tuple[Tensor, ...], dtype: torch.dtype, trained: int) -> list[Tensor]:
+    """The result of a step of training on a GPU in a type, and the gradients of the first ``trained`` arguments, for a gradient that is the same each time."""
+    given = [a.detach().to(dtype).requires_grad_(n < trained) if a.is_floating_point() else a for n, a in enumerate(args)]
+    out = function(*given)
+    generator = torch.Generator("cuda").manual_seed(1)
+    out.backward(torch.randn(out.shape, device="cuda", generator=generator).to(args[0].dtype).to(dtype))
+    return [out.detach(), *(a.grad for a in given if a.requires_grad)]

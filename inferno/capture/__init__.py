@@ -1,4 +1,23 @@
-"""From a model to the ``torch`` stage."""
+"""From a model to the ``torch`` stage: one functional graph of ATen operations.
+
+Start with ``capture``, which drives torch.export, and ``decompose``.
+
+* Export, the torch dialect, and how a call's Python values become the program's arguments and back: ``capture``, ``tracing``,
+  ``importer``, ``signature``.
+* Mutation and memory that tensors share: ``functionalise``, ``written_inputs``, ``views``, ``aliases``, ``part_views``.
+* Operations that torch-mlir lacks or gets wrong, in terms of others; ``normalise`` brings what is left into the form that it
+  imports: ``decompose``, ``run_decompositions``, ``decompositions``.
+* Which operations run in eager, and how a graph is cut there: ``partition``, ``refusal``, ``library_faster``, ``sink``,
+  ``recompute_pointwise``.
+* Training: ``rematerialise``, ``trained_attention``, ``attention_by_hand``, ``scored_attention``, ``kept_orders``.
+* Sizes that vary, and values that decide on sizes: ``symbols``, ``dynamic_shapes``, ``residues``, ``equal_sizes``,
+  ``known_sizes``, ``known_values``.
+* Random numbers: ``draws``, ``replace_draws``, ``random_state``.
+* Loops that Python has unrolled, as operations on whole tensors: ``roll_loops``, ``stack_windows``, ``batch_steps``,
+  ``sums_of_products``.
+* Strides: ``orders``, ``input_orders``, ``input_parts``, ``strided_places``, ``strided_writes``.
+* What errors say of an operation, and a graph's key in the cache: ``failure``, ``nodes``, ``graph_key``.
+"""
 
 from typing import Any
 

@@ -251,6 +251,7 @@ def _export(
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one
             if unknown := types_within(program.call_spec.in_spec) - SUPPORTED_NODES.keys():
                 raise CaptureError(f"an argument is a {unknown.pop().__name__}, which torch takes apart while it exports, but not at a call")
+            _remove_failed(program)
             remove_idle_dropout(program)
             unite_state(program)
             place_exported(program)
@@ -267,6 +268,14 @@ def _export(
             f"{type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, '__name__', 'the model')} could not be captured "
             f"as one graph{f' (at {line})' if line else ''}: {_first_line(error)}. {hint}"
         ) from error
+
+
+def _remove_failed(program: ExportedProgram) -> None:
+    """An operation that raised, after which the model went another way (``try``), is in torch.export's graph, without a value."""
+    for node in reversed(program.graph.nodes):
+        returns = getattr(getattr(node.target, "_schema", None), "returns", ())
+        if node.op == "call_function" and returns and not node.users and node.meta.get("val") is None:
+            program.graph.erase_node(node)
 
 
 def _trace_settled(

@@ -151,6 +151,7 @@ RULES: dict[Any, Callable] = {
     aten.mm.default: matrices(aten.mm.default),
     aten.bmm.default: matrices(aten.bmm.default),
     aten.div.Tensor: quotient,
+    aten.div.Scalar: quotient,
     aten.reciprocal.default: lambda split, x: quotient(split, 1.0, x),
     aten.abs.default: size,
     aten.pow.Tensor_Scalar: power,

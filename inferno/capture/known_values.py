@@ -127,7 +127,7 @@ class KnownValues(TorchFunctionMode):
             self.__enter__()
 
         module.register_forward_pre_hook(begin, with_kwargs=True)
-        module.register_forward_hook(lambda *_: self.__exit__(None, None, None), always_call=True)
+        module.register_forward_hook(lambda *_: self.__exit__(None, None, None), prepend=True, always_call=True)  # the mode entered last is left first
         try:
             yield
         finally:

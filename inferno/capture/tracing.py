@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
 from torch.fx import traceback
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
@@ -26,6 +27,7 @@ from inferno.capture.autocast import State, within
 from inferno.capture.convolution_layouts import convolutions_as_eager
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.indexing import taken_along
+from inferno.capture.decompositions.ranges import sized_linspace
 from inferno.capture.decompositions.recurrent_cells import sized_gru_cell
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
@@ -62,6 +64,7 @@ def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], 
     mode = _Shortcuts()
     casts: list[ExitStack] = []
     states: list[PythonState] = []
+    orders: list[tuple[Tensor, tuple]] = []
 
     def watch(_: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         roots = {"self": bare, "args": args, "kwargs": kwargs}
@@ -70,9 +73,14 @@ def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], 
             change.within(module, bare).make()
         if start:
             states.append(PythonState(roots))
-        mode.computed = Computed(tree_leaves((args, kwargs)), list(bare.parameters()), list(bare.buffers()))
+        given = tree_leaves((args, kwargs))
+        mode.computed = Computed(given, list(bare.parameters()), list(bare.buffers()))
+        orders[:] = [(t, _order(t)) for t in (*given, *bare.buffers()) if isinstance(t, Tensor)]
 
     def compare(*_: Any) -> None:
+        turned = next((t for t, before in orders if _order(t) != before), None)
+        if turned is not None:
+            raise CaptureError(f"forward changes a given tensor's own shape or strides, now {tuple(turned.shape)} (t_, squeeze_, resize_), which no graph has")
         changed.extend(c.within(bare, module) for c in states[-1].changes(mode.computed))
         mode.computed = Computed()  # the tensors of the trace are not needed any more
         while states:
@@ -98,13 +106,19 @@ def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], 
             torch.overrides._pop_mode()
 
 
+def _order(tensor: Tensor) -> tuple:
+    with torch._C.DisableTorchFunction():  # each of torch.export's modes would be asked
+        return (*tensor.shape, *tensor.stride())
+
+
 def _depth() -> int:
     return torch.overrides._len_torch_function_stack()
 
 
-# What is lost behind a function: that bags are of one size; sizes that vary, which one takes for known ones; a GPU's cell, which has no shapes of such.
+# What is lost behind a function: that bags are of one size; sizes that vary, which two take for known ones; a GPU's cell, which has no shapes of such.
 _SHORTCUTS = {
     torch.nn.functional.embedding_bag: even_bags, torch.take_along_dim: taken_along, torch.Tensor.take_along_dim: taken_along, torch.gru_cell: sized_gru_cell,
+    torch.linspace: sized_linspace,
 }
 
 

@@ -1,4 +1,4 @@
-"""Kernels that were generated one by one become one: its blocks are dealt out, to each kernel a range of their numbers.
+"""Merge kernels that were generated one by one into one kernel, an *arm* each: a range of its blocks runs each of them.
 
 The one that is launched branches on the block's number: an arm is the body of one of them, which sees its blocks counted from 0.  Parts that
 are equal are one arm; which tensors it works on its block's number says.  Whatever a block has is as large as the largest arm needs.

@@ -1,4 +1,4 @@
-"""Copies from global to shared memory that a thread starts and goes on: no register waits for them, and it may wait for groups of them in their order."""
+"""Asynchronous copies (cp.async) from global to shared memory, which take no registers; a thread waits for groups of them in their order."""
 
 from inferno.codegen.nvvm_builder import assembly
 from inferno.mlir import ir

@@ -27,9 +27,10 @@ from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, scalar, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
+    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
 )
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
+from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.result_parts import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -187,7 +188,7 @@ class Emitter:
     def emit(self, module: ir.Block) -> None:
         s, words = self.schedule, self.words
         pointers = [  # a cache is read by the copy engine, too
-            "!llvm.ptr<1>" if x in self.caches else "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
+            "!llvm.ptr<1>" if x in self.caches else READ_BUFFER if readonly else WRITTEN_BUFFER
             for x, (_, readonly) in self.plain.items()
         ]
         emit_copies(words, module, self.name, self.kernel.writes)
@@ -198,7 +199,7 @@ class Emitter:
         lists = []
         if self.lists is not None:
             self.lists.emit(module, self.name)
-            lists = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
+            lists = [READ_BUFFER]
         elif s.order == "dynamic":
             emit_counter(words, module, self.name)
         sizes = ["i64"] * len(self.symbols)
@@ -210,8 +211,7 @@ class Emitter:
                 frame.initialize(device.parameters[:count])
             nvvm.BarrierOp()
             # From here on global memory is read and written (see ``await-kernels``).
-            for action in ("wait", "launch_dependents"):
-                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            await_predecessors()
             if self.tiling.writes:
                 CacheWriter(frame).emit()
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)

@@ -1,4 +1,4 @@
-"""Lists of the blocks of keys that queries of a tile see, which a launch in front makes of a table of blocks that are masked, or are whole.
+"""Lists of the blocks of keys that a tile's queries see, which a launch in front makes of a block mask's table.
 
 A list begins with how many blocks it has, how many of these are in front, and what the table says of the first.  In front are those in which the
 score function counts, from the last to the first; a block that the tensor does not have all of, too, which is the first then.  Whole ones follow.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
-from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, loop, only_if, special_register, store
+from inferno.codegen.nvvm_builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, loop, only_if, special_register, store
 from inferno.mlir import arith, ir
 from inferno.schedule.listed_blocks import HIDDEN, MASKED, WHOLE, Blocks
 from inferno.schedule.tiling import Axis
@@ -82,7 +82,7 @@ class BlockLists:
     def emit(self, module: ir.Block, name: str) -> None:
         """The kernel of that launch: a thread finds the place of one block in a list."""
         words, b, tiles = self.words, self.blocks, self.tiles
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}", *["!llvm.ptr<1> {llvm.noalias}"] * (2 if self.counts else 1)]
+        pointers = [READ_BUFFER, *[WRITTEN_BUFFER] * (2 if self.counts else 1)]
         with device_kernel(module, f"{name}_lists", pointers, _THREADS) as device:
             table, lists = (Elements(words, p, integer_type(32), i == 0) for i, p in enumerate(device.parameters[:2]))
             number = words.add(words.mul(special_register("ctaid.x"), _THREADS), special_register("tid.x"))

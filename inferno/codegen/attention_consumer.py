@@ -1,4 +1,4 @@
-"""A consumer of attention: 64 queries of a tile, whose scores, softmax and sums of values stay in its registers.
+"""A consumer warpgroup of attention: 64 queries of a tile, whose scores, softmax and sums of values stay in its registers.
 
 The scores of the next keys are multiplied in front of the values of these ones; while the latter are, softmax computes.
 """

@@ -1,4 +1,4 @@
-"""The producer of attention in float32 that cuts operands into bf16 pieces itself, on their way to shared memory: no launch makes them in front.
+"""The producer of attention in float32 that splits operands into bf16 pieces itself, on their way to shared memory, without a launch in front.
 
 All threads of the warpgroup read neighbours of rows, and leave their pieces where the copy engine would have put them.  What is read first for a slot is on
 its way while the slot is waited for.

@@ -1,4 +1,4 @@
-"""Which weights of a consumer's block dropout keeps: random numbers in registers, where the tensor core leaves the scores.
+"""Which weights of a consumer's block dropout keeps: random numbers in registers, in the layout in which the tensor core leaves the scores.
 
 A block of Philox has the numbers of eight scores (``philox.score``), which one thread has where rows are queries: each block is computed once.  Where rows are
 keys two threads share eight such blocks' scores; each computes one of two, and tells the other one what half of it is.

@@ -1,4 +1,4 @@
-"""Tiles of attention of which every block of threads has equally many blocks of keys: the ends of its share may be within a tile, which it has
+"""Schedule tiles of attention so that every block of threads gets equally many blocks of keys: its share may begin or end within a tile, which it then has
 together with a neighbour (``attention_meeting``).
 
 Each worker has whole tiles, every so-manieth, as many as leave more than one for each; those that are left lie behind each other,

@@ -1,4 +1,4 @@
-"""A consumer of attention in float32: scores and sums of values are products of bf16 pieces of their factors.
+"""A consumer of attention in float32: scores and sums of values are products of the bf16 pieces of their operands.
 
 What does not fit into the tensor core's sums is cut off, a little of each time.  So each block's products are sums of their own, added to
 those of the blocks before in float32.  Between a block's scores and its sums nothing else is multiplied, which leaves the registers that

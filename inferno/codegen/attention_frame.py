@@ -1,4 +1,4 @@
-"""What the roles of an attention kernel share: barriers, shared memory, maps, and how tiles come to the consumers."""
+"""What the roles of an attention kernel share: barriers, shared memory, tensor maps, and how tiles come to the consumers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -28,8 +28,9 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, scalar, size, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
-from inferno.codegen.nvvm_builder import TENSOR_MAP, Words, device_kernel, device_module, elect, only_if
+from inferno.codegen.nvvm_builder import READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Words, device_kernel, device_module, elect, only_if
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
+from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.result_parts import StoreMap, columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -231,8 +232,8 @@ class Emitter:
         """A kernel in which each role does what ``make`` says."""
         words, several, maps = self.words, self.heads < self.tiling.heads, kernel.copied + len(kernel.stores)
         readonly = [readonly for _, readonly in kernel.plain.values()]
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if only else "!llvm.ptr<1> {llvm.noalias}" for only in readonly]
-        lists = [] if self.lists is None else ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
+        pointers = [READ_BUFFER if only else WRITTEN_BUFFER for only in readonly]
+        lists = [] if self.lists is None else [READ_BUFFER]
         types = [*[TENSOR_MAP] * maps, *pointers, *["i64"] * several, *lists, *["!llvm.ptr<1>"] * (2 * self.adds or kernel.counts)]
         with device_kernel(module, kernel.name, types, 128 * (kernel.consumers + 1), 1, True) as device:
             given = device.parameters
@@ -248,8 +249,7 @@ class Emitter:
                 initialize()
             nvvm.BarrierOp()
             # From here on global memory is read and written (see ``await-kernels``).
-            for action in ("wait", "launch_dependents"):
-                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            await_predecessors()
             role = scf.IfOp(words.equal(words.shr(block.warp, 2), 0), has_else=True)
             few, many = REGISTERS[kernel.consumers]
             with ir.InsertionPoint(role.then_block):
@@ -267,13 +267,12 @@ class Emitter:
 
     def emit_rounded(self, module: ir.Block) -> None:
         kernel, words, maps = self.queries, self.words, len(self.queries.stores)
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if only else "!llvm.ptr<1> {llvm.noalias}" for _, only in kernel.plain.values()]
-        types = [*[TENSOR_MAP] * maps, *pointers, "!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
+        pointers = [READ_BUFFER if only else WRITTEN_BUFFER for _, only in kernel.plain.values()]
+        types = [*[TENSOR_MAP] * maps, *pointers, READ_BUFFER]
         with device_kernel(module, kernel.name, types, self.rounded.threads, shared=True) as device:
             given = device.parameters
             tensors = {x: Elements(words, p, element, only) for (x, (element, only)), p in zip(kernel.plain.items(), given[maps:])}
-            for action in ("wait", "launch_dependents"):
-                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            await_predecessors()
             self.rounded.emit(device.shared, given[-1], tensors, dict(zip(kernel.stores, given)))
 
 

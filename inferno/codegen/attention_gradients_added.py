@@ -1,4 +1,5 @@
-"""Gradients of queries that are added up in memory, by the kernel of attention's gradients of keys and values, of which each block has a tile of keys.
+"""Gradients of queries that are accumulated in global memory, by the kernel of attention's gradients of keys and values, of which each block has a tile of
+keys.
 
 The gradients of scores of a block of queries, rounded as for the product with queries, come to shared memory, and both consumers multiply all of them with
 keys, each for half of the columns or of the queries: behind the next block's scores, so that neither waits for the other one.  The products come to shared

@@ -1,4 +1,4 @@
-"""What the roles of a kernel of attention's gradients share: barriers, shared memory, maps, and the order of tiles."""
+"""What the roles of a kernel of attention's gradients share: barriers, shared memory, tensor maps, and the order of tiles."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a consumer of attention's gradients leaves in memory of each block: the rounded gradients of scores, which the kernel of queries reads."""
+"""Store the rounded gradients of scores of each block to memory, which the kernel of the queries' gradient reads."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Numbers of columns, such as the logarithms of sums of exponentials, that come to shared memory with the columns, in a kernel that adds up gradients of
+"""Numbers a column, such as the logarithms of sums of exponentials, that come to shared memory with the columns, in a kernel that accumulates gradients of
 queries: read from there they need no registers before they are used, and nobody waits for memory."""
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The copies of a kernel of attention's gradients: one thread starts them, for each tile its rows, and its columns from the last to the first."""
+"""The producer of a kernel of attention's gradients: one thread starts the copies of each tile's rows, and of its columns from the last to the first."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The gradient of queries as a product of the gradients of scores, which the kernel of keys has kept in memory, and keys.
+"""The gradient of queries as a product of the gradients of scores, which the kernel of keys has stored, and keys.
 
 As there one thread of warpgroup 0 starts the copies, and each of the others has 64 queries; blocks of keys that none of them sees are skipped.
 """

@@ -1,4 +1,4 @@
-"""The last kernel where gradients of queries are added up in memory rounds the sums, which lie as the tensor core gives them, thread by thread."""
+"""Round the accumulated gradients of queries, which lie in memory in the layout of the tensor core's registers, thread by thread."""
 
 from inferno.codegen import tma
 from inferno.codegen.attention_gradients_consumer import result_of, stored

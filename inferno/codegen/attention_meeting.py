@@ -1,4 +1,4 @@
-"""What two neighbours have of the sums of a tile meets in memory, and the second one to arrive adds up: nobody waits."""
+"""Combine what two neighbouring blocks have of the sums of a tile in memory: the second one to arrive adds up, and nobody waits."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Which pages the keys and values of a block are in: the numbers that a producer reads from tables before it starts their copies."""
+"""Paged keys and values: a producer reads the pages of a block from tables before it starts their copies."""
 
 from collections.abc import Sequence
 

@@ -13,7 +13,9 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.attention_pages import numbered
 from inferno.codegen.launcher import launch, pointer, temporary, tensor_map
-from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, only_if, operation, special_register, store, widen_pointer
+from inferno.codegen.nvvm_builder import (
+    READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, operation, special_register, store, widen_pointer,
+)
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_cuts import LANES
@@ -105,8 +107,8 @@ class Pieces:
 
     def emit(self, module: ir.Block, name: str, symbols: Sequence[Symbol]) -> None:
         words, count = self.words, len(self.tensors)
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * count + ["!llvm.ptr<1> {llvm.noalias}"] * count
-        pointers += ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * len(self.tables)
+        pointers = [READ_BUFFER] * count + [WRITTEN_BUFFER] * count
+        pointers += [READ_BUFFER] * len(self.tables)
         with device_kernel(module, f"{name}_pieces", [*pointers, *["i64"] * len(symbols)], _THREADS) as device:
             words.take(symbols, device.parameters[len(pointers):])
             tables = iter([Elements(words, p, t.element) for p, t in zip(device.parameters[2 * count:], self.tables)])

@@ -1,4 +1,4 @@
-"""The copies of an attention kernel: one thread starts them, for each tile its queries, and its keys and values from the last to the first."""
+"""The producer of an attention kernel: one thread starts the copies of each tile's queries, and of its keys and values from the last to the first."""
 
 from collections.abc import Sequence
 from math import prod

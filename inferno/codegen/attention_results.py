@@ -1,4 +1,4 @@
-"""The results of attention: a tile of them is one of a contraction of weights and values, whose end it has."""
+"""The epilogue of attention: a tile of results is one of a contraction of weights and values, and ends as that does."""
 
 from dataclasses import replace
 from math import gcd
@@ -17,13 +17,16 @@ class Results(Epilogue):
 
     def apply(self, down: int, j: int, sums: ir.Value, others: ir.Value | None = None) -> list[ir.Value]:
         return [
-            _rounded(x, d.access.element) if d.source is None else x
+            rounded(x, d.access.element) if d.source is None else x
             for x, d in zip(super().apply(down, j, sums, others), self.contraction.destinations)
         ]
 
 
-def _rounded(pair: ir.Value, element: ir.Type) -> ir.Value:
-    return pair if isinstance(element, ir.F32Type) else arith.truncf(ir.VectorType.get([2], element), pair)
+def rounded(x: ir.Value, element: ir.Type) -> ir.Value:
+    """A float32 number, or a vector of some, in the type that it is stored in."""
+    if isinstance(element, ir.F32Type):
+        return x
+    return arith.truncf(ir.VectorType.get(ir.VectorType(x.type).shape, element) if isinstance(x.type, ir.VectorType) else element, x)
 
 
 def with_sources(a: AttentionKernel) -> AttentionKernel:

@@ -1,4 +1,4 @@
-"""What happens to scores between their product and softmax: scaling, elementwise operations, and the keys that a query does not see."""
+"""What happens to scores between their product and softmax: scaling, elementwise operations, and masking."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Attention of few queries, whose keys several blocks share: what each has of a row, and how one adds it up.
+"""Attention of few queries, whose keys the blocks of a cluster share: what each has of a row, and how one block combines it.
 
 Blocks of a cluster leave their sums in shared memory, where the first one reads them, or each a part of them; clusters in the workspace (``attention_splits``).
 Of a tile only the rows that are queries are left.  Sums leave registers as the tensor core has them, a row over four threads; they are added up

@@ -15,6 +15,7 @@ from inferno.codegen.row_epilogue import exchange
 from inferno.mlir import arith, ir, llvm
 
 HALVES = (0, 1)
+_CHAINS = 4  # of dependent additions or maxima, each of which takes 4 cycles
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Softmax:
                 for i in own:
                     weights[i] = number(0.0)
                 continue
-            most = self.in_row(reduce_in_lanes([scores[i] for i in own], maximum), maximum)
+            most = self.in_row(reduce_in_chains([scores[i] for i in own], maximum), maximum)
             most = most if old is None else maximum(old.largest[half], most)
             largest.append(most)
             base = self.base(most)
@@ -79,7 +80,7 @@ class Softmax:
             if half not in self.halves:
                 total.append(number(0.0))
                 continue
-            sum_ = reduce_in_lanes([weights[i] for i in self.row(half, len(scores))], arith.addf)
+            sum_ = reduce_in_chains([weights[i] for i in self.row(half, len(scores))], arith.addf)
             total.append(sum_ if old is None else fma(old.total[half], decay[half], sum_))
         return weights, State(largest, total), decay
 
@@ -174,11 +175,11 @@ def logarithm(x: ir.Value) -> ir.Value:
     return arith.mulf(found, number(log(2)))
 
 
-def reduce_in_lanes(values: Sequence[ir.Value], combine: Callable, lanes: int = 4) -> ir.Value:
-    """In as many chains as keep the pipeline busy."""
-    chains = list(values[:lanes])
-    for i, value in enumerate(values[lanes:]):
-        chains[i % lanes] = combine(chains[i % lanes], value)
+def reduce_in_chains(values: Sequence[ir.Value], combine: Callable) -> ir.Value:
+    """All values combined: in several chains of dependent operations, which keep the pipeline busy, and then these."""
+    chains = list(values[:_CHAINS])
+    for i, value in enumerate(values[_CHAINS:]):
+        chains[i % _CHAINS] = combine(chains[i % _CHAINS], value)
     while len(chains) > 1:
         chains = [combine(a, b) for a, b in zip(chains[::2], chains[1::2])] + chains[len(chains) // 2 * 2:]
     return chains[0]

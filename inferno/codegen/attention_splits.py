@@ -1,5 +1,5 @@
-"""Attention of few queries whose keys more blocks share than a cluster has: the clusters leave their sums in the workspace, and the last one to
-arrive adds up what all have left, in the order of their numbers: the same bits whichever is last.
+"""Attention of few queries whose keys more blocks share than a cluster has (split-KV): the clusters store their sums to the workspace, and the last one to
+arrive adds up what all have stored, in the order of their numbers: the same bits whichever is last.
 
 Arrivals are counted in the workspace too, which holds anything when the kernel begins.  A counter has a mark, 56 bits, beside its 8 bits of
 arrivals.  Every cluster looks at it before its work, and where it finds no mark puts one there, with no arrivals, unless another one has just done

@@ -1,4 +1,4 @@
-"""The products of ``attention_warp_products`` once more, number by number, where one of them is none.
+"""The products of ``attention_warp_products`` once more, number by number, where one of them is not finite.
 
 What the nearest TF32 number leaves of an infinite one, or of one that is nearly as large, is no finite number, nor is then any product of it.  So where a
 product is no number, which is rare, a block's are multiplied as float32: infinities and NaN come out where float32 products have them.

@@ -1,4 +1,4 @@
-"""Attention of few float32 queries: keys and values come to shared memory as they are, and each of the consumer's warps has a part of every block of keys.
+"""Attention of few float32 queries: keys and values come to shared memory unchanged, and each of the consumer's warps has a part of every block of keys.
 
 A tile of 64 rows, as wgmma has it, would be nearly all zeros.  The warps of a block leave what they have of a tile in shared memory, as blocks of a cluster
 do, and all threads add it up.

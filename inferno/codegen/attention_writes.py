@@ -1,4 +1,4 @@
-"""Rows that the blocks of an attention kernel write to caches of keys and values before they read them.
+"""Writes of rows to KV caches by the blocks of an attention kernel, before they read them.
 
 All threads of a block write what is to be in the rows that it reads, see that the copy engine finds it there, and meet; then the copies of keys and
 values start as ever.  No block waits for another one (``schedule/attention_writes``).
@@ -14,7 +14,7 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import stored_type
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, pointer
-from inferno.codegen.nvvm_builder import Words, advance, device_kernel, loop, only_if, special_register
+from inferno.codegen.nvvm_builder import READ_BUFFER, WRITTEN_BUFFER, Words, advance, device_kernel, loop, only_if, special_register
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.attention_writes import RowWrite
 from inferno.schedule.cache_writes import CacheWrite
@@ -107,7 +107,7 @@ class CacheWriter:
 def emit_copies(words: Words, module: ir.Block, name: str, writes: Sequence[CacheWrite]) -> None:
     """The kernels that copy caches that cannot be written to where they are."""
     for count in dict.fromkeys(prod(w.shape) for w in writes):
-        with device_kernel(module, _copy(name, count), ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}", "!llvm.ptr<1> {llvm.noalias}"], _THREADS) as device:
+        with device_kernel(module, _copy(name, count), [READ_BUFFER, WRITTEN_BUFFER], _THREADS) as device:
             element = next(w.element for w in writes)
             source, target = (Elements(words, p, element, readonly) for p, readonly in zip(device.parameters, (True, False)))
             number = words.add(words.mul(special_register("ctaid.x"), _THREADS), special_register("tid.x"))

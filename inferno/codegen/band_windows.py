@@ -18,7 +18,8 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer
 from inferno.codegen.nvvm_builder import (
-    Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer, special_register, store,
+    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer,
+    special_register, store,
 )
 from inferno.codegen.vector_results import VECTOR, VectorResults
 from inferno.errors import CompileError
@@ -44,7 +45,7 @@ def generate(kernel: func.FuncOp, schedule: BandWindows, target: Target) -> None
         expand_math(c.contraction.epilogue.generic)
     written = {d.access.argument: d.access.element for d in c.contraction.destinations}
     tensors = {a.argument: a.element for a in (c.image, c.weight, *c.contraction.extras)} | written
-    parameters = [f"!llvm.ptr<1> {{llvm.noalias{'' if n in written else ', llvm.readonly'}}}" for n in sorted(tensors)]
+    parameters = [WRITTEN_BUFFER if n in written else READ_BUFFER for n in sorted(tensors)]
     with device_module(kernel) as module, device_kernel(module, name, parameters, schedule.threads, shared=True) as device:
         _Emitter(c, schedule, Words({}), device).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
     with launcher(kernel) as arguments:

@@ -1,4 +1,4 @@
-"""Copies of what results with new values in a part begin as, in front of the kernel that makes these: each is left out where both are one tensor."""
+"""Copies of the old tensors that results with a changed slice begin as, in front of the kernel; each is left out where both are one buffer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

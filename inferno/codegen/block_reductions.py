@@ -1,4 +1,4 @@
-"""Long sums by several threads each.
+"""Long sums by several threads each, for the generator that takes every kernel.
 
 Two layouts.  *Lanes along the sum*: neighbouring threads read neighbouring terms, and the partial sums meet by shuffles in a warp and
 through shared memory between warps.  *Lanes along the points*, where that is how memory runs (sums over columns): a
@@ -18,6 +18,7 @@ from inferno.codegen.points import Emitter, Values
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.structured import Structured, to_terms
 from inferno.mlir import arith, gpu, ir, linalg, memref, scf
+from inferno.powers import last_power_of_two
 from inferno.schedule.accesses import maps
 from inferno.schedule.universal import Universal
 from inferno.symbolic import Int, bounds, ceildiv, hint
@@ -60,12 +61,12 @@ def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | 
     if not lanes_along and points >= schedule.few:
         return None
     if lanes_along:
-        along = schedule.threads if length >= schedule.long else min(32, 1 << max(2, (length // 4).bit_length() - 1))
+        along = schedule.threads if length >= schedule.long else min(32, max(4, last_power_of_two(length // 4)))
         if along < 32 and points * along < 32:
             along = 32
         shape = Shape(True, max(1, schedule.threads // along), along)
     else:
-        shape = Shape(False, 32, min(16, 1 << (max(1, length // 8).bit_length() - 1)))
+        shape = Shape(False, 32, min(16, last_power_of_two(length // 8)))
     if not isinstance(s.length, int) or not isinstance(s.points, int):
         return shape  # how many chunks would pay depends on the call
     wanted = 4 * target.multiprocessors
@@ -90,9 +91,8 @@ def runs_along(s: Structured) -> bool:
 
 def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], partial: list[ir.Value] | None) -> None:
     """The whole kernel.  ``partial``: where the sums of chunks go, at [chunk, point...]; None where sums are whole."""
-    index = ir.IndexType.get()
-    block = emitter.ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = emitter.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=shape.threads, results=[index]).result)
+    block = emitter.ints.block()
+    thread = emitter.ints.thread(shape.threads)
     emitter.contract()
     to_terms(emitter.structured)
     reduce_points(emitter, shape, block, thread, shared, partial)

@@ -66,9 +66,9 @@ class _Emitter:
         return [ceildiv(s, e) for s, e in zip(self.point.run_sizes, self.box.extents)]
 
     def emit(self) -> None:
-        ints, box, index = self.ints, self.box, ir.IndexType.get()
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        ints, box = self.ints, self.box
+        self.thread = ints.thread(self.threads)
+        block = ints.block()
         self.first = [ints.mul(c, e) for c, e in zip(ints.split(block, self.grid), box.extents)]
         self.bring()
         gpu.barrier()

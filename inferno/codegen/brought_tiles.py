@@ -1,4 +1,4 @@
-"""Tensors of the results' size that the end of a tile reads, such as a residual: the copy engine brings them to shared memory while products run.
+"""Tensors of the result's size that an epilogue reads, such as a residual: the copy engine (TMA) brings them to shared memory while products run.
 
 Each consumer has a ring of its own, of slots of 64 rows of up to 128 bytes, and of warps 1, 2, ... of the first warpgroup one that fills it:
 part by part of the consumer's tiles as it finishes them, and of each part tensor by tensor.  Loads of the consumers' own would wait at the end of

@@ -13,7 +13,9 @@ from inferno.codegen.halo import HaloEmitter
 from inferno.codegen.halo_phases import PhasesEmitter
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
-from inferno.codegen.nvvm_builder import Words, device_kernel, load_shared, only_if, shared_pointer, special_register, store
+from inferno.codegen.nvvm_builder import (
+    READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, load_shared, only_if, shared_pointer, special_register, store,
+)
 from inferno.codegen.summing_epilogue import SummingEpilogue, SummingHaloEpilogue
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm
@@ -44,7 +46,7 @@ def generate(kernel: func.FuncOp, schedule: ChannelSums, target: Target) -> None
 class _Columns:
     """What an emitter does beside: all tiles of a block have the same columns."""
 
-    scratch = ("!llvm.ptr<1> {llvm.noalias}",)
+    scratch = (WRITTEN_BUFFER,)
 
     def take(self, found: Summed) -> None:
         """What there are sums of, and where these go."""
@@ -114,7 +116,7 @@ class _Columns:
     def emit(self, module: ir.Block) -> None:
         super().emit(module)
         s, wide, count = self.schedule, ir.F64Type.get(), self.schedule.sums * self.schedule.tile_n
-        parameters = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}", *["!llvm.ptr<1> {llvm.noalias}"] * s.sums]
+        parameters = [READ_BUFFER, *[WRITTEN_BUFFER] * s.sums]
         with device_kernel(module, self.adding, parameters, _LANES * _GROUPS, shared=True) as device:
             words = Words({})
             thread = special_register("tid.x")

@@ -1,4 +1,4 @@
-"""Places that are kept inside of a tensor: ``min(max(u, 0), n - 1)`` of a ``u`` whose lanes are known to lie side by side.
+"""Indices that are clamped to a tensor: ``min(max(u, 0), n - 1)`` of a ``u`` whose lanes are known to be contiguous.
 
 What is near its edges alone is somewhere else than ``u``.  Of the eight columns of a vector of an image that is made twice as large, seven lie, for every
 thread, where ``u`` says, in one aligned vector; the first one does not where it is the image's first.

@@ -1,5 +1,5 @@
-"""Values that the blocks of a cluster send each other, without a barrier of the cluster for each: a store to another block's shared memory that an mbarrier
-there counts.
+"""Exchange of values between the blocks of a cluster without a cluster barrier for each: a store to another block's shared memory that completes on an mbarrier
+there.
 
 Each block has a slot for every block's values and an mbarrier for every exchange, which is used once; blocks that exchange the same again for each row
 they go over have two sets, which take turns.  Nobody waits at the end: a block is done when it has what all others send, and nothing is sent to it after

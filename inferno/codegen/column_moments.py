@@ -1,4 +1,4 @@
-"""The sum of a row's points, and of their squared distances from its mean, when they are gone over once.
+"""The sum of a row's points, and of their squared distances from its mean, in one pass.
 
 Of the points that a thread has in a turn it takes the mean, and sums of distances from it and of their squares, in float32; the sums of points and of their
 squares follow in float64, in which they meet.  What the difference of the two loses there is as much as the mean is larger than the deviation, squared,

@@ -1,4 +1,4 @@
-"""What threads of rows side by side reduce together: warps by shuffles or in shared memory, the blocks of a cluster by distributed shared memory.
+"""Reductions across threads of rows side by side: by warp shuffles or in shared memory, and across a cluster by distributed shared memory.
 
 Rows that share their reductions, as the channels of a group, are of one block: what they have meets there before what the cluster's blocks have.  Where all
 lanes of a vector share them a thread has one part of each.  A thread that has all points of its rows meets nobody.

@@ -32,7 +32,7 @@ from inferno.codegen.rows import Emitter
 from inferno.codegen.sized_columns import SizedColumns
 from inferno.codegen.staged_rows import StagedRows
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir
+from inferno.mlir import arith, func, ir
 from inferno.schedule import sized_columns
 from inferno.schedule.accesses import Access
 from inferno.schedule.columns import Columns, kept_accesses, parse
@@ -114,9 +114,8 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
-        index = ir.IndexType.get()
-        self.thread = thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.thread = thread = ints.thread(s.threads)
+        block = ints.block()
         self.rank, self.column = ints.rem(block, s.cluster), ints.rem(thread, s.across)
         self.first = ints.add(ints.mul(self.rank, s.along), ints.div(thread, s.across))  # of the rows' points
         self.stride = s.along * s.cluster

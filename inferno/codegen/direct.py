@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from inferno.codegen.direct_bf16x6 import ORDER, Emitter
 from inferno.codegen.direct_parts import generate_sums
 from inferno.codegen.elements import join, store_vector
-from inferno.codegen.expand_math import expand_math
+from inferno.codegen.expand_math import expand_maps
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
@@ -30,9 +30,7 @@ def generate(kernel: func.FuncOp, schedule: Direct, target: Target) -> None:
     c, s, name = parse_contraction(kernel), schedule, kernel.name.value
     if not takes(kernel, c, target) or not fits(s, c):
         raise CompileError(f"@{name} is not a contraction that {s} computes")
-    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
-        if map_ is not None:
-            expand_math(map_.generic)
+    expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     kind = kind_of(kernel, c)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     tiles = count_tiles(c, s)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.direct_factor import Factor
 from inferno.codegen.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
-from inferno.codegen.expand_math import expand_math
+from inferno.codegen.expand_math import expand_maps
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.joining import where
@@ -36,9 +36,7 @@ def generate(kernel: func.FuncOp, schedule: DirectBf16x6, target: Target) -> Non
     c, name = parse_contraction(kernel), kernel.name.value
     if not takes(kernel, c, target) or not fits(schedule, c):
         raise CompileError(f"@{name} is not a float32 contraction that {schedule} computes")
-    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
-        if map_ is not None:
-            expand_math(map_.generic)
+    expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     blocks = c.B * ceildiv(c.M, schedule.tile_m) * ceildiv(c.N, schedule.tile_n)
     width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
@@ -76,9 +74,9 @@ class Emitter:
         return ceildiv(ceildiv(self.contraction.K, self.depth * self.schedule.warps), self.schedule.ahead)
 
     def emit(self) -> None:
-        c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        c, s, ints = self.contraction, self.schedule, self.ints
+        thread = ints.thread(s.threads)
+        block = ints.block()
         self.conditions: list[ir.Value] = []
         self.thread, tile = self.assign(thread, block)
         rows, columns = ceildiv(c.M, s.tile_m), ceildiv(c.N, s.tile_n)

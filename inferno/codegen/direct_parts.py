@@ -1,4 +1,4 @@
-"""The second kernel of a product whose blocks share a tile's terms: it adds what they have, and applies what follows the product."""
+"""The second kernel of a split-K product: it adds the parts' sums, and applies the epilogue."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -10,6 +10,7 @@ from inferno.codegen.integers import Integers
 from inferno.codegen.joining import where
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.mlir import arith, func, gpu, ir, memref
+from inferno.powers import next_power_of_two
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.direct import Direct
 from inferno.symbolic import ceildiv
@@ -20,7 +21,7 @@ _EACH, _MOST = 8, 32  # parts that a thread reads at once, if so many threads ar
 
 def generate_sums(kernel: func.FuncOp, c: Contraction, s: Direct, buffers: Sequence[Buffer | None], sums: int, width: int) -> tuple[int, int]:
     """Add the kernel to the first one's module; returns its blocks and their threads."""
-    along = min(_MOST, 1 << max(0, ceil(s.parts / _EACH) - 1).bit_length())
+    along = min(_MOST, next_power_of_two(ceil(s.parts / _EACH)))
     own = [*buffers, Buffer(c.accumulator, sums, True)]
     with gpu_function(kernel, own, _ACROSS * along, [(_ACROSS * along, c.accumulator)], suffix="_sums") as function:
         _add(integers_for(kernel, width, function.buffers), c, s, sums // s.parts, along, function.buffers, function.shared[0])
@@ -29,9 +30,8 @@ def generate_sums(kernel: func.FuncOp, c: Contraction, s: Direct, buffers: Seque
 
 def _add(ints: Integers, c: Contraction, s: Direct, count: int, along: int, buffers: list[ir.Value], shared: ir.Value) -> None:
     """Of ``count`` sums a block has 32, and ``along`` threads for each."""
-    index = ir.IndexType.get()
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_ACROSS * along, results=[index]).result)
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = ints.thread(_ACROSS * along)
+    block = ints.block()
     lane, own = ints.div(thread, _ACROSS), ints.add(ints.mul(block, _ACROSS), ints.rem(thread, _ACROSS))  # (a tile has a multiple of 32)
     values = []
     for i in range(ceil(s.parts / along)):

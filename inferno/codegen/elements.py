@@ -7,6 +7,7 @@ from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.lane_patterns import Pattern
 from inferno.mlir import arith, ir, llvm, memref, scf, vector
+from inferno.powers import last_power_of_two
 from inferno.symbolic import Int, is_multiple
 
 
@@ -127,8 +128,8 @@ def branch_together(
 
 
 def _width(element: ir.Type, lanes: int, aligned: int) -> int:
-    width = min(lanes, aligned, 16 // element_bytes(element))
-    return 1 << (width.bit_length() - 1)
+    """Elements of one access: a power of 2, at most 16 bytes."""
+    return last_power_of_two(min(lanes, aligned, 16 // element_bytes(element)))
 
 
 def from_memory(value: ir.Value, element: ir.Type) -> ir.Value:

@@ -21,7 +21,7 @@ from inferno.codegen.transposing import Transposing, shared_arrays
 from inferno.codegen.transposing_picks import PickTransposing
 from inferno.codegen.transposing_vectors import VectorTransposing, shared_words
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, owner, scf, vector, walk
+from inferno.mlir import arith, func, ir, owner, scf, vector, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, reused, transposed, transposes_by_vectors
@@ -114,9 +114,8 @@ class Emitter:
     def emit(self) -> None:
         """``unroll`` vectors a thread, then the points that are left over when vectors do not divide them, one a thread."""
         ints, s = self.ints, self.schedule
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         firsts = self.point.points // s.across
         vectors, left = firsts // s.vector, firsts % s.vector
         if s.backwards:

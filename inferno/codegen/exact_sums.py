@@ -1,4 +1,4 @@
-"""Sums that keep what their additions lose."""
+"""Compensated sums, which keep what their additions lose."""
 
 from collections.abc import Sequence
 

@@ -25,7 +25,15 @@ from inferno.codegen.constant_divisions import divide_by_constant, has_reciproca
 from inferno.codegen.elements import splat
 from inferno.codegen.float8 import is_rounded_to_8_bits
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
+from inferno.schedule.contraction import Map
 from inferno.schedule.row_work import SHORT_POWERS
+
+
+def expand_maps(*maps: Map | None) -> None:
+    """``expand_math`` in the prologues and the epilogue of a contraction, where it has them."""
+    for map_ in maps:
+        if map_ is not None:
+            expand_math(map_.generic)
 
 
 def expand_math(kernel_op, rounded: bool | None = None) -> None:

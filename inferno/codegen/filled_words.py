@@ -1,4 +1,4 @@
-"""Words of global memory that a kernel in front fills, in which blocks of one launch leave each other something."""
+"""Words of global memory that a kernel in front fills, by which the blocks of one launch exchange values."""
 
 from inferno.codegen.launcher import launch, pointer, scalar, size, temporary
 from inferno.mlir import ir

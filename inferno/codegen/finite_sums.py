@@ -1,4 +1,4 @@
-"""Sums on tensor cores that had elements beside their own times zero: infinity times zero is NaN, so what is not finite is added up again."""
+"""Repair sums on tensor cores in which elements were multiplied by padding zeros: infinity times zero is NaN, so what is not finite is added up again."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Values that blocks of one launch leave each other in global memory, and wait for.
+"""Values that blocks of one launch exchange through global memory, and wait for by a flag.
 
 A word of 64 bits has 32 of a value and, above them, whether it is there: it is written and read whole, and nothing but the word itself needs an order.
 A kernel in front clears the words.

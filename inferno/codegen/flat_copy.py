@@ -5,7 +5,7 @@ import math
 from inferno.codegen.elements import as_vector, load, load_vector, store, store_vector
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.integers import Integers
-from inferno.mlir import arith, gpu, ir, scf
+from inferno.mlir import arith, ir, scf
 from inferno.passes.shapes import shape
 from inferno.symbolic import Int, ceildiv, divisor, product
 
@@ -24,9 +24,8 @@ def copy_blocks(source: ir.Value, target: ir.Value) -> Int:
 
 def emit_copy(ints: Integers, source: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
     """The whole kernel: ``source`` and ``target`` are its parameters, of ``count`` elements."""
-    index = ir.IndexType.get()
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=THREADS, results=[index]).result)
+    block = ints.block()
+    thread = ints.thread(THREADS)
     number = ints.add(ints.mul(block, THREADS), thread)
     place, element, wanted = ints.mul(number, lanes), source.type.element_type, target.type.element_type
     inside = scf.IfOp(ints.less(number, count // lanes))
@@ -45,9 +44,8 @@ def fill_lanes(target: ir.Value) -> int:
 
 def emit_fill(ints: Integers, value: ir.Value, target: ir.Value, lanes: int, count: Int) -> None:
     """The whole kernel: ``target`` is its parameter, of ``count`` elements."""
-    index = ir.IndexType.get()
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=THREADS, results=[index]).result)
+    block = ints.block()
+    thread = ints.thread(THREADS)
     number = ints.add(ints.mul(block, THREADS), thread)
     inside = scf.IfOp(ints.less(number, count // lanes))
     with ir.InsertionPoint(inside.then_block):

@@ -1,5 +1,5 @@
-"""What rows write apart, such as a norm that is given back transposed, by way of shared memory: a block's rows are put side by side there, and neighbours
-of each point, which are one row's each, are written together, in whole sectors.
+"""Results that a row-wise kernel writes in another layout, such as a norm that is returned transposed: a block's rows are put side by side in shared memory,
+and neighbours across rows are written together, in whole sectors.
 """
 
 from math import ceil

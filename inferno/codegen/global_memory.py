@@ -8,6 +8,7 @@ from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import Words, advance, integer_type, operation, store, widen_pointer
 from inferno.mlir import ir
+from inferno.powers import last_power_of_two
 from inferno.symbolic import Int
 
 
@@ -62,5 +63,4 @@ class Elements:
 
 def _width(size: int, lanes: int, aligned: int) -> int:
     """Elements of one access: a power of 2, at most 16 bytes."""
-    width = min(lanes, aligned, 16 // size)
-    return 1 << (width.bit_length() - 1)
+    return last_power_of_two(min(lanes, aligned, 16 // size))

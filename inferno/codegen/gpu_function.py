@@ -102,8 +102,13 @@ def gpu_function(
             base = llvm.PtrToIntOp(ir.IntegerType.get_signless(32), address).result
         yield Function(list(block.arguments)[:len(buffers)], list(block.arguments)[len(buffers):], base)
     if suffix:
-        others = next(o for o in kernel.operation.block.operations if o.operation.name == "gpu.module" and o.sym_name.value == f"{name}_gpu")
         function.detach_from_parent()
-        others.operation.regions[0].blocks[0].append(function)
+        device_module_of(kernel).regions[0].blocks[0].append(function)
     else:
         ir.InsertionPoint(kernel.operation).insert(module.detach_from_parent())
+
+
+def device_module_of(kernel: func.FuncOp) -> ir.Operation:
+    """The ``gpu.module`` that ``gpu_function`` has added for a kernel function."""
+    name = f"{kernel.name.value}_gpu"
+    return next(o.operation for o in kernel.operation.block.operations if o.operation.name == "gpu.module" and o.sym_name.value == name)

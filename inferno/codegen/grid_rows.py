@@ -1,4 +1,4 @@
-"""Kernels whose blocks, one a multiprocessor, each have a part of every row, for rows that are too long for a cluster of blocks.
+"""Row-wise kernels whose blocks, one a multiprocessor, each have a part of every row, for rows that are too long for a cluster of blocks.
 
 A block walks over the rows.  Its part of several rows is on its way to shared memory, by copies that each thread starts and waits for itself, so that no
 barrier is needed; its part of what rows have in common, as weights, is read once and stays in registers.  In each turn of its loop a block goes over its
@@ -19,7 +19,7 @@ from inferno.codegen.async_copies import await_copies, commit_copies
 from inferno.codegen.elements import from_memory, load, opaque_vector, to_memory
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flagged_words import FlaggedWords, add_clearing, halves, launch_cleared, word_type
-from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.integers import Integer
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -30,15 +30,14 @@ from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.rows import Emitter, copy_of
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
+from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.grid_rows import GridRows, brought, kept
 from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_schedule import Rows
 from inferno.schedule.rows import read
-from inferno.target import Target
+from inferno.target import WARP, Target
 
-_WARP = 32
 Parts = dict[int, ir.Value]
 
 
@@ -56,10 +55,10 @@ def generate(kernel: func.FuncOp, schedule: GridRows, target: Target) -> None:
         recognise_maximum(step.generic)
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
-    words = c.count * s.words(c) * s.share + _WARP * (s.share // _WARP + 1)
+    words = c.count * s.words(c) * s.share + WARP * (s.share // WARP + 1)
     width = 32 if max(2 * c.count * c.width, words, *(b.count for b in buffers if b is not None)) < 2**31 else 64
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
-    warps = s.threads // _WARP
+    warps = s.threads // WARP
     shared = [(2 * warps, stored_type(k.total)) for _, k in reduced] + [(slots, stored_type(k.total)) for _, k in reduced]
     with gpu_function(kernel, [*buffers, Buffer(word_type(), words, False)], threads, shared, 1, dynamic=True) as function:
         layout = Rows(s.threads, s.threads, s.vector, unroll=s.chunks(c))
@@ -69,7 +68,7 @@ def generate(kernel: func.FuncOp, schedule: GridRows, target: Target) -> None:
         emitter = GridEmitter(c, s, ints, function.buffers, function.shared, places, vectors, online, copies)
         emitter.stages, emitter.slots = stages, slots
         emitter.emit()
-    device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
+    device = device_module_of(kernel)
     add_clearing(device, f"{name}_clear", words)
     with launcher(kernel) as arguments:
         memory = launch_cleared(f"{name}_gpu", f"{name}_clear", words)
@@ -82,16 +81,15 @@ class GridEmitter(Emitter):
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
-        index = ir.IndexType.get()
         self.count = s.chunks(c)
         self.memory, self.mine = FlaggedWords(ints, self.buffers[-1]), None
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.all_threads(len(self.stages)), results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.thread = ints.thread(s.all_threads(len(self.stages)))
+        block = ints.block()
         self.rank, self.group = (ints.rem(block, s.share), ints.div(block, s.share)) if s.groups > 1 else (block, 0)
         self.own_rows = ints.div(ints.sub(c.count + s.groups - 1, self.group), s.groups)
         self.first = ints.add(ints.mul(self.rank, s.threads), self.thread)
         self.works = ints.less(self.thread, s.threads)
-        self.warp, self.lane = ints.div(self.thread, _WARP), ints.rem(self.thread, _WARP)
+        self.warp, self.lane = ints.div(self.thread, WARP), ints.rem(self.thread, WARP)
         lines, line = s.lines(c), s.line(c)
         self.begin = ints.mul(ints.div(ints.mul(self.rank, lines), s.share), line)
         self.end = ints.min(ints.mul(ints.div(ints.mul(ints.add(self.rank, 1), lines), s.share), line), s.vectors(c))
@@ -141,11 +139,11 @@ class GridEmitter(Emitter):
             for stage in reversed(range(last)):
                 self.where_row(turn, stage, self.stage)
         for level in range(last):
-            with only_if(ints.equal(self.warp, s.threads // _WARP + level)):
+            with only_if(ints.equal(self.warp, s.threads // WARP + level)):
                 self.where_row(ints.add(turn, 1), level + 1, lambda number, stage: self.collect(number, stage - 1))
         gpu.barrier()
         for level in range(last):
-            with only_if(ints.equal(self.warp, s.threads // _WARP + last + level)):
+            with only_if(ints.equal(self.warp, s.threads // WARP + last + level)):
                 self.where_row(turn, level, self.publish)
 
     def where_row(self, turn: Integer, stage: int, do) -> None:
@@ -204,14 +202,14 @@ class GridEmitter(Emitter):
             self.write(stored, chunk)
         if not running:
             return
-        parts = self.joined(running, [{n: self.total(k, lanes) for (n, k), lanes in zip(running, values)}], _WARP // 2)
+        parts = self.joined(running, [{n: self.total(k, lanes) for (n, k), lanes in zip(running, values)}], WARP // 2)
         for x in self.online.get(phase, []):
             self._rows[x.base], self._makers, lanes = bound(x, parts[x.largest]), self.copies, None
             for chunk in range(self.count):
                 lanes = self.terms([x.step], [(x.result, x.combiner)], chunk, lanes)
             self._makers = {}
-            parts |= self.joined([(x.result, x.combiner)], [{x.result: self.total(x.combiner, lanes[0])}], _WARP // 2)
-        at = self.ints.add(self.ints.mul(self.set, self.s.threads // _WARP), self.warp)
+            parts |= self.joined([(x.result, x.combiner)], [{x.result: self.total(x.combiner, lanes[0])}], WARP // 2)
+        at = self.ints.add(self.ints.mul(self.set, self.s.threads // WARP), self.warp)
         self.leave(parts, at, 0)
 
     def take_totals(self, phase: int, number: Integer) -> None:
@@ -243,7 +241,7 @@ class GridEmitter(Emitter):
 
     def publish(self, number: Integer, level: int) -> None:
         """Bring together what the warps left, and leave it for all blocks."""
-        ints, warps = self.ints, self.s.threads // _WARP
+        ints, warps = self.ints, self.s.threads // WARP
         at = ints.add(ints.mul(self.set, warps), ints.min(self.lane, warps - 1))
         there = ints.less(self.lane, warps)
         found = self.meet(level, [{n: arith.select(there, self.taken(n, k, at, 0), k.identity(k.total)) for n, k in self.level(level)}])
@@ -256,10 +254,10 @@ class GridEmitter(Emitter):
         """Wait for what all blocks left, and leave what it comes to for the threads of this one."""
         ints, share, running = self.ints, self.s.share, self.level(level)
         each = sum(halves(k.total) for _, k in running)
-        count = -(-share // _WARP)
-        lane = self.lane if share >= _WARP else ints.min(self.lane, share - 1)
-        wanted = ints.div(ints.sub(share + _WARP - 1, self.lane), _WARP)  # blocks of this lane
-        distances = [i * _WARP + h * share for i in range(count) for h in range(each)]
+        count = -(-share // WARP)
+        lane = self.lane if share >= WARP else ints.min(self.lane, share - 1)
+        wanted = ints.div(ints.sub(share + WARP - 1, self.lane), WARP)  # blocks of this lane
+        distances = [i * WARP + h * share for i in range(count) for h in range(each)]
         words = self.memory.wait(ints.add(self.words_of(number, level), lane), distances, each, wanted, once=True)
         parts = []
         for i in range(count):
@@ -280,10 +278,10 @@ class GridEmitter(Emitter):
         """What the parts of all lanes of a warp come to; sums that are relative to a maximum are scaled to the largest one."""
         phase = self.stages[level]
         running = self.reductions(phase)[1]
-        found = self.joined(running, parts, _WARP // 2)
+        found = self.joined(running, parts, WARP // 2)
         for x in self.online.get(phase, []):
             each = [{x.result: self.relative(x, part, found)} for part in parts]
-            found |= self.joined([(x.result, x.combiner)], each, _WARP // 2)
+            found |= self.joined([(x.result, x.combiner)], each, WARP // 2)
         return found
 
     def relative(self, x: OnlineSum, part: Parts, found: Parts) -> ir.Value:

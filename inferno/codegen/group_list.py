@@ -1,4 +1,4 @@
-"""The tiles of groups of rows, which one block lists on the device: a group is rows behind each other that have the same number.
+"""The tiles of a grouped product, which one block lists on the device: a group is consecutive rows with the same number.
 
 Where that makes more tiles than all rows have with every matrix, since rows come in no order, those are listed.
 
@@ -12,7 +12,8 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import (
-    Device, Words, device_kernel, integer_type, load_shared, loop, only_if, operation, shared_pointer, special_register, store,
+    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, integer_type, load_shared, loop, only_if, operation, shared_pointer,
+    special_register, store,
 )
 from inferno.mlir import arith, clone_onto, ir, nvvm, owner
 from inferno.schedule.picked import Picked
@@ -37,7 +38,7 @@ def launch_list(kernel: str, name: str, arguments: Sequence[ir.Value], p: Picked
 def emit_list(module: ir.Block, name: str, p: Picked, rows: int, matrices: int, tile_m: int) -> None:
     """The kernel of that launch: each thread has some rows behind each other."""
     read = list(dict.fromkeys(p.given.values()))
-    parameters = [*["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * len(read), "!llvm.ptr<1> {llvm.noalias}"]
+    parameters = [*[READ_BUFFER] * len(read), WRITTEN_BUFFER]
     with device_kernel(module, name, parameters, _THREADS, shared=True) as device:
         _List(Words({}), device, p, rows, matrices, tile_m).emit()
 

@@ -1,4 +1,4 @@
-"""Sums of convolutions whose groups are computed several at a time, again where they are not finite.
+"""Recompute sums of convolutions whose groups are computed several at a time, where they are not finite.
 
 The weights between a feature and another group's channels are zeros, and zero times infinity is NaN.  Such a sum is added up term by term, of the group's own.
 """

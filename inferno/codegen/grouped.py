@@ -13,7 +13,7 @@ from inferno.codegen import dual, group_list, wgmma
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import pointer
-from inferno.codegen.nvvm_builder import Device, loop, operation, uniform
+from inferno.codegen.nvvm_builder import WRITTEN_BUFFER, Device, loop, operation, uniform
 from inferno.codegen.operand_copy import OperandCopy
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.errors import CompileError
@@ -84,7 +84,7 @@ class _Both(_Rows, dual._Epilogue):
 class _Groups:
     """What an emitter of ``wgmma`` does to know its tiles."""
 
-    scratch: ClassVar[tuple[str, ...]] = ("!llvm.ptr<1> {llvm.noalias}",)
+    scratch: ClassVar[tuple[str, ...]] = (WRITTEN_BUFFER,)
     picked: Picked
     alone = False
 

@@ -1,4 +1,4 @@
-"""Convolutions on Hopper's tensor cores whose tiles of the image come to shared memory with their halo, once for many taps: generator ``im2col`` where its
+"""Convolutions on Hopper's tensor cores whose patches of the image come to shared memory with their halo, once for many taps: generator ``im2col`` where its
 schedule has patches.
 
 One thread brings patches, boxes of an image's pixels in which what lies outside of the image arrives as zeros; another one the weights, tap by tap.

@@ -1,4 +1,4 @@
-"""The consumers of ``halo``: products of a patch's taps, and the end of a tile whose rows are blocks of 8x8 pixels."""
+"""The consumers of ``halo``: products of a patch's taps, and an epilogue whose tile's rows are blocks of 8x8 pixels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Tiles with their halo of convolutions whose windows move by two pixels: patches of the four images of every other row and column, one after the other.
+"""Patches with their halo of convolutions of stride 2: of the four images of every other row and column, one after the other.
 
 Those four are one tensor for the copy engine: a pixel and the next one side by side are its innermost dimension, a row and the next one another.
 """

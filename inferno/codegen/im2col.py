@@ -1,4 +1,4 @@
-"""Convolutions on Hopper's tensor cores: generator ``wgmma`` with another way to load a factor, the copy engine's im2col mode.
+"""Convolutions on Hopper's tensor cores: generator ``wgmma`` with an operand that TMA loads in its im2col mode.
 
 The matrix of windows (see ``schedule.unfolded``) has a row for each pixel of the result and a column for each term.  A tile of it is a number of
 neighbouring rows, and some of the channels of one tap.  The copy engine is given the place of the first row's first tap and the tap's

@@ -1,4 +1,4 @@
-"""Inline the body of a ``linalg.generic`` on scalars or, lane by lane, on vectors."""
+"""Inline the body of a ``linalg.generic`` on scalars or on vectors, lane by lane."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -6,7 +6,7 @@ Everything is non-negative in the end, so divisions are unsigned; LLVM turns tho
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, ir
+from inferno.mlir import arith, gpu, ir
 from inferno.symbolic import Int, Size, Symbol, build, minimum
 
 Integer = int | Size | ir.Value
@@ -112,6 +112,14 @@ class Integers:
             return arith.constant(index, x + plus)
         wide = arith.index_castui(index, self.value(x))
         return arith.addi(wide, arith.constant(index, plus)) if plus else wide
+
+    def thread(self, threads: int) -> ir.Value:
+        """The number of this thread in its block of ``threads``."""
+        return self.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[ir.IndexType.get()]).result)
+
+    def block(self) -> ir.Value:
+        """The number of this block in the grid."""
+        return self.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[ir.IndexType.get()]).result)
 
     def narrow(self, x: ir.Value) -> ir.Value:
         """An ``index`` value as an integer of this width."""

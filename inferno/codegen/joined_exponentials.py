@@ -1,4 +1,4 @@
-"""How a largest term and the sum of exponentials of what is below it take up terms and meet, on scalars or vectors of lanes.
+"""How a running maximum and the sum of exponentials below it are updated and combined, on scalars or vectors of lanes.
 
 A sum is relative to its largest term, or to 0 where that is infinite: a factor brings it to another one.  Factors are libdevice's exponentials, for
 their errors are all of a sum's; those of terms are the hardware's power of two, as in ``row_exponentials``.

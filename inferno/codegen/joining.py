@@ -1,4 +1,4 @@
-"""How the running values of a reduction meet: on scalars or vectors, of sums, of extrema and their places, or of a largest term and exponentials below it."""
+"""How the running values of a reduction are combined: sums, extrema and their indices, or a maximum and exponentials below it, on scalars or vectors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

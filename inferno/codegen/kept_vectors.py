@@ -1,4 +1,4 @@
-"""What a thread has read, in shared memory: as registers of its own that others do not look at, so that no barrier is needed.
+"""A thread's own values in shared memory, used as further registers: no other thread reads them, so no barrier is needed.
 
 Rows that are too long for the registers of a cluster's threads are read once if they fit this.  A vector's pieces of 16 bytes lie each among those of
 all threads, so that a warp's accesses are whole lines.

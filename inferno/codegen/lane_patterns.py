@@ -1,4 +1,4 @@
-"""What is known while code is written of the whole numbers in the lanes of a vector: ``modulus * t + residues[i]``, for some t that is the same in all.
+"""What is known at code generation of the integers in a vector's lanes: ``modulus * t + residues[i]``, for some t that is the same in all.
 
 Which lanes take a branch, and which of them lie in one aligned vector of memory, follows from it.
 """

@@ -1,4 +1,4 @@
-"""Where the lanes of a vector are in a box whose sizes vary: the first one's place by divisions, and each further one's from the one before it.
+"""Coordinates of a vector's lanes in a box whose sizes vary: the first lane's by divisions, and each further one's from the one before it.
 
 A division by a number that is known when a kernel is compiled is a multiplication; one by another takes some twenty instructions.
 """

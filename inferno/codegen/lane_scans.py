@@ -1,11 +1,11 @@
-"""Running values of what the lanes of a warp have, by shuffles; lanes are powers of two, next to each other or so many ``step`` apart."""
+"""Scans across the lanes of a warp by shuffles; lanes are adjacent, or ``step`` apart, and powers of two."""
 
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.shuffles import from_before
 from inferno.mlir import arith, ir
 from inferno.schedule.combiners import Combiner
+from inferno.target import WARP
 
-_WARP = 32
 
 
 def running(combiner: Combiner, terms: list[ir.Value]) -> list[ir.Value]:
@@ -34,7 +34,7 @@ def before(ints: Integers, combiner: Combiner, values: list[ir.Value], lane: Int
 
 def last_lane(ints: Integers, thread: Integer, lane: Integer, lanes: int) -> int | ir.Value:
     """The number in its warp of the last one of ``lanes`` neighbours, of which this thread is number ``lane``."""
-    return _WARP - 1 if lanes == _WARP else as_lane(ints, ints.add(ints.sub(ints.rem(thread, _WARP), lane), lanes - 1))
+    return WARP - 1 if lanes == WARP else as_lane(ints, ints.add(ints.sub(ints.rem(thread, WARP), lane), lanes - 1))
 
 
 def as_lane(ints: Integers, number: Integer) -> ir.Value:

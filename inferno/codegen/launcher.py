@@ -1,5 +1,5 @@
 """The host's side of a kernel: after generation, a kernel function is a *launcher*, a function on buffers that holds
-``memref.alloc`` for its temporaries and ``inferno.launch`` for its kernels.  ``inferno-plan`` inlines it into ``@main``.
+``memref.alloc`` for its temporaries and ``inferno.launch`` for its kernels.  The pass ``plan-launches`` inlines it into ``@main``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,14 +89,14 @@ def tensor_map(
 
 def pixel_map(
     buffer: ir.Value, *, sizes: Sequence[Int], strides: Sequence[int], channels: int, pixels: int, lower: Sequence[int], upper: Sequence[int],
-    steps: Sequence[int], element: str, swizzle: int = 128, l2: int = 256,
+    steps: Sequence[int], element: str, swizzle: int = 128,
 ) -> ir.Value:
     """The buffer as a TMA tensor of images, channels innermost, of which ``channels`` of ``pixels`` pixels are copied together; see the
     operation."""
     fixed = [v if isinstance(v, int) else AT_CALL for v in sizes]
     return PixelMapOp(
         buffer, [size(v) for v in sizes if not isinstance(v, int)], ParameterType.get(),
-        *map(integers, (fixed, strides, [channels, pixels], lower, upper, steps)), ir.StringAttr.get(element), integer(swizzle), integer(l2),
+        *map(integers, (fixed, strides, [channels, pixels], lower, upper, steps)), ir.StringAttr.get(element), integer(swizzle), integer(256),
     ).parameter
 
 

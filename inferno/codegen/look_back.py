@@ -1,4 +1,4 @@
-"""How a tile of a scan learns what lies in front of it while other blocks are at work on that: a look back.
+"""Decoupled look-back: how a tile of a scan learns the prefix of the tiles in front of it, which other blocks are still computing.
 
 Tiles are dealt out in order by a counter, so that all tiles in front of one have been started, whichever blocks the hardware starts.  A tile leaves
 what its own elements come to.  What is in front of it are the tiles of its group, whose parts some lanes read at once and add up in a tree, and all
@@ -19,8 +19,8 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, gpu, ir, llvm, memref
 from inferno.schedule.combiners import Combiner
 from inferno.symbolic import Int, ceildiv
+from inferno.target import WARP
 
-_WARP = 32
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class LookBack:
         if w.columns > self.threads or w.group & (w.group - 1) or w.most >= 2**31:
             raise CompileError(f"{self.threads} threads cannot look back for {w.columns} columns in groups of {w.group}")
         self._memory = FlaggedWords(self.ints, self.memory)
-        segment = min(_WARP, w.group)
+        segment = min(WARP, w.group)
         while w.columns * segment > self.threads:
             segment //= 2
         self.segment, self.each = segment, w.group // segment
@@ -99,7 +99,7 @@ class LookBack:
     def find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
         """Fill ``carries``, behind a barrier; ``own`` gives what a tile comes to in a column."""
         needed = self.words.columns * self.segment
-        whole = min(self.threads, -(-needed // _WARP) * _WARP)
+        whole = min(self.threads, -(-needed // WARP) * WARP)
         if whole == self.threads:
             self._find(thread, chain, tile, own)
         else:
@@ -111,7 +111,7 @@ class LookBack:
         ints, w, c = self.ints, self.words, self.combiner
         column, lane = ints.div(thread, self.segment), ints.rem(thread, self.segment)
         writes = ints.equal(lane, 0)
-        if w.columns * self.segment % _WARP and w.columns * self.segment < self.threads:  # lanes of no column help with the last one
+        if w.columns * self.segment % WARP and w.columns * self.segment < self.threads:  # lanes of no column help with the last one
             writes = arith.andi(writes, ints.less(column, w.columns))
             column = ints.min(column, w.columns - 1)
         mine = own(column)

@@ -14,7 +14,7 @@ from inferno.codegen.loop_emitter import Emitter
 from inferno.codegen.loop_operands import Operand, Result, operand_of, root_of
 from inferno.codegen.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.running_values import neutral, running_type
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import ir, is_unread, owner, walk
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.accesses import iterators, maps
 from inferno.schedule.cost import bit_width
@@ -240,7 +240,7 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
 
 def erase_dead(block: ir.Block) -> None:
     for op in reversed([o.operation for o in block.operations]):
-        if not op.name.endswith(".yield") and not any(True for r in op.results for _ in r.uses):
+        if not op.name.endswith(".yield") and is_unread(op):
             op.erase()
 
 

@@ -19,7 +19,7 @@ from inferno.codegen.native_checks import add_checks
 from inferno.codegen.register_accumulators import register_accumulators
 from inferno.codegen.to_buffers import to_buffers
 from inferno.codegen.vector_math import expand_vector_math
-from inferno.mlir import arith, func, ir, memref, owner, run_upstream, scf, walk
+from inferno.mlir import arith, func, ir, isolated_copy, memref, owner, run_upstream, scf, walk
 from inferno.passes.shapes import is_dynamic, materialise, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.contraction_parts import Temporary
@@ -87,8 +87,7 @@ def build(kernel: func.FuncOp, prefix: str) -> tuple[ir.Module, list[Step]]:
     """
     rows = ir.IntegerAttr(kernel.attributes[ROWS]).value if ROWS in kernel.attributes else 0
     with kernel.context, ir.Location.unknown():
-        copy = ir.Module.create()
-        copy.body.append(kernel.operation.clone(ip=False))
+        copy = isolated_copy(kernel)
         split_contractions(copy)
         buffers = to_buffers(copy.body.operations[0], tm_loops=False)
         function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))

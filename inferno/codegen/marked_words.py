@@ -1,4 +1,4 @@
-"""Numbers that blocks of one launch leave each other in global memory, and wait for, without a word beside them that says that they are there.
+"""Values that blocks of one launch exchange through global memory, and wait for, with a value that cannot occur in place of a flag.
 
 A word is a float32.  A kernel in front fills all of them with one NaN of those that there are, which nobody leaves: it is written as another one.  Words are
 written once, and each by itself, so nothing needs an order.

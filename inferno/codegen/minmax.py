@@ -1,4 +1,4 @@
-"""Comparisons and selections that are a maximum or minimum with a constant: one instruction on the GPU.
+"""Fold a comparison and a selection into a maximum or minimum with a constant: one instruction on the GPU.
 
 ``select(x > c, x, c)``, PyTorch's relu and clamp, is ``maximumf(x, c)`` where the comparison is true of NaN.  Only where the
 two agree on the sign of zero: for -0 against c = +0 the selection gives c, as maximumf does.

@@ -14,8 +14,9 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer, scalar, temporary
 from inferno.codegen.mma_operand import Loaded, Loader
 from inferno.codegen.mma_tile import Fragments, Lane, Multiplier, Tile, round_to_tf32
+from inferno.codegen.multiply_adds import MultiplyAdds
 from inferno.codegen.nvvm_builder import (
-    Device, Words, device_kernel, device_module, loop, only_if, opaque, special_register,
+    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, loop, only_if, opaque, special_register,
 )
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tile_order import tile_position
@@ -50,7 +51,7 @@ def generate(kernel: func.FuncOp, schedule: Mma, target: Target) -> None:
 
 
 @dataclass
-class _Emitter:
+class _Emitter(MultiplyAdds):
     name: str
     contraction: Contraction
     axes: Axes
@@ -147,8 +148,8 @@ class _Emitter:
             self.finish(epilogue, 0, _in_fours(sums))
 
     def parameters(self, tensors: dict[int, tuple[ir.Type, bool]], workspace: bool) -> list[str]:
-        pointers = [f"!llvm.ptr<1> {{llvm.noalias{', llvm.readonly' if readonly else ''}}}" for _, readonly in tensors.values()]
-        return [*pointers, *(["!llvm.ptr<1> {llvm.noalias}"] if workspace else []), *["i64"] * len(self.symbols)]
+        pointers = [READ_BUFFER if readonly else WRITTEN_BUFFER for _, readonly in tensors.values()]
+        return [*pointers, *([WRITTEN_BUFFER] if workspace else []), *["i64"] * len(self.symbols)]
 
     def begin(self, device: Device, tensors: dict[int, tuple[ir.Type, bool]], workspace: bool) -> None:
         """What all threads need."""
@@ -237,9 +238,6 @@ class _Emitter:
         type_ = self.contraction.accumulator
         attribute = ir.IntegerAttr.get(type_, 0) if isinstance(type_, ir.IntegerType) else ir.FloatAttr.get(type_, 0.0)
         return arith.ConstantOp(type_, attribute).result
-
-    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)
 
     def next(self, slot: ir.Value) -> ir.Value:
         """The slot behind one."""

@@ -1,4 +1,4 @@
-"""Where a table is read, in the width of a kernel's arithmetic: a sum of multiples of what indices are computed of, and a constant.
+"""Indices into tables in the width of a kernel's arithmetic: a sum of multiples of what they are computed of, and a constant.
 
 The body of an operation computes indices in 64 bits, compares them and reads by them: LLVM then keeps the wide one beside a narrow copy of each, and does not
 see that two elements lie in one vector.

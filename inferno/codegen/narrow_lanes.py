@@ -1,4 +1,4 @@
-"""Index arithmetic of vectors whose lanes are not all different, once for those that are one number.
+"""Index arithmetic of vectors whose lanes are partly equal, computed once for equal lanes.
 
 A body that counts in groups (torch draws four random numbers at a time, bytes hold several small ones) computes for each of its points what
 the group has in common.  Where the points of a vector lie in groups, which their numbers tell, LLVM does not see it behind shifts and masks.

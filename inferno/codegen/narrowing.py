@@ -1,4 +1,4 @@
-"""Bounds between which few of a row's items are, some wanted ones among them: found by halving, with counts of all that its threads hold."""
+"""Bounds that few of a row's items lie between, some wanted ones among them: found by bisection, with counts over all threads' items."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -15,6 +15,9 @@ from inferno.symbolic import Symbol
 TENSOR_MAP = "!llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64, nvvm.grid_constant}"
 """A kernel parameter: 128 bytes, by value, in constant memory."""
 
+READ_BUFFER, WRITTEN_BUFFER = "!llvm.ptr<1> {llvm.noalias, llvm.readonly}", "!llvm.ptr<1> {llvm.noalias}"
+"""Kernel parameters: pointers to buffers in global memory that no other parameter points to."""
+
 GLOBAL, SHARED, CLUSTER = 1, 3, 7
 """Address spaces."""
 

@@ -23,12 +23,12 @@ from inferno.codegen.to_launches import Launch, Launches
 from inferno.codegen.universal import generate_launches
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, owner, scf
+from inferno.powers import next_power_of_two
 from inferno.schedule.one_block import OneBlock
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 _UNROLL = 4  # points of a thread whose loads are under way at once
 _SHORT = 8  # terms that a thread adds up alone
-_SHARED = 48 << 10  # bytes that are shared without asking for more
 
 Emit = Callable[[DeviceFunction, Integer, list[ir.Value]], None]
 
@@ -72,8 +72,7 @@ class _Block(Launches):
         with ir.InsertionPoint.at_block_terminator(function.block), self.function.location:
             for buffer, array in zip(held, function.shared[len(scratch):]):
                 function.hold(buffer, array)
-            index = ir.IndexType.get()
-            thread = function.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
+            thread = function.ints.thread(threads)
             for number, step in enumerate(self.steps):
                 if number:
                     gpu.barrier()
@@ -88,7 +87,7 @@ class _Block(Launches):
         for buffer in dict.fromkeys(b for s in self.steps for b in s.touched):
             if owner(buffer) is not None and buffer.type.has_static_shape:
                 size = _bytes(max(1, prod(buffer.type.shape)), buffer.type.element_type)
-                if taken + size <= _SHARED:
+                if taken + size <= STATIC_SHARED:
                     taken += size
                     found.append(buffer)
         return found
@@ -187,10 +186,10 @@ def _shape(s: Structured, threads: int) -> Shape | None:
     """How many threads have a sum; None where a thread has its own."""
     if s.combiners is None or s.length <= _SHORT:
         return None
-    along = min(_power(-(-s.length // 2)), max(1, threads // _power(s.points)))
+    along = min(next_power_of_two(-(-s.length // 2)), max(1, threads // next_power_of_two(s.points)))
     lanes_along = s.points < 32 or runs_along(s)
     if lanes_along:
-        along = max(along, min(_SHORT, _power(s.length) // 4))
+        along = max(along, min(_SHORT, next_power_of_two(s.length) // 4))
     return Shape(lanes_along, threads // along, along) if along > 1 else None
 
 
@@ -235,11 +234,6 @@ def _guarded(ints, place: Integer, end: int, guard: bool, emit: Callable[[], Non
     with ir.InsertionPoint(inside.then_block):
         emit()
         scf.yield_([])
-
-
-def _power(x: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, x - 1).bit_length()
 
 
 def _bytes(count: int, element: ir.Type) -> int:

@@ -1,4 +1,4 @@
-"""Sums of exponentials below the largest point of a row, as softmax and logsumexp have, taken in the turns that look for the largest.
+"""Online softmax: sums of exponentials below a row's maximum, accumulated in the pass that looks for the maximum.
 
 Each thread's sum is relative to the largest that it has seen, and is scaled when that grows, and once more by what the row's largest is beyond it: rows
 are read once less ("Online normalizer calculation for softmax", Milakov and Gimelshein, 2018).

@@ -11,7 +11,7 @@ from inferno.codegen.elements import as_vector, join
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, only_if, special_register
+from inferno.codegen.nvvm_builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
@@ -43,7 +43,7 @@ class OperandCopy:
 
     def emit(self, module: ir.Block, name: str, symbols: Sequence[Symbol]) -> None:
         """Add the kernel ``@name`` to the block of a gpu.module; ``symbols`` are its last parameters."""
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * len(self.arguments) + ["!llvm.ptr<1> {llvm.noalias}"]
+        pointers = [READ_BUFFER] * len(self.arguments) + [WRITTEN_BUFFER]
         with device_kernel(module, name, [*pointers, *["i64"] * len(symbols)], THREADS) as device:
             words = Words({})
             for symbol, value in zip(symbols, device.parameters[len(pointers):]):

@@ -1,4 +1,4 @@
-"""Neighbouring rows that a thread reads and writes together as they lie, by vectors; the last thread may have fewer."""
+"""Rows that are contiguous, which a thread reads and writes together by vectors; the last thread may have fewer."""
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer

@@ -1,4 +1,4 @@
-"""The end of a tile whose sums lie in registers as tensor cores leave them: the epilogue on pairs of neighbours, loads and stores.
+"""The epilogue on sums in the layout of tensor-core accumulators: pairs of neighbours, loads and stores.
 
 Thread t of a warp has, for each 8 columns j, the values at rows ``t/4 + 8h`` and columns ``8j + t%4 * 2 + e`` of the warp's.
 """

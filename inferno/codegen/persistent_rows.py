@@ -1,4 +1,5 @@
-"""Blocks that go over all rows: what a block, or a cluster, has of its next row comes to shared memory while it writes one, so that memory always has work.
+"""Persistent blocks that go over all rows: a block's, or a cluster's, part of its next row comes to shared memory while it writes one, so that memory always
+has work.
 
 Each vector is a thread's own, by a copy that it starts where it has read the same place for the last time, and waits for where it reads it next.
 Only reductions keep blocks of a cluster in step, and theirs alternate between two sets of slots and mbarriers: nobody sends what belongs to the next but

@@ -1,4 +1,4 @@
-"""What a body picks out of a tensor at computed places, maybe where a condition on places holds: pieces of a concatenation, a padded tensor, a shift.
+"""Elements that a body gathers at computed indices, maybe under a condition on indices: pieces of a concatenation, a padded tensor, a shift.
 
 Both sides of such a choice are computed in every lane, and each lane has one of them; what is read for the other one is kept inside of the tensor.
 """

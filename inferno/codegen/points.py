@@ -11,7 +11,7 @@ from inferno.codegen.expand_math import may_contract
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.structured import Structured, combine, to_terms
-from inferno.mlir import affine, gpu, ir, memref, scf
+from inferno.mlir import affine, ir, memref, scf
 from inferno.schedule.accesses import linear, maps
 from inferno.symbolic import Int, bounds, ceildiv, product
 
@@ -40,9 +40,8 @@ class Emitter:
         """The whole kernel: thread i computes point i, and writes its results."""
         s, ints = self.structured, self.ints
         self.contract()
-        index = ir.IndexType.get()
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
+        block = ints.block()
+        thread = ints.thread(threads)
         point = ints.add(ints.mul(block, threads), thread)
         if s.points % threads == 0:
             self.point(point)

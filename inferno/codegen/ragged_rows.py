@@ -1,4 +1,4 @@
-"""Rows that begin anywhere: they are read in whole vectors that lie as memory does, of which the first and the last may be another row's in part."""
+"""Rows that begin unaligned: they are read in aligned vectors, of which the first and the last may belong to another row in part."""
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer

@@ -1,4 +1,4 @@
-"""Recurrences in one launch: blocks have their weights in registers or shared memory for all steps, and leave each other the new state in each of them.
+"""Recurrences in one launch: blocks keep their weights in registers or shared memory for all steps, and exchange the new state in each of them.
 
 A step of a block: threads multiply the state's rows, in shared memory, with their columns, each along a part of the terms; lanes and then warps bring
 sums together; threads that have an element of the states each compute its new ones, and leave what products read in words that all blocks wait for
@@ -14,7 +14,7 @@ from math import prod
 
 from inferno.codegen.elements import join, lanes_of, load, load_vector, splat, store
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
+from inferno.codegen.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -23,11 +23,11 @@ from inferno.codegen.nvvm_builder import Words, load_shared, only_if, shared_poi
 from inferno.codegen.nvvm_builder import store as store_shared
 from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, math, scf, walk
+from inferno.mlir import arith, func, gpu, ir, math, scf
 from inferno.schedule.accesses import Access
-from inferno.schedule.recurrence import ALONG, LANES, WARP, Recurrence, read
+from inferno.schedule.recurrence import ALONG, LANES, Recurrence, read
 from inferno.schedule.recurrence_kernel import Recurrence as Kernel
-from inferno.target import Target
+from inferno.target import WARP, Target
 
 
 def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:
@@ -43,9 +43,9 @@ def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:
     marks, blocks = Buffer(ir.IntegerType.get_signless(32), sum(words), False), [prod(s.blocks(c)) for c in parts]
     with gpu_function(kernel, [*buffers, marks], threads, (), 1, dynamic=True) as function:
         ints = integers_for(kernel, width, function.buffers)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[ir.IndexType.get()]).result)
+        block = ints.block()
         _emit_parts(ints, parts, s, function.buffers, function.dynamic, block, blocks, words)
-    device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
+    device = device_module_of(kernel)
     add_marking(device, f"{name}_mark", sum(words))
     with launcher(kernel) as arguments:
         memory = launch_marked(f"{name}_gpu", f"{name}_mark", sum(words))
@@ -97,10 +97,10 @@ class _Emitter:
     words: Words = field(default_factory=Words)
 
     def emit(self) -> None:
-        ints, c, s, index = self.ints, self.c, self.s, ir.IndexType.get()
+        ints, c, s = self.ints, self.c, self.s
         self.threads, self.line = s.threads(c), s.line(c)
         self.padded = -(-s.rows // s.each) * s.each
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.threads, results=[index]).result)
+        self.thread = ints.thread(self.threads)
         groups, _ = s.blocks(c)
         self.first_row, self.first_unit = ints.mul(ints.rem(self.block, groups), s.rows), ints.mul(ints.div(self.block, groups), s.units)
         self.rows = s.rows if c.rows % s.rows == 0 else ints.min(s.rows, ints.sub(c.rows, self.first_row))

@@ -1,4 +1,4 @@
-"""The second kernel of a reduction whose sums are cut into chunks: it puts together what they have."""
+"""The second kernel of a reduction whose sums are cut into chunks: it combines them."""
 
 from collections.abc import Mapping
 
@@ -39,9 +39,9 @@ def add_chunks(
     shared: list[ir.Value],
 ) -> None:
     """The kernel that puts chunks together, which have ``parts`` of each sum: ``along`` threads a sum, ``across`` neighbouring sums a block."""
-    index, threads = ir.IndexType.get(), across * along
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    threads = across * along
+    thread = ints.thread(threads)
+    block = ints.block()
     column, lane = ints.rem(thread, across), ints.div(thread, across) if along > 1 else 0
     own = ints.add(ints.mul(block, across), column)
     ragged = not is_multiple(c.count, across)

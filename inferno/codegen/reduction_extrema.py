@@ -1,4 +1,4 @@
-"""The largest (or smallest) value of a reduction and its place: found by values alone, and the place is looked for where the value was found.
+"""The extremum of a reduction and its index: found by values alone, and then the index is looked for where the value was found.
 
 What a thread reads at once is a *turn*.  A tree gives the value of a turn, of 16 bits two lanes at a time, and only that is compared with the running one.
 Where lanes are different sums the terms of a turn are then compared with its value, which no NaN is among.  Where neighbours in memory are terms of one sum

@@ -27,12 +27,13 @@ from inferno.codegen.reduction_chunks import add_chunks, write_results
 from inferno.codegen.reduction_extrema import Extrema, element_of, lanes_type
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
+from inferno.powers import next_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.joined_rows import resident
 from inferno.schedule.reduction_kernel import ReductionKernel
-from inferno.schedule.reductions import STATIC, Reductions, read, read_sized
+from inferno.schedule.reductions import Reductions, read, read_sized
 from inferno.symbolic import alignment, ceildiv, floordiv, hint, is_multiple, reach
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 _FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and chunks from which on it has four times as many
 # Sums from which on a block of that kernel has 32 side by side, and how many where there are fewer, so that more blocks read, and chunks of a thread then: 523
@@ -77,11 +78,11 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     blocks_of_sums, across, along = 0, 0, 0
     if cuts > 1:
         count = hint(c.count)
-        across = min(32, 1 << max(0, count - 1).bit_length())
-        along = min((_FINISH if cuts < _MANY else 4 * _FINISH) // across, 1 << (cuts - 1).bit_length())
+        across = min(32, next_power_of_two(count))
+        along = min((_FINISH if cuts < _MANY else 4 * _FINISH) // across, next_power_of_two(cuts))
         if _BESIDE < count < _SUMS:
-            across, along = _BESIDE, min(across * along // _BESIDE, 1 << (-(-cuts // _EACH) - 1).bit_length())
-        while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC:
+            across, along = _BESIDE, min(across * along // _BESIDE, next_power_of_two(-(-cuts // _EACH)))
+        while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC_SHARED:
             along //= 2
         along = max(along, 32 // across)
         blocks_of_sums = ceildiv(c.count, across)
@@ -127,9 +128,8 @@ class Emitter(Extrema):
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         tile, chunk = ints.div(block, s.chunks), ints.rem(block, s.chunks)
         first = s.along if c.along else s.across
         minor = ints.rem(thread, first)

@@ -1,5 +1,5 @@
-"""Results of 16 bits whose lines begin anywhere, as those of 50257 columns do: no tensor map describes them, and the pairs that a thread has are aligned
-in every other line only.
+"""16-bit results with rows that begin unaligned, such as those of 50257 columns: no tensor map describes them, and the pairs that a thread has are aligned in
+every other row only.
 
 Each warp puts its 16 rows of a part in shared memory that only it uses, and writes line by line the words of 32 bits that memory has of them, 128 bytes an
 instruction.

@@ -1,4 +1,4 @@
-"""The end of a tile that is as wide as the result: operations on its rows, in the registers that hold the sums.
+"""Row-wise operations in the epilogue of a tile that is as wide as the result, in the registers that hold the sums.
 
 Four neighbouring threads have a row of 64 x ``tile_n`` sums: each reduces its own part in registers, and two shuffles bring the parts together.
 Operations go in phases, which end with reductions: in each, all that can be computed of a pair of points is, before the next pair.

@@ -1,4 +1,4 @@
-"""Exponentials of what is below the largest of its row, as softmax and logsumexp have: by the hardware's power of two.
+"""Exponentials of differences to a row's maximum, as softmax and logsumexp have: by the hardware's power of two.
 
 libdevice's function takes eight instructions, and kernels that read 16-bit numbers are bound by that.  The power of two itself is off by
 two roundings, and below 2^-126 it is 0, which beside the largest one's 1 is lost in any case; what differs is the product in front of it, whose

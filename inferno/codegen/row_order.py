@@ -1,5 +1,5 @@
-"""Updates of rows in order by the row that they go to, by counting: kernels that count what goes to each row, give each row a part of a list, and put the
-updates there; in which order those of one row are is another in every run.
+"""Counting sort of updates by the row that they go to: kernels that count the updates of each row, give each row a part of a list, and put the updates there;
+the order of those of one row differs from run to run.
 
 Rows of many updates get pieces of a number of them, whose sums are made apart.
 """

@@ -1,5 +1,5 @@
-"""Running values along rows that threads hold: what a thread's vectors come to goes from lane to lane by shuffles, from warp to warp by shared memory, from
-block to block of a cluster by distributed shared memory.
+"""Scans along rows in registers: a thread's total is scanned across lanes by shuffles, across warps by shared memory, across the blocks of a cluster by
+distributed shared memory.
 
 A warp has neighbouring vectors of a row at once, several times one behind the other, and the warps of a row lie next to each other, as its blocks do: then
 each warp leaves one value for those behind it.  The running values in a vector are computed again where those of the row are read, so that between the two
@@ -13,8 +13,8 @@ from inferno.codegen.shuffles import from_lane
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_steps import RowStep
+from inferno.target import WARP
 
-_WARP = 32
 
 
 class RowScans:
@@ -23,7 +23,7 @@ class RowScans:
     @property
     def neighbours(self) -> int:
         """Threads of a warp that have one row."""
-        return min(_WARP, self.s.across)
+        return min(WARP, self.s.across)
 
     def in_order(self) -> tuple[Integer, int]:
         """The number of a thread's first vector in its row, and how far apart its vectors are."""
@@ -88,17 +88,17 @@ class RowScans:
 
     def of_warps_before(self, totals: dict[int, tuple[Combiner, ir.Value]]) -> dict[int, tuple[ir.Value, ir.Value]]:
         """What the warps in front of this one come to, and what all of a block's do, or of a row's where a block has several."""
-        ints, warps = self.ints, self.s.across // _WARP
+        ints, warps = self.ints, self.s.across // WARP
         arrays = {n: self.shared[self.places[n]] for n in totals}
 
         def put() -> None:
             for n, (_, value) in totals.items():
-                memref.store(to_memory(value), arrays[n], [ints.index(ints.div(self.thread, _WARP))])
+                memref.store(to_memory(value), arrays[n], [ints.index(ints.div(self.thread, WARP))])
 
-        self.where([ints.equal(ints.rem(self.thread, _WARP), 0)], put)
+        self.where([ints.equal(ints.rem(self.thread, WARP), 0)], put)
         gpu.barrier()
         begin = ints.mul(ints.div(self.thread, self.s.across), warps) if self.s.threads > self.s.across else 0
-        own, place = ints.div(self.lane, _WARP), ints.rem(self.thread, warps)
+        own, place = ints.div(self.lane, WARP), ints.rem(self.thread, warps)
         has, found = ints.less(0, own), {}
         for n, (k, value) in totals.items():
             each = from_memory(memref.load(arrays[n], [ints.index(ints.add(begin, place))]), value.type)

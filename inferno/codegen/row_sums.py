@@ -1,4 +1,4 @@
-"""Rows that are added to others, each element by an atomic addition where it lies in memory: in which order is another in every run.
+"""Rows that are added to others by an atomic addition for each element; the order of additions differs from run to run.
 
 A kernel in front makes what the rows begin as.  Sums of 16-bit floats are made in float32 elsewhere, of zeros, and one behind adds what the rows began as and
 rounds.  The one that adds computes what it adds, as elementwise kernels compute what they store.
@@ -16,7 +16,7 @@ from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, in
 from inferno.codegen.integers import Integer, Integers, resize
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, llvm, memref, scf
+from inferno.mlir import arith, func, ir, llvm, memref, scf
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.schedule.added_rows import AddedRows, parse_added_rows
 from inferno.schedule.elementwise import Elementwise
@@ -82,12 +82,12 @@ Body = Callable[[Integers, list[ir.Value], Integer], None]
 
 def _flat(kernel: func.FuncOp, buffers: list[Buffer], suffix: str, count: Int, body: Body) -> None:
     """A kernel of ``count`` threads, each of which does ``body`` with its number and the kernel's buffers; its sizes are behind them."""
-    width, index = 32 if max(b.count for b in buffers) < 2**31 else 64, ir.IndexType.get()
+    width = 32 if max(b.count for b in buffers) < 2**31 else 64
     sizes = _size_arguments(kernel)
     with gpu_function(kernel, [*buffers, *[None] * len(sizes)], _THREADS, suffix=suffix) as function:
         ints = integers_for(kernel, width, dict(zip(sizes, function.buffers[len(buffers):])))
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(_THREADS)
+        block = ints.block()
         number = ints.add(ints.mul(block, _THREADS), thread)
         inside = scf.IfOp(ints.less(number, count))
         with ir.InsertionPoint(inside.then_block):

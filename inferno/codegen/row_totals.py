@@ -1,4 +1,4 @@
-"""What the threads of a row reduce together: the lanes of a warp by shuffles, warps by shared memory, the blocks of a cluster by distributed shared memory."""
+"""Reductions across a row's threads: lanes of a warp by shuffles, warps by shared memory, the blocks of a cluster by distributed shared memory."""
 
 from inferno.codegen.cluster import arrive_in_cluster, read_remote, wait_for_cluster
 from inferno.codegen.elements import from_memory, to_memory, tree

@@ -1,4 +1,4 @@
-"""How a thread goes over its part of a row: all chunks at once, which stay in registers, or by a loop that keeps nothing but totals."""
+"""How a thread goes over its part of a row: all chunks at once, which stay in registers, or by a loop that keeps only totals."""
 
 from itertools import pairwise
 

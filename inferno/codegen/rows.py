@@ -31,7 +31,7 @@ from inferno.codegen.row_turns import RowTurns
 from inferno.codegen.row_values import RowValues, zero
 from inferno.codegen.sized_rows import SizedRows
 from inferno.errors import CompileError
-from inferno.mlir import func, gpu, ir
+from inferno.mlir import func, ir
 from inferno.schedule import sized_rows
 from inferno.schedule.accesses import Access
 from inferno.schedule.combiners import Combiner
@@ -133,9 +133,8 @@ class Emitter(RowTurns, RowValues, RowAccesses, RaggedRows, PersistentRows, RowT
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         self.thread, self.rank = thread, ints.rem(block, s.cluster)
         per_block = s.threads // s.across
         self.lane = ints.rem(thread, s.across)

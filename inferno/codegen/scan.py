@@ -62,9 +62,8 @@ def read_scan(op: ir.Operation) -> Scan:
 def emit_scan(scan: Scan, function: DeviceFunction, dead: bool) -> None:
     """The whole kernel; ``scan`` is of the operation cloned into ``function``."""
     ints = function.ints
-    index = ir.IndexType.get()
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
+    block = ints.block()
+    thread = ints.thread(_THREADS)
     emitter = _Emitter(scan, function)
     if scan.by_block:
         emitter.block(block, thread, dead)

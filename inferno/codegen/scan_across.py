@@ -8,8 +8,8 @@ from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.symbolic import ceildiv, is_multiple
+from inferno.target import WARP
 
-_WARP = 32
 
 
 class Across(Tiles):
@@ -21,7 +21,7 @@ class Across(Tiles):
 
     @property
     def within(self) -> int:
-        return max(1, _WARP // self.s.lanes)
+        return max(1, WARP // self.s.lanes)
 
     @property
     def parts(self) -> int:

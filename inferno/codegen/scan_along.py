@@ -10,15 +10,15 @@ from inferno.codegen.scan_tiles import Tiles
 from inferno.codegen.shuffles import from_lane
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.symbolic import floordiv, is_multiple
+from inferno.target import WARP
 
-_WARP = 32
 
 
 class Along(Tiles):
     @property
     def lanes(self) -> int:
         """Threads of a warp that have one row."""
-        return min(_WARP, self.s.lanes)
+        return min(WARP, self.s.lanes)
 
     @property
     def warps(self) -> int:

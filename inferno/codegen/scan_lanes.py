@@ -9,6 +9,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.scan import Scan
 from inferno.codegen.shuffles import from_before
 from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.powers import next_power_of_two
 
 _HELD = 8  # elements that a thread keeps
 
@@ -24,7 +25,7 @@ class ScanLanes:
     @staticmethod
     def choose(scan: Scan, threads: int) -> "ScanLanes":
         """As many threads a row as there are, and not more than it has places."""
-        return ScanLanes(scan, threads, min(_power(scan.length), max(1, threads // _power(scan.rows))))
+        return ScanLanes(scan, threads, min(next_power_of_two(scan.length), max(1, threads // next_power_of_two(scan.rows))))
 
     @property
     def share(self) -> int:
@@ -134,8 +135,3 @@ class ScanLanes:
             value = c.combine(front, memref.load(arrays[0], [ints.index(ints.add(first, i))]))
             front = arith.select(ints.less(i, own), value, front)
         return c.combine(front, before)
-
-
-def _power(x: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, x - 1).bit_length()

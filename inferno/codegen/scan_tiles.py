@@ -10,13 +10,12 @@ from inferno.codegen.look_back import LookBack
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_stages import Stages
 from inferno.codegen.scan_values import Values
-from inferno.mlir import arith, gpu, ir, scf
+from inferno.mlir import arith, ir, scf
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.scan_kernel import ScanKernel
 from inferno.schedule.scans import Scans
 from inferno.symbolic import Int
 
-_WARP = 32
 
 
 @dataclass
@@ -34,8 +33,7 @@ class Tiles:
         """The whole kernel, at the insertion point."""
         self.ints, self.arrays, self.back = ints, shared, back
         self.values = Values(self.c, ints, buffers, self.s.vector)
-        index = ir.IndexType.get()
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.s.threads, results=[index]).result)
+        self.thread = ints.thread(self.s.threads)
         tiles = self.s.tiles(self.c)
         self.stages = Stages(self.s, self.s.staged(self.c), self.values, dynamic, self.thread)
         if back is not None:
@@ -45,7 +43,7 @@ class Tiles:
                 self.start(tile, 0)
             self.tile(self.fetch(tile, 0) if self.s.stages else self.load(tile), tile, self.look(chain, tile))
             return
-        self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
+        self.place(ints.block())
         if not self.s.walks(self.c):
             self.tile(self.load(0), 0, None)
             return

@@ -6,7 +6,7 @@ from other tiles of the row because a block walks all of them, or by a look back
 
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flagged_words import add_clearing, launch_cleared, word_type
-from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.look_back import LookBack, words_of
 from inferno.codegen.scan_across import Across
@@ -44,7 +44,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         ints = integers_for(kernel, width, function.buffers)
         back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[-2:]) if words else None
         emitter.emit(ints, function.buffers, function.shared, function.dynamic, back)
-    device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
+    device = device_module_of(kernel)
     if words:
         add_clearing(device, f"{name}_clear", words.count, words.most)
     with launcher(kernel) as arguments:

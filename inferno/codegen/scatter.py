@@ -20,7 +20,7 @@ from inferno.codegen.elements import lanes_of, load_vector, store_vector
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.mlir import arith, gpu, ir, llvm, memref, outside_values, owner, scf
+from inferno.mlir import arith, ir, llvm, memref, outside_values, owner, scf
 from inferno.passes.shapes import known_shape
 from inferno.schedule.accesses import row_major
 from inferno.symbolic import Int, ceildiv, hint, product
@@ -109,9 +109,9 @@ def read_scatter(op: ir.Operation) -> Scatter:
 
 def emit_scatters(scatters: Sequence[Scatter], function: DeviceFunction) -> None:
     """The whole kernel: each scatter, of an operation cloned into ``function``, has the next of its blocks."""
-    ints, index = function.ints, ir.IndexType.get()
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
+    ints = function.ints
+    block = ints.block()
+    thread = ints.thread(_THREADS)
     _emit(list(scatters), block, thread, function)
 
 

@@ -54,9 +54,8 @@ class _Emitter:
 
     def emit(self) -> None:
         ints, s, rows = self.ints, self.schedule, self.c.rows
-        index = ir.IndexType.get()
-        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.thread = ints.thread(s.threads)
+        block = ints.block()
         self.row, tile = ints.split(block, [rows.outer, -(-rows.inner // s.columns)])
         self.column = ints.mul(tile, s.columns)  # the first one
         self.first = ints.add(ints.mul(self.row, rows.places * rows.inner), self.column)  # the number of the first result

@@ -18,6 +18,7 @@ from inferno.codegen.sort_tiles import Tiles
 from inferno.codegen.team import Team
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.powers import last_power_of_two
 from inferno.schedule.select import Select
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.symbolic import ceildiv, is_multiple, reach
@@ -95,9 +96,8 @@ class _Emitter:
 
     def emit(self) -> None:
         ints, s, c, stage = self.ints, self.stage.schedule, self.c, self.stage
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         self.team = Team(ints, thread, s.team, self.shared[2])
         self.lane, self.thread = self.team.lane, thread
         teams = s.threads // s.team
@@ -135,7 +135,7 @@ class _Emitter:
         ints, s, c, stage = self.ints, self.stage.schedule, self.c, self.stage
         rows = Rows(c, self.keys, ints, self.buffers)
         element = c.element if stage.first else self.word
-        lanes = max(1, min(16 // element_bytes(element), 1 << (s.items.bit_length() - 1)))
+        lanes = max(1, min(16 // element_bytes(element), last_power_of_two(s.items)))
         while lanes > 1 and (stage.length % lanes or (stage.first and c.inner != 1)):
             lanes //= 2
         start = ints.mul(self.part, s.tile)

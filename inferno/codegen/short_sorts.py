@@ -34,9 +34,8 @@ def generate(kernel: func.FuncOp, schedule: ShortSorts, target: Target) -> None:
     shared = [] if s.beside else [x for x in (_array(c, s, False), _array(c, s, True)) if x is not None]
     with gpu_function(kernel, own, s.threads, shared) as function:
         ints = integers_for(kernel, width, function.buffers)
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         (_Beside if s.beside else _Behind)(c, s, ints, function.buffers, function.shared, block, thread).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (s.threads, 1, 1))

@@ -1,5 +1,4 @@
-"""Products of few vectors and many columns with few terms on CUDA cores: each warp reads columns that lie together, with nothing to wait for
-but memory.
+"""Products of few vectors with many columns of few terms on CUDA cores: each warp reads contiguous columns, without shared memory.
 
 Where terms are neighbours lanes share a column, read pieces of it that lie side by side, and have as many columns one after the other: a
 lane then gets from the others their parts of the columns that it finishes, so that all lanes have results to compute and store.
@@ -8,7 +7,7 @@ lane then gets from the others their parts of the columns that it finishes, so t
 from dataclasses import dataclass
 
 from inferno.codegen.elements import join, lanes_of, splat, tree
-from inferno.codegen.expand_math import expand_math
+from inferno.codegen.expand_math import expand_maps
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -17,7 +16,7 @@ from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf, vector
+from inferno.mlir import arith, func, ir, scf, vector
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.short_vectors import ShortVectors
 from inferno.target import Target
@@ -34,9 +33,7 @@ def generate(kernel: func.FuncOp, schedule: ShortVectors, target: Target) -> Non
     runs = ((g.run_sizes[-1] if g.runs else 1) for g in (c.k, c.n))
     if c.M != s.rows or s.columns % s.share or any(n % each for n, each in zip(runs, (s.terms, 1 if s.along_k else s.columns))):
         raise CompileError(f"@{name}: {s} cannot read {c.N} columns of {c.K} terms")
-    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
-        if map_ is not None:
-            expand_math(map_.generic)
+    expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     warps = c.B * -(-c.N // s.width)
     width = 32 if max(32 * (warps + s.threads), *(b.count for b in buffers if b is not None)) < 2**31 else 64
@@ -54,9 +51,9 @@ class _Emitter(MultiplyAdds):
     buffers: list[ir.Value]
 
     def emit(self, warps: int) -> None:
-        s, ints, index = self.schedule, self.ints, ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        s, ints = self.schedule, self.ints
+        thread = ints.thread(s.threads)
+        block = ints.block()
         warp, lane = ints.add(ints.mul(block, s.threads // 32), ints.div(thread, 32)), ints.rem(thread, 32)
         if 32 * warps % s.threads == 0:
             self.columns_of(warp, lane)

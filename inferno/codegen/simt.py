@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from inferno.codegen.elements import lanes_of, join, load_vector, splat, store_vector
 from inferno.codegen.exact_sums import add_exactly
-from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
+from inferno.codegen.expand_math import expand_maps
+from inferno.codegen.gpu_function import device_module_of, gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.multiply_adds import MultiplyAdds
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Tiles
 from inferno.errors import CompileError
@@ -27,9 +28,7 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
     c = parse_contraction(kernel)
     if c is None:
         raise CompileError(f"@{kernel.name.value} is not a contraction")
-    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
-        if map_ is not None:
-            expand_math(map_.generic)
+    expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     written = {d.access.argument for d in c.destinations}
     buffers = parameters_of(kernel, written)
     blocks = c.B * ceildiv(c.M, schedule.tile_m) * ceildiv(c.N, schedule.tile_n)
@@ -60,16 +59,14 @@ _LOOPED = 4  # terms of straight code where one step has all
 
 def _declare_dynamic(kernel: func.FuncOp) -> None:
     """Dynamic shared memory is an external array without a size, which starts after the static arrays."""
-    module = next(o for o in kernel.operation.parent.regions[0].blocks[0].operations
-                  if o.operation.name == "gpu.module" and o.operation.attributes["sym_name"].value == f"{kernel.name.value}_gpu")
-    with ir.InsertionPoint.at_block_begin(module.operation.regions[0].blocks[0]), kernel.location:
+    with ir.InsertionPoint.at_block_begin(device_module_of(kernel).regions[0].blocks[0]), kernel.location:
         attributes = "{addr_space = 3 : i32, alignment = 16 : i64}"
         parsed = ir.Module.parse(f"llvm.mlir.global external @{_TOTALS}() {attributes} : !llvm.array<0 x i8>", kernel.context)
         ir.InsertionPoint.current.insert(parsed.body.operations[0].operation.detach_from_parent())
 
 
 @dataclass
-class _Emitter:
+class _Emitter(MultiplyAdds):
     contraction: Contraction
     schedule: Simt
     ints: Integers
@@ -88,9 +85,8 @@ class _Emitter:
 
     def emit(self, buffers: list[ir.Value], shared: ir.Value) -> None:
         c, s, ints = self.contraction, self.schedule, self.ints
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         tile_m, tile_n, batch = self.tile(block)
         m0, n0 = ints.mul(tile_m, s.tile_m), ints.mul(tile_n, s.tile_n)
         self.shared = shared
@@ -240,14 +236,6 @@ class _Emitter:
                 for j, y in enumerate(columns):
                     sums[i * len(columns) + j] = self.fma(x, y, sums[i * len(columns) + j])
         return [self.plus(a, b) for a, b in zip(totals, sums)] if totals else sums
-
-    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-        if isinstance(self.contraction.accumulator, ir.IntegerType):
-            return arith.addi(c, arith.muli(a, b))
-        return vector.FMAOp(a, b, c).result
-
-    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)
 
     # Totals in dynamic shared memory: vector i of thread t at (i * threads + t) vectors, free of bank conflicts.
 

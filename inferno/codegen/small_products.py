@@ -1,5 +1,5 @@
-"""Products of many small matrices on CUDA cores: each thread reads its rows' and columns' terms from memory in as few pieces as they lie in, whatever order
-they have there, and multiplies them in registers.
+"""Products of many small matrices on CUDA cores: each thread reads its rows' and columns' terms from memory in as few accesses as their layout allows, and
+multiplies them in registers.
 
 Lanes that share terms add their sums up two and two, and each gets those that it finishes, so that all lanes have results to compute and store.
 """
@@ -13,7 +13,7 @@ from math import ceil
 
 from inferno.codegen import bytes_to_floats
 from inferno.codegen.elements import join, lanes_of, load_vector, splat
-from inferno.codegen.expand_math import expand_math
+from inferno.codegen.expand_math import expand_maps
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -23,7 +23,8 @@ from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import group_offset
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.mlir import arith, func, ir, scf
+from inferno.powers import next_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.small_products import SmallProducts, parse, pieces, places, supported
@@ -43,9 +44,7 @@ def generate(kernel: func.FuncOp, schedule: SmallProducts, target: Target) -> No
         raise CompileError(f"@{name} is no product of many small matrices")
     if not s.fits(c):
         raise CompileError(f"@{name}: {s} does not fit products of {c.M}x{c.K} and {c.K}x{c.N}")
-    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
-        if map_ is not None:
-            expand_math(map_.generic)
+    expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     threads = s.groups(c) * s.share
     width = 32 if max(reach(threads) + s.threads, *(b.count for b in buffers if b is not None)) < 2**31 else 64
@@ -63,9 +62,9 @@ class _Emitter(MultiplyAdds):
     buffers: list[ir.Value]
 
     def emit(self) -> None:
-        c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        thread = ints.add(ints.mul(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result), s.threads), thread)
+        c, s, ints = self.contraction, self.schedule, self.ints
+        thread = ints.thread(s.threads)
+        thread = ints.add(ints.mul(ints.block(), s.threads), thread)
         step, groups = s.step(c), s.groups(c)
         place = ints.rem(ints.div(thread, step), s.share)
         number = ints.add(ints.mul(ints.div(thread, step * s.share), step), ints.rem(thread, step))
@@ -164,7 +163,7 @@ class _Emitter(MultiplyAdds):
                 for i in range(s.rows):
                     self.store(epilogue, ints.add(m, i), n, sums[i * s.columns:(i + 1) * s.columns])
             return
-        holders = min(s.share, 1 << (len(sums) - 1).bit_length())  # lanes that have results of their own
+        holders = min(s.share, next_power_of_two(len(sums)))  # lanes that have results of their own
         each = ceil(len(sums) / holders)
         own = self.exchanged(sums, place, step, holders, each)
         mine = ints.rem(place, holders)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.mlir import arith, gpu, ir, memref, owner, scf
+from inferno.mlir import arith, ir, memref, owner, scf
 from inferno.passes.shapes import known_shape
 from inferno.symbolic import Int, ceildiv, product
 
@@ -42,9 +42,8 @@ def emit_sort(sort: Sort, function: DeviceFunction, sources: list[ir.Value], tar
     ints = function.ints
     body = sort.operation.regions[0].blocks[0]
     order_nan(body)
-    index = ir.IndexType.get()
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
+    block = ints.block()
+    thread = ints.thread(_THREADS)
     point = ints.add(ints.mul(block, _THREADS), thread)
     inside = scf.IfOp(ints.less(point, sort.points))
     with ir.InsertionPoint(inside.then_block):

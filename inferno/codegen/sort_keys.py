@@ -1,4 +1,4 @@
-"""Elements of a row as unsigned integers that stand in the order in which the sort has to put them.
+"""Elements of a row as unsigned integers whose order is the sort's.
 
 A key holds an element's bits, changed so that integers compare as the elements do: NaN behind every number, whatever its bits, and both zeros
 equal; a descending order turns all bits.  An *item* is a key with its place in the row behind it, so that no two items are equal and any way to sort

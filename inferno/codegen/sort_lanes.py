@@ -4,8 +4,8 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.sort_keys import Item, choose, in_order, less
 from inferno.mlir import arith
+from inferno.target import WARP
 
-_WARP = 32
 # Items of a thread: 32 rows of 32 in float32, four a thread, took an H200 2.8 us through shared memory and an H100 2.0 so.  More, as large sorts have, compare
 # more within a thread than it takes to look for their places, and were not timed.
 _ITEMS = 4
@@ -14,7 +14,7 @@ _ITEMS = 4
 def merges_lanes(run: int, items: int) -> bool:
     """Whether runs of ``run`` items, of which a thread has ``items``, are merged so and not through shared memory: few, where the lanes of two are in one
     warp."""
-    return items <= _ITEMS and 2 * run // items <= _WARP
+    return items <= _ITEMS and 2 * run // items <= WARP
 
 
 def merge_lanes(ints: Integers, thread: Integer, items: list[Item], run: int) -> list[Item]:

@@ -1,4 +1,4 @@
-"""The rows of a sort in memory: elements become items (see ``sort_keys``), and items that have found their places elements again."""
+"""A sort's rows in memory: elements become items (see ``sort_keys``) when they are read, and elements again when they are written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -61,9 +61,8 @@ def generate(kernel: func.FuncOp, schedule: SortedRows, target: Target) -> None:
 
 def _place(ints: Integers, threads: int) -> tuple[Integer, Integer]:
     """The numbers of the thread and of the block."""
-    index = ir.IndexType.get()
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
-    return thread, ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = ints.thread(threads)
+    return thread, ints.block()
 
 
 @dataclass

@@ -71,10 +71,10 @@ class _Generator:
                 launch(f"{name}_gpu", name + ("_last" if last else "_merge"), [*own, *given], *start)
 
     def start(self, function) -> Tiles:
-        index, s, words = ir.IndexType.get(), self.s, len(self.keys.types)
+        s, words = self.s, len(self.keys.types)
         self.ints = integers_for(self.kernel, self.width, function.buffers)
-        thread = self.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        self.block = self.ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = self.ints.thread(s.threads)
+        self.block = self.ints.block()
         self.rows = Rows(self.c, self.keys, self.ints, function.buffers)
         return Tiles(self.ints, function.shared[:words], thread, s.threads, s.items)
 

@@ -1,4 +1,4 @@
-"""A kernel that splits a float32 factor into three bf16 for the one behind it, where the factor is no weight that was split before.
+"""A kernel that splits a float32 operand into three bf16 for the kernel behind it, where the operand is no weight that was split before.
 
 A thread makes 8 neighbouring terms of a line of each part, 16 bytes; four threads a whole block of 32, which are two of L2's sectors.
 """
@@ -10,7 +10,7 @@ from math import gcd
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, only_if, special_register
+from inferno.codegen.nvvm_builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register
 from inferno.codegen.splitting import PARTS, split_all
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
@@ -44,7 +44,7 @@ class SplitAhead:
 
     def emit(self, module: ir.Block, name: str) -> None:
         """Add the kernel ``@name``, of the factor and its parts, to the block of a gpu.module."""
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}", "!llvm.ptr<1> {llvm.noalias}"]
+        pointers = [READ_BUFFER, WRITTEN_BUFFER]
         with device_kernel(module, name, pointers, THREADS) as device:
             words, chunks = Words({}), self.shape[2] // _TERMS
             item = words.add(words.mul(special_register("ctaid.x"), THREADS), special_register("tid.x"))

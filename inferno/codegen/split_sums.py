@@ -1,4 +1,4 @@
-"""Sums whose terms several blocks of a cluster share, each with a part of them: the blocks read each other's shared memory and add up."""
+"""Split-K within a cluster: each block sums a part of the terms, and the blocks add up by reading each other's shared memory."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""A float32 number as the sum of three bf16 numbers, in the places where the tensor core wants them.
+"""Split a float32 number into three bf16 numbers whose sum it is, in the layout that the tensor core reads.
 
 ``x = high + middle + low``: each is the nearest bf16 to what the ones before leave over, so that three times 8 bits hold the 24
 of ``x`` (from 2^-110 on; below, the last ones fall out of bf16's range).  Infinity leaves NaN over.

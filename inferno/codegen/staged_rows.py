@@ -1,5 +1,5 @@
-"""Whole rows of threads by way of shared memory: a warp copies what its threads have of a tensor as it lies, each takes its own there, and what they make
-of it goes back likewise, so that memory is read and written by whole lines however long a row is.
+"""Whole rows of threads by way of shared memory: a warp copies its threads' rows as they lie, each thread takes its own there, and results go back likewise, so
+that accesses to memory are coalesced however long a row is.
 
 Nobody but a warp's own threads looks at its part, so that they wait for each other alone.
 """
@@ -17,8 +17,8 @@ from inferno.mlir import arith, ir, memref, nvvm
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.packed_rows import PIECE, arrays, packed_reads, slot
+from inferno.target import WARP
 
-_WARP = 32
 
 
 class StagedRows:
@@ -27,12 +27,12 @@ class StagedRows:
     def begin_staging(self, block: Integer, base: ir.Value) -> None:
         """Start to copy what threads read, to shared address ``base`` and on."""
         ints, c, s, self.words = self.ints, self.c, self.s, Words()
-        self.in_warp, warp = ints.rem(self.thread, _WARP), ints.div(self.thread, _WARP)
-        self.in_front = ints.mul(ints.add(ints.mul(block, s.threads), ints.mul(warp, _WARP)), s.vector * c.width)  # points of other warps
+        self.in_warp, warp = ints.rem(self.thread, WARP), ints.div(self.thread, WARP)
+        self.in_front = ints.mul(ints.add(ints.mul(block, s.threads), ints.mul(warp, WARP)), s.vector * c.width)  # points of other warps
         found, places = arrays(c)
         begins = list(accumulate((s.threads * self._slot(a)[1] for a in found), initial=0))
         words, number = self.words, resize(ints.value(warp), 32)
-        self.parts = {a: words.add(words.add(base, words.mul(number, _WARP * self._slot(a)[1])), begins[i]) for a, i in places.items()}
+        self.parts = {a: words.add(words.add(base, words.mul(number, WARP * self._slot(a)[1])), begins[i]) for a, i in places.items()}
         for at in packed_reads(c):
             self._copy(at)
         commit_copies()
@@ -105,14 +105,14 @@ class StagedRows:
                 address = words.add(words.add(self.parts[at], self._place(at, piece)), resize(ints.value(inside), 32))
                 store(ints, load_shared(words, address, stored, 1), buffer, ints.add(point, at.offset))
 
-            self.where([ints.less(self.in_warp, total % per), ints.less(own, _WARP * self.s.vector * self.c.width)], put_last)
+            self.where([ints.less(self.in_warp, total % per), ints.less(own, WARP * self.s.vector * self.c.width)], put_last)
 
     def _pieces(self, at: Access) -> list[tuple[Integer, list[ir.Value]]]:
         """The numbers of a thread's pieces, and under which conditions they are any of its warp's."""
-        pieces, found = _WARP * self._slot(at)[0] // PIECE, []
-        for i in range(ceil(pieces / _WARP)):
-            number = self.ints.add(self.in_warp, i * _WARP)
-            found.append((number, [self.ints.less(number, pieces)] if (i + 1) * _WARP > pieces else []))
+        pieces, found = WARP * self._slot(at)[0] // PIECE, []
+        for i in range(ceil(pieces / WARP)):
+            number = self.ints.add(self.in_warp, i * WARP)
+            found.append((number, [self.ints.less(number, pieces)] if (i + 1) * WARP > pieces else []))
         return found
 
     def _place(self, at: Access, number: Integer) -> ir.Value:

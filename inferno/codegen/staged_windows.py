@@ -17,11 +17,13 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer, scalar, tensor_map
 from inferno.codegen.mbarriers import Position, Ring
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register, uniform,
+    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register,
+    uniform,
 )
 from inferno.codegen.window_sums import Sums, next_sums, widened
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.await_kernels import await_predecessors
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
@@ -42,7 +44,7 @@ def generate(kernel: func.FuncOp, schedule: StagedWindows, target: Target) -> No
         expand_math(c.contraction.epilogue.generic)
     written = {d.access.argument: d.access.element for d in c.contraction.destinations}
     tensors = {a.argument: a.element for a in (c.weight, *c.contraction.extras)} | written
-    pointers = [f"!llvm.ptr<1> {{llvm.noalias{'' if n in written else ', llvm.readonly'}}}" for n in sorted(tensors)]
+    pointers = [WRITTEN_BUFFER if n in written else READ_BUFFER for n in sorted(tensors)]
     workers, symbols = s.workers(c, target), symbol_arguments(kernel.operation)
     numbers = {symbol: value.arg_number for symbol, value in symbols.items()}
     parameters = [TENSOR_MAP, *pointers, *["i64"] * len(numbers)]
@@ -89,8 +91,7 @@ class _Emitter:
             self.ring.initialize()
             nvvm.FenceMbarrierInitOp()
         nvvm.BarrierOp()
-        for action in ("wait", "launch_dependents"):
-            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+        await_predecessors()
         role = scf.IfOp(words.equal(warp, 0), has_else=True)
         with ir.InsertionPoint(role.then_block):
             with only_if(elect()):

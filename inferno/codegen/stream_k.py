@@ -27,7 +27,8 @@ from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import (
-    assembly, Device, Words, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store, widen_pointer,
+    WRITTEN_BUFFER, Device, Words, assembly, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store,
+    widen_pointer,
 )
 from inferno.codegen.wgmma import Emitter
 from inferno.codegen.wgmma_registers import RegisterEmitter
@@ -77,7 +78,7 @@ class StreamEmitter(Emitter):
         return self.workers * self.schedule.cluster * self.schedule.consumers
 
     def emit(self, module: ir.Block) -> None:
-        with device_kernel(module, self.clearing, ["!llvm.ptr<1> {llvm.noalias}"], self.flag_count) as device:
+        with device_kernel(module, self.clearing, [WRITTEN_BUFFER], self.flag_count) as device:
             words = Words({})
             store(words.value(0), widen_pointer(words, device.parameters[0], special_register("tid.x"), 0, words.type), 4)
         super().emit(module)

@@ -1,4 +1,4 @@
-"""The end of a tile whose columns are added up: epilogues of ``wgmma`` and of ``halo`` with sums of what a warp writes (see ``channel_sums``)."""
+"""Epilogues of ``wgmma`` and of ``halo`` that also sum the columns of what a warp writes (see ``channel_sums``)."""
 
 import functools
 from collections.abc import Sequence

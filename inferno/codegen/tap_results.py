@@ -1,4 +1,4 @@
-"""How what threads and blocks have of sums over taps meets, always in the same order, and becomes results."""
+"""Combine the sums over taps of threads and blocks, always in the same order, and store the results."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from inferno.codegen.nvvm_builder import Words, load_shared, loop, only_if, shar
 from inferno.codegen.row_epilogue import exchange
 from inferno.codegen.tap_tiles import pieces
 from inferno.mlir import arith, ir, nvvm
+from inferno.powers import next_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.tap_kernel import TapKernel
 from inferno.schedule.tap_sums import TapSums
@@ -150,4 +151,4 @@ class Results:
 
 def deep(parts: int) -> int:
     """Threads that add up the parts of a sum."""
-    return min(_DEEPEST, 1 << (-(-parts // _PARTS) - 1).bit_length())
+    return min(_DEEPEST, next_power_of_two(-(-parts // _PARTS)))

@@ -16,7 +16,7 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer, temporary
 from inferno.codegen.nvvm_builder import (
-    Device, Words, device_kernel, device_module, load_shared, loop, only_if, special_register,
+    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, only_if, special_register,
 )
 from inferno.codegen.tap_results import SUMMING, Results, deep
 from inferno.codegen.tap_tiles import Tiles
@@ -64,11 +64,11 @@ def generate(kernel: func.FuncOp, schedule: TapSums, target: Target) -> None:
             launch(f"{name}_gpu", f"{name}_sums", given, (blocks, 1, 1), (SUMMING, 1, 1), shared=SUMMING * total.width // 8)
 
 
-_PART = ["!llvm.ptr<1> {llvm.noalias}"]
+_PART = [WRITTEN_BUFFER]
 
 
 def _parameters(tensors: dict[int, ir.Type], written: dict[int, ir.Type]) -> list[str]:
-    return [f"!llvm.ptr<1> {{llvm.noalias{'' if n in written else ', llvm.readonly'}}}" for n in sorted(tensors)]
+    return [WRITTEN_BUFFER if n in written else READ_BUFFER for n in sorted(tensors)]
 
 
 def _tensors(words: Words, tensors: dict[int, ir.Type], written: dict[int, ir.Type], device: Device) -> dict[int, Elements]:

@@ -1,4 +1,4 @@
-"""What the threads of a block have of memory one behind the other, each as many neighbours.
+"""How contiguous memory is distributed over a block's threads, so many neighbours each.
 
 Where that is a vector, each thread reads and writes its own.  Where it is more, or no power of two, neighbouring threads' vectors would lie apart, and an
 access be of parts of many lines: then a block's threads read and write all of it as it lies, and take their own from shared memory.

@@ -1,4 +1,4 @@
-"""How the numbers of tiles come to the roles of a persistent kernel: every so-manieth tile, or the next one of a counter."""
+"""How a persistent kernel's roles get the numbers of tiles: statically, every n-th tile, or dynamically from a counter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.mbarriers import Ring
 from inferno.codegen.nvvm_builder import (
-    Words, device_kernel, integer_type, load_shared, loop, loop_while, only_if, shared_pointer, special_register, store, uniform,
+    WRITTEN_BUFFER, Words, device_kernel, integer_type, load_shared, loop, loop_while, only_if, shared_pointer, special_register, store, uniform,
 )
 from inferno.mlir import ir, llvm
 from inferno.symbolic import Int, minimum
@@ -26,7 +26,7 @@ def launch_counter(name: str, workers: Int) -> ir.Value:
 
 def emit_counter(words: Words, module: ir.Block, name: str) -> None:
     """The kernel of that launch."""
-    with device_kernel(module, f"{name}_counter", ["!llvm.ptr<1> {llvm.noalias}"], 32) as device:
+    with device_kernel(module, f"{name}_counter", [WRITTEN_BUFFER], 32) as device:
         with only_if(words.equal(special_register("tid.x"), 0)):
             store(words.value(0), device.parameters[0], 4)
 

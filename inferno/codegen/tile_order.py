@@ -1,4 +1,4 @@
-"""Which tile of a contraction a block computes: blocks that run together share operands in L2."""
+"""Which tile of a contraction a block computes: blocks that run at the same time share operands in L2."""
 
 from collections.abc import Sequence
 

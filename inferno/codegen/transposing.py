@@ -45,9 +45,9 @@ class Transposing:
 
     def emit(self) -> None:
         ints, tile, threads = self.ints, self.schedule.tile, self.schedule.threads
-        index, last = ir.IndexType.get(), len(self.point.runs) - 1
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        last = len(self.point.runs) - 1
+        thread = ints.thread(threads)
+        block = ints.block()
         if self.schedule.backwards:
             block = ints.sub(self.blocks() - 1, block)
         # Blocks run over the tiles; multiplied up, they are the coordinates of a tile's first point.

@@ -1,4 +1,4 @@
-"""Elementwise kernels that transpose what they pick in branches: a concatenation's pieces, which lie along another loop than the result.
+"""Elementwise kernels that transpose what they gather in branches: a concatenation's pieces, which are contiguous along another loop than the result.
 
 As in ``transposing``, what is picked goes through a tile in shared memory; where a point's branch is not taken, its element is one that caches have, and
 nobody picks it.  Tiles that the box's end does not cut are apart: their places are sums of one that is computed once and of numbers.  With ``vector`` = 2
@@ -29,10 +29,10 @@ class PickTransposing(Transposing):
     row: Integer = 0
 
     def emit(self) -> None:
-        ints, tile, threads, index = self.ints, self.schedule.tile, self.schedule.threads, ir.IndexType.get()
+        ints, tile, threads = self.ints, self.schedule.tile, self.schedule.threads
         self.last, self.sizes = len(self.point.runs) - 1, self.point.run_sizes
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(threads)
+        block = ints.block()
         self.first = [ints.mul(c, tile) if r in (self.across, self.last) else c for r, c in enumerate(ints.split(block, self.grid()))]
         self.lane, self.row = ints.rem(thread, 32), ints.div(thread, 32)
         self.for_tiles(self.bring)

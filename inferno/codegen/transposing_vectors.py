@@ -64,10 +64,10 @@ class VectorTransposing(Transposing):
     """``shared``: one array for each transposed input."""
 
     def emit(self) -> None:
-        ints, s, index = self.ints, self.schedule, ir.IndexType.get()
+        ints, s = self.ints, self.schedule
         (width, height), last = s.sides, len(self.point.runs) - 1
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         if self.schedule.backwards:
             block = ints.sub(self.blocks() - 1, block)
         sides = {self.across: width, last: height}

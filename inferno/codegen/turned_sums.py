@@ -1,4 +1,5 @@
-"""Sums whose parts a block has side by side, where what are neighbours in another tensor are terms of one sum, too (``inferno.schedule.turned_sums``)."""
+"""Sums of several tensors in different layouts (``inferno.schedule.turned_sums``): neighbours in one tensor belong to sums side by side, in another to the same
+sum."""
 
 from dataclasses import dataclass
 

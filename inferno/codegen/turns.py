@@ -1,4 +1,4 @@
-"""Turns of a block's consumers: each starts its products behind those of the one before it, so that one's exponentials lie under another's products."""
+"""Turns of a block's consumers: each starts its products after the one before it, so that one's exponentials overlap with another's products."""
 
 from dataclasses import dataclass
 

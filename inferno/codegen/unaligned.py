@@ -1,5 +1,4 @@
-"""Neighbours that begin anywhere in memory, read in whole aligned pieces of 16 bytes and moved into place in registers: two loads where elements by
-themselves were eight."""
+"""Vectors at unaligned addresses: read as aligned 16 bytes, and shifted into place in registers: two loads instead of eight."""
 
 from collections.abc import Sequence
 

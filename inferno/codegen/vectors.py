@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.elements import join, lanes_of, load, splat, store
 from inferno.codegen.exact_sums import add_exactly
-from inferno.codegen.expand_math import expand_math
+from inferno.codegen.expand_math import expand_maps
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -39,9 +39,7 @@ def emit(kernel: func.FuncOp, c: Contraction, factors: Sequence[Operand], schedu
     name = kernel.name.value
     if not isinstance(c.K, int) or c.K % schedule.terms or (not schedule.along_k and c.N % schedule.columns != 0):
         raise CompileError(f"@{name}: {schedule} cannot read {c.N} columns of {c.K} terms")
-    for map_ in (c.lhs.prologue, *(f.prologue for f in factors), c.epilogue):
-        if map_ is not None:
-            expand_math(map_.generic)
+    expand_maps(c.lhs.prologue, *(f.prologue for f in factors), c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     blocks = c.B * ceildiv(c.M, schedule.rows) * ceildiv(c.N, schedule.width)
     width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
@@ -62,10 +60,10 @@ class _Emitter(MultiplyAdds):
     shared: ir.Value
 
     def emit(self) -> None:
-        c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
+        c, s, ints = self.contraction, self.schedule, self.ints
         self.exact = all(str(t) == "f32" for t in (c.accumulator, c.lhs.element, c.rhs.element))
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         rows, columns = ceildiv(c.M, s.rows), ceildiv(c.N, s.width)
         batch, at = (ints.div(block, rows * columns), ints.rem(block, rows * columns)) if c.B != 1 else (0, block)
         m0, n0 = ints.mul(ints.rem(at, rows), s.rows), ints.mul(ints.div(at, rows), s.width)

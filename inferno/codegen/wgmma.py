@@ -19,7 +19,7 @@ from inferno.codegen.launcher import launcher
 from inferno.codegen.mbarriers import Barriers, Ring
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, loop, only_if, opaque, special_register, uniform,
+    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, loop, only_if, opaque, special_register, uniform,
 )
 from inferno.codegen.operand_copy import OperandCopy
 from inferno.codegen.split_sums import SplitSums
@@ -33,6 +33,7 @@ from inferno.codegen.wgmma_producer import Producer
 from inferno.codegen.wgmma_rewriter import Rewriter
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import clusters_at_once
@@ -188,7 +189,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
     def emit(self, module: ir.Block) -> None:
         s, words = self.schedule, self.words
         pointers = [
-            "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
+            READ_BUFFER if readonly else WRITTEN_BUFFER
             for _, readonly in self.plain.values()
         ]
         count = len(self.factors) + len(self.stores) + len(self.brought)
@@ -264,8 +265,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
                 self.arrived.expect(0, s.sent)
         self.meet(aligned=True)
         # From here on global memory is read and written (see ``await-kernels``).
-        for action in ("wait", "launch_dependents"):
-            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+        await_predecessors()
 
     @property
     def helpers(self) -> int:

@@ -1,4 +1,4 @@
-"""The end of a tile on the tensor core: the epilogue on the sums in registers, and the results' way to memory.
+"""The epilogue on the tensor core's sums in registers, and how results get to memory.
 
 Results go through shared memory and the copy engine where a tensor map can describe the destination, so that they are
 written in whole lines while the next tile is multiplied; otherwise warps write lines (``result_lines``), or each thread stores its pairs itself.

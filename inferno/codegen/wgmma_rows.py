@@ -1,4 +1,4 @@
-"""Contractions on Hopper's tensor cores with operations on the rows of their results: ``wgmma`` with another end of a tile."""
+"""Contractions on Hopper's tensor cores with row-wise operations in the epilogue."""
 
 from typing import ClassVar
 

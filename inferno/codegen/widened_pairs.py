@@ -1,4 +1,4 @@
-"""Pairs of bfloat16 to float32 by words, for bodies that are inlined on them: the low one by a shift, the high one by a mask.
+"""Conversion of pairs of bfloat16 to float32 by words: the low one by a shift, the high one by a mask.
 
 LLVM takes a pair to its halves first, and shifts each: three instructions, of which the end of a product has six for a column of a batch norm, and a norm
 of columns one and a half for each point and phase."""

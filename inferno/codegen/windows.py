@@ -18,7 +18,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.window_sums import Sums, next_sums, widened
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.mlir import arith, func, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.window_kernel import Axis, WindowKernel
 from inferno.schedule.windows import Windows, fits, read
@@ -79,9 +79,8 @@ class _Emitter:
 
     def emit(self) -> None:
         c, s, ints = self.c, self.s, self.ints
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        thread = ints.thread(s.threads)
+        block = ints.block()
         number = ints.add(ints.mul(block, s.threads), thread)
         if is_multiple(s.count(c), s.threads):
             self.strip(number)

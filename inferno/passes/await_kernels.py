@@ -15,5 +15,10 @@ def await_kernels(module: ir.Module) -> None:
             if "nvvm.kernel" not in kernel.attributes or not len(kernel.regions[0].blocks) or walk(kernel, "nvvm.griddepcontrol"):
                 continue
             with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]):
-                for action in ("wait", "launch_dependents"):
-                    nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+                await_predecessors()
+
+
+def await_predecessors() -> None:
+    """Wait until the kernels in front have ended and their results are in memory, and then let the next one be launched."""
+    for action in ("wait", "launch_dependents"):
+        nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])

@@ -1,4 +1,4 @@
-"""Shifts by numbers that are no fewer than the bits, or negative: arith leaves the result open, torch's has nothing left but the sign."""
+"""Define shifts by a negative number, or by at least as many bits as there are: torch's give 0, or the sign; arith's result is undefined."""
 
 from inferno.mlir import arith, ir, owner, walk
 

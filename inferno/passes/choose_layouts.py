@@ -1,4 +1,4 @@
-"""The order of dimensions in memory is chosen once for the whole program: channels last, where convolutions are.
+"""Choose the layout (order of dimensions in memory) of every tensor of the program at once: channels last where there are convolutions.
 
 A generic reads and writes tensors in any order by its maps, and what only moves data does so in any order; a transposition is left where
 arguments, results, or what knows row-major tensors alone, meet the rest.

@@ -1,4 +1,4 @@
-"""What moves rows of a tensor several times moves them once: shifted windows are rolled along two dimensions, reshaped and transposed.
+"""Compose several moves of the same rows into one gather: shifted windows are rolled along two dimensions, reshaped and transposed.
 
 A roll and what follows it is an operation on points that reads one element at a computed place, and so is what moves the result of another.  Reshapes between
 them are arithmetic on places, by numbers that are known.

@@ -69,7 +69,8 @@ def is_contraction(op: ir.Operation | None) -> bool:
 def sums_along_both(op: ir.Operation) -> bool:
     """Of terms of which one operand's part is the same it is a reduction that scales them."""
     both = set.intersection(*(set().union(*map(loops_of, m.results)) for m in maps(op)[:2]))
-    return all(kind != REDUCTION or d in both or size == 1 for d, (kind, size) in enumerate(zip(kinds(op), loop_sizes(op))))
+    apart = [d for d, kind in enumerate(kinds(op)) if kind == REDUCTION and d not in both]
+    return not apart or all(loop_sizes(op)[d] == 1 for d in apart)
 
 
 def alike(fused: FusedContraction) -> bool:
@@ -84,8 +85,10 @@ def alike(fused: FusedContraction) -> bool:
 
 def is_factor(op: ir.Operation) -> bool:
     """Whether ``op`` is elementwise and only contractions read it, which can compute it themselves where nothing else would."""
+    if REDUCTION in kinds(op):
+        return False
     readers = [reader for r in op.results for reader in users(r)]
-    return REDUCTION not in kinds(op) and bool(readers) and all(r.name in _CONTRACTIONS or (is_contraction(r) and not has_windows(r)) for r in readers)
+    return bool(readers) and all(r.name in _CONTRACTIONS or (is_contraction(r) and not has_windows(r)) for r in readers)
 
 
 def is_sum_of_products(op: ir.Operation | None) -> bool:
@@ -135,7 +138,7 @@ def ended_contraction(op: ir.Operation | None, reshaped: bool = False) -> ir.Ope
 
 
 def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool], reshaped: bool = False) -> ir.Operation | None:
-    inside, pending, found = [], [op], None
+    inside, pending, found = set(), [op], None
     while pending:
         op = pending.pop()
         if is_one(op):
@@ -143,7 +146,7 @@ def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool
         elif reshaped and op is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
             pending += [owner(op.operands[0])] if has_one_reader(op.operands[0]) else []
         elif is_elementwise(op) and op not in inside:
-            inside.append(op)
+            inside.add(op)
             # A value may be read twice on its way, as by `x * sigmoid(x)`: what makes it is looked at with the last of its readers.
             own = {v for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1]}
             pending += [owner(v) for v in own if all(r in inside and _reads_points(r, v) for r in live_readers(v))]

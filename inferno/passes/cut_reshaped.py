@@ -1,4 +1,4 @@
-"""A part of a tensor in another shape is a part of the tensor in that shape: ``qkv.chunk(3, -1)[0].unflatten(-1, (heads, size))``.
+"""Exchange a slice and the reshape behind it, so that the reshaped tensor is sliced: ``qkv.chunk(3, -1)[0].unflatten(-1, (heads, size))``.
 
 Whatever reads a part of an argument or of a product's result takes it where it lies, but not a reshaped one, for which the part would be copied.
 """

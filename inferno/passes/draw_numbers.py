@@ -13,6 +13,7 @@ from inferno.mlir import arith, func, ir, linalg, tensor, users
 from inferno.passes.generics import (
     PARALLEL, Operands, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, outputs,
 )
+from inferno.passes.programs import find_main
 from inferno.passes.shapes import reassociation_attribute
 from inferno.philox import SCORES, Draw, number, score
 
@@ -25,7 +26,7 @@ def draw_numbers(module: ir.Module) -> None:
     Where one elementwise operation reads it, each number once, through reshapes or not, the numbers are computed in its body;
     otherwise an operation of their own makes them.
     """
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    main = find_main(module)
     if main is None or "arg_attrs" not in main.attributes:
         return
     arguments, attributes = list(main.entry_block.arguments), [ir.DictAttr(a) for a in main.attributes["arg_attrs"]]

@@ -1,4 +1,4 @@
-"""Results that nothing reads are not computed: of a softmax's largest elements and their places, which are imported as one reduction, the places.
+"""Drop results that nothing reads: a softmax's maximum is imported as a reduction of values and of their indices, which nothing reads.
 
 What is left is a reduction of one kind, which generators may regroup.
 """

@@ -1,4 +1,4 @@
-"""A convolution of groups keeps the groups' dimension: what pads its image, and what is done with its result, has it too.
+"""Give the padding and the epilogue of a grouped convolution the dimension of its groups, so that they fuse with it.
 
 The channels of a grouped convolution are expanded to [groups, channels of a group] in front of it and flattened behind it.  Between these reshapes
 nothing would fuse: the padding is of the flat image, bias and activation of the flat result.

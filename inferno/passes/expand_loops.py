@@ -1,4 +1,4 @@
-"""A contraction's batch is the dimensions that an operand has: torch's matmul flattens them, and copies what cannot be flattened.
+"""Split the batch loop of a contraction into an operand's own dimensions: torch's matmul flattens them, and copies what is no view when flattened.
 
 Attention's queries lie as [batch, length, heads, features]; as a batch of matrices they are [batch * heads, length, features], which is no
 view of them.  With a loop for the batch and one for the heads the transpose is an index map of the contraction, and so is the broadcast of a

@@ -1,4 +1,4 @@
-"""A reshape between two elementwise operations goes behind the second one, whose loops are then those of the first: both become one.
+"""Move a reshape between two elementwise operations behind the second one, which gets the loops of the first: then both are fused.
 
 What unpacks a weight of four bits, scales it by groups and gives it back as a matrix, what cuts an image into patches and normalises them, what shuffles
 pixels and adds an image, flattens or splits dimensions on its way, which no indexing map says.  ``propagate-reshapes`` collapses loops, where all that is read
@@ -10,7 +10,7 @@ result is split for reductions is split as well: scaled heads, of which a norm i
 
 from math import prod
 
-from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.mlir import ir, is_unread, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
 from inferno.passes.expand_loops import split
 from inferno.passes.expand_pieces import EXPAND
@@ -32,30 +32,39 @@ def expand_maps(module: ir.Module) -> None:
     if EXPAND not in module.operation.attributes:
         return
     del module.operation.attributes[EXPAND]  # no later pass asks
-    changed, left = True, _MOST_CHANGES * len(walk(module.operation, "linalg.generic")) + _MOST_CHANGES
-    while changed and left:
-        left -= 1
-        _erase_unread(module)
-        _join_equal(module)
-        views = walk(module.operation, "tensor.expand_shape", "tensor.collapse_shape")
-        changed = any(_flatten_once(v) or _exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+    changed, left = 1, _MOST_CHANGES * len(walk(module.operation, "linalg.generic")) + _MOST_CHANGES
+    while changed and left > 0:
+        read = _erase_unread(walk(module.operation, "linalg.generic", "tensor.expand_shape", "tensor.collapse_shape"))
+        views = _join_equal([op for op in read if op.name != "linalg.generic"])
+        # A change erases what is before the view, which was visited, and makes views that the next round comes to.
+        changed = sum(_flatten_once(v) or _exchange(v) or _split_maker(v) or _split_reader(v) for v in views)
+        left -= changed
 
 
-def _erase_unread(module: ir.Module) -> None:
-    """What was split leaves behind what it was before, which would count as a reader."""
-    for op in reversed(walk(module.operation, "linalg.generic", "tensor.expand_shape", "tensor.collapse_shape")):
-        if not any(True for r in op.results for _ in r.uses):
+def _erase_unread(operations: list[ir.Operation]) -> list[ir.Operation]:
+    """What was split leaves behind what it was before, which would count as a reader.  Those that stay."""
+    kept: list[ir.Operation] = []
+    for op in reversed(operations):
+        if is_unread(op):
             op.erase()
+        else:
+            kept.append(op)
+    return kept[::-1]
 
 
-def _join_equal(module: ir.Module) -> None:
-    """What is split the same way several times is split once: the reshape may then be its only reader."""
+def _join_equal(views: list[ir.Operation]) -> list[ir.Operation]:
+    """What is split the same way several times is split once: the reshape may then be its only reader.  Those that stay."""
     first: dict[tuple, ir.Value] = {}
-    for view in walk(module.operation, "tensor.expand_shape"):
-        key = view.operands[0], str(view.results[0].type), str(reassociation(view))
-        if len(view.operands) == 1 and (known := first.setdefault(key, view.results[0])) != view.results[0]:
+    kept: list[ir.Operation] = []
+    for view in views:
+        alone = view.name == "tensor.expand_shape" and len(view.operands) == 1
+        key = (view.operands[0], str(view.results[0].type), str(reassociation(view))) if alone else None
+        if alone and (known := first.setdefault(key, view.results[0])) != view.results[0]:
             view.results[0].replace_all_uses_with(known)
             view.erase()
+        else:
+            kept.append(view)
+    return kept
 
 
 def _flatten_once(view: ir.Operation) -> bool:

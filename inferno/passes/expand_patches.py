@@ -1,4 +1,4 @@
-"""A convolution whose windows lie side by side is a product of matrices: of the image, in which each window is a row, and the weights.
+"""Rewrite a convolution whose windows do not overlap as a product of matrices: of the image, in which each window is a row, and the weights.
 
 That is what embeds the patches of a vision transformer, and what goes from one stage of a ConvNeXt to the next.  No element is in two windows, so
 that the image is only seen in another shape: rows of windows, rows in a window, windows in a row, elements of a window in a row.

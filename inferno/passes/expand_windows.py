@@ -1,4 +1,4 @@
-"""A reduction over small windows, or of few rows, becomes elementwise: each point reads its window and combines it, one element after the other.
+"""Rewrite a reduction over small windows (pooling), or of few rows, as an elementwise operation that combines the elements of its window.
 
 Neighbouring windows read neighbouring elements, so that a thread that computes several points reads them by whole vectors; and the padding in
 front of a pooling, and what is done with its result, are in the same kernel.

@@ -1,4 +1,4 @@
-"""Which reductions of few terms are better computed by who reads them, each point for itself, than by a kernel of their own.
+"""Which reductions of few terms are better recomputed by their readers, for each point, than computed by a kernel of their own.
 
 Two kinds are.  Sums over what is spread, as the distances of all pairs of points in space: the terms are made of far fewer numbers than there are sums, and a
 sum that is written and read takes longer than its few terms.  And sums or extrema over planes, as the gray of an image's colors: who goes over the same points

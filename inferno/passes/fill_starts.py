@@ -1,4 +1,4 @@
-"""What a scatter begins as, or puts in place, is often one number everywhere, zeros or ones: of sizes that vary that is imported as a map that reads it.
+"""Make maps that yield one constant fills where a scatter starts from them: ``zeros`` or ``ones`` of sizes that vary are imported as such maps.
 
 As a fill it is part of the scatter's kernel, like that of known sizes, and no kernel of its own writes it to be read again.
 """

@@ -1,4 +1,4 @@
-"""A structured operation that has no points to visit is what it starts from."""
+"""Replace a structured operation that has no points to visit by the values that it starts from."""
 
 from inferno.mlir import ir, walk
 

@@ -1,4 +1,4 @@
-"""Products of a tensor with one number everywhere are sums: the state that a recurrence starts from is often zeros, and so are DETR's queries.
+"""Rewrite products of a tensor with a constant-filled one as sums: a recurrence's first state is often zeros, and so are DETR's queries.
 
 ``x @ zeros`` has the same number in all columns, the sum over each row of ``x`` times zero, which is NaN where ``x`` is not finite.  So that is computed
 for each row alone, and who reads the product reads it there.  So is a product with one row that is repeated, as of the token that asks for a summary.

@@ -41,12 +41,12 @@ def _restore_fills(module: ir.Module) -> None:
 def _fold(op, rewriter) -> bool:
     """Falsy when the operation was rewritten, as the bindings want it."""
     op = op.operation
-    if not knows_sizes(op) or has_windows(op):  # of these choose-layouts says how the operands have to lie
-        return True
     for number, value in enumerate(inputs(op)):
         producer = owner(value)
         if not is_copy(producer) or not knows_sizes(producer):
             continue
+        if not knows_sizes(op) or has_windows(op):  # of these choose-layouts says how the operands have to lie
+            return True
         loops = _loops_of(producer, maps(op)[number])
         new_map = substitute(maps(producer)[0], loops, len(kinds(op)))
         with rewriter.ip, op.location:

@@ -1,4 +1,4 @@
-"""Places that count from the end of a dimension, as ``x[-1]`` does, are imported as a choice: the place, or the place and the dimension's size.
+"""Drop the wrap-around of indices: ``x[-1]`` is imported as a select between the index and the index plus the dimension's size.
 
 Where a place is computed of loops and numbers so that it is never negative, through tables of places too, as of a resized image, it is the place: what reads
 neighbours along it is known to do so.  Nor is anything left of remainders and quotients of loops that are too short for them, as of a batch of one image.

@@ -62,8 +62,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         producer = owner(value)
         if not is_generic(producer) or not is_elementwise(producer) or not knows_sizes(producer):
             continue
-        turned = _turns(consumer, number) and is_made_of_less(producer, [consumer])
-        if not _pays(producer, value) and not turned and not _reads_already(producer, consumer, number):
+        pays = _pays(producer, value) or (_turns(consumer, number) and is_made_of_less(producer, [consumer]))
+        if not pays and not _reads_already(producer, consumer, number):
             continue
         if reads is None:
             once = _reads_once(consumer)

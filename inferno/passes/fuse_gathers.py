@@ -1,4 +1,4 @@
-"""An elementwise operation of which only some elements are picked is computed for those alone.
+"""Compute an elementwise operation of which only some elements are gathered for those elements alone.
 
 ``log_softmax(x)[i, target[i]]``, the loss of a classifier, needs one element of each row: what makes the elements goes to where
 ``tensor.extract`` picks one, and the tensor of all of them is never made.  Flips and whole rows are picked with neighbours next to each other: what makes

@@ -139,12 +139,12 @@ def yielded(op: ir.Operation) -> list[ir.Value]:
 
 def is_copy(op: ir.Operation | None) -> bool:
     """Whether an elementwise generic only moves its one input: a transpose, a broadcast or a copy."""
-    return is_elementwise(op) and len(inputs(op)) == 1 and yielded(op) == [body(op).arguments[0]] and len(op.results) == 1
+    return is_generic(op) and len(op.results) == 1 == _input_count(op) and is_elementwise(op) and yielded(op) == [body(op).arguments[0]]
 
 
 def is_widening(op: ir.Operation | None) -> bool:
     """Whether an elementwise generic does nothing but extend the elements of its one input, wherever it reads them."""
-    return is_elementwise(op) and len(inputs(op)) == 1 and [o.operation.name for o in body(op).operations] in (
+    return is_generic(op) and _input_count(op) == 1 and is_elementwise(op) and [o.operation.name for o in body(op).operations] in (
         ["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
 
 
@@ -274,3 +274,8 @@ def only_user(value: ir.Value) -> ir.Operation | None:
         elif op != found:  # a mask is read by every layer: no need to look at all of them
             return None
     return found
+
+
+def started_like(made: ir.Operation, empty: ir.Value) -> ir.Value:
+    """``empty`` as a result may start from it where others start from what ``made`` gives: filled with the number that a ``linalg.fill`` has, else as it is."""
+    return empty if made.name == "tensor.empty" else linalg.fill(made.operands[0], outs=[empty])

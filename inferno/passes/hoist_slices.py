@@ -1,4 +1,4 @@
-"""An elementwise operation of which only parts are read is computed for those alone: ``torch.exp(x)[:, :n]``, ``x.float().chunk(3)``.
+"""Compute an elementwise operation of which only slices are read for those slices alone: ``torch.exp(x)[:, :n]``, ``x.float().chunk(3)``.
 
 The parts are taken of what it reads, which costs nothing where they are read in place, and what reads them can take it in.
 """
@@ -46,13 +46,14 @@ def hoist_slices(module: ir.Module) -> None:
 def slice_before_moving(module: ir.Module) -> None:
     """The same of what only moves elements, such as queries, keys and values that one transposition brings to the front: what reads them can take in
     a transposition, but not a part of one."""
-    for view in walk(module.operation, "tensor.collapse_shape"):
+    operations = [(op.name, op) for op in walk(module.operation, "tensor.collapse_shape", "tensor.expand_shape", "linalg.generic")]
+    for view in [op for name, op in operations if name == "tensor.collapse_shape"]:
         if is_copy(owner(view.operands[0])):
             _slice_before_flattening(view)
-    for view in walk(module.operation, "tensor.expand_shape"):
+    for view in [op for name, op in operations if name == "tensor.expand_shape"]:
         if is_copy(owner(view.operands[0])):
             _slice_before_adding_ones(view)
-    pending = [op for op in walk(module.operation, "linalg.generic") if is_copy(op)]
+    pending = [op for name, op in operations if name == "linalg.generic" and is_copy(op)]
     while pending:
         producer = pending.pop()
         if cuts := _cuts(producer):

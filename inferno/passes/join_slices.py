@@ -1,4 +1,4 @@
-"""A part of a part of a tensor is one part of it: ``x[64:128, :512]`` is imported as two slices, each of which could become a copy."""
+"""Compose slices of slices: ``x[64:128, :512]`` is imported as two slices, each of which could become a copy."""
 
 from inferno.mlir import ir, owner, tensor, walk
 from inferno.passes.movements import reshape

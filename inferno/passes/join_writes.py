@@ -1,4 +1,4 @@
-"""A write to a part of a part is one write: ``x[1:, 2:4] = y`` takes ``x[1:]``, writes to a part of that, and writes it all back.
+"""Compose writes to slices of slices: ``x[1:, 2:4] = y`` takes ``x[1:]``, writes to a part of that, and writes it all back.
 
 For the compiler these are two copies, of which only the last can be left out (see ``runtime/plan/in_place.py``).  Between the two may be reshapes that leave
 out dimensions of one element, or put them back: ``x[3, 2:4] = y`` writes to a part of a row.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container
-from itertools import chain, count
+from itertools import count
 
 from inferno.mlir import ir, owner, walk
 from inferno.passes.contraction import sums_along_both
@@ -22,6 +22,7 @@ class Names:
         self._taken = {
             ir.StringAttr(op.attributes["sym_name"]).value for op in module.body.operations if "sym_name" in op.attributes
         }
+        self._next: dict[str, int] = {}  # the number from which on a name may be free
 
     def make(self, anchor: ir.Operation) -> str:
         """A new symbol for the kernel of ``anchor``."""
@@ -29,14 +30,20 @@ class Names:
 
     def unique(self, base: str) -> str:
         """A new symbol that begins with ``base``."""
-        name = free(base, self._taken)
+        number, name = numbered(base, self._taken, self._next.get(base, 0))
+        self._next[base] = number + 1
         self._taken.add(name)
         return name
 
 
 def free(base: str, taken: Container[str]) -> str:
     """``base``, or with the first number behind it that is not ``taken``."""
-    return next(name for name in chain((base,), (f"{base}_{n}" for n in count(1))) if name not in taken)
+    return numbered(base, taken)[1]
+
+
+def numbered(base: str, taken: Container[str], first: int = 0) -> tuple[int, str]:
+    """The first number from ``first`` on with which the name is not ``taken``, and that name; 0 is without a number."""
+    return next((n, name) for n in count(first) if (name := f"{base}_{n}" if n else base) not in taken)
 
 
 def name_of(anchor: ir.Operation) -> str:

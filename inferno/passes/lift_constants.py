@@ -7,6 +7,7 @@ from the start.  A lifted argument carries its value as ``inferno.constant``; ``
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, linalg, owner, tensor, users, walk
 from inferno.passes.constant_values import constant_values
+from inferno.passes.programs import find_main
 from inferno.passes.shapes import number
 from inferno.symbolic import Size
 
@@ -58,10 +59,9 @@ def lifted_values(module: ir.Module) -> list[tuple[str, tuple[int, ...], bytes]]
 
 
 def _main(module: ir.Module) -> func.FuncOp:
-    for op in module.body.operations:
-        if isinstance(op, func.FuncOp) and op.name.value == "main":
-            return op
-    raise PassError("lift-constants: the module has no @main")
+    if (main := find_main(module)) is None:
+        raise PassError("lift-constants: the module has no @main")
+    return main
 
 
 def _value(op: ir.Operation) -> ir.Attribute:

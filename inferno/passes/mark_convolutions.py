@@ -1,4 +1,4 @@
-"""Convolutions are marked, and start from zero, so that later passes can tell one of 1x1, which is a contraction like any other, and fuse its bias."""
+"""Mark convolutions, and let them start from zero, so that later passes can tell a 1x1 one from other contractions, and fuse its bias."""
 
 from inferno.mlir import ir, owner, walk
 from inferno.passes.contraction import CONVOLUTION, CONVOLUTIONS, EXACT, is_sum_of_products, start_from_zero

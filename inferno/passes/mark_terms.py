@@ -1,4 +1,4 @@
-"""Sums of products that a user has written as such are told from products of matrices, whatever becomes of both: only the latter may be rounded to TF32."""
+"""Tell sums of elementwise products from products of matrices, which are the same operation after fusion: only the latter may be rounded to TF32."""
 
 from inferno.mlir import ir, walk
 from inferno.passes.contraction import EXACT

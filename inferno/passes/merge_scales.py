@@ -1,4 +1,4 @@
-"""Two scales for each channel are one: batch norm multiplies by the reciprocal root of a variance and by a weight, both of which are vectors.
+"""Multiply two per-channel scales into one: batch norm multiplies by the reciprocal root of a variance and by a weight, both of which are vectors.
 
 The weight may be in 16 bits: its factor is widened where it is multiplied then.  (bf16, 32x112x112x16 to 96 features: of 26 instructions for an element
 a multiplication, and half of the weight's widening.)"""

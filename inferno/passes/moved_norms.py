@@ -1,10 +1,11 @@
-"""Rows are moved before they are normalized and not after: a norm is of each row alone, so one kernel reads them where they are.
+"""Exchange a norm of rows and a move of its rows: a norm reads each row alone, so one kernel can read the rows where they lie and normalise them.
 
 What makes rows of rows, and nothing else, is computed anew of moved ones.  It is rewritten where nothing but the move reads what it makes.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key
 from math import prod
 
 from inferno.mlir import ir, linalg, owner, tensor, users, walk
@@ -51,16 +52,11 @@ def _of_rows(value: ir.Value) -> _Rows | None:
             continue  # its other readers may yet be found inside, which come to it again
         inside.append(made)
         pending += [v for v in inputs(made) if _has_rows(v, rows)]
-    inside.sort(key=_order(value))
+    inside.sort(key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
     leaves = list(dict.fromkeys(v for op in inside for v in inputs(op) if _has_rows(v, rows) and (owner(v) is None or owner(v) not in inside)))
     whole = all(leaf.type.rank == len(rows) + 1 for leaf in leaves)
     reduces = any(REDUCTION in kinds(op) for op in inside)
     return _Rows(value, inside, leaves) if inside and reduces and whole and len(leaves) == 1 else None
-
-
-def _order(value: ir.Value) -> Callable[[ir.Operation], int]:
-    numbers = {o.operation: n for n, o in enumerate(owner(value).block.operations)}
-    return numbers.__getitem__
 
 
 def _has_rows(value: ir.Value, rows: list[int]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from inferno.dialect.sizes import SYMBOLS, read_symbol, symbol_attributes
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, owner, tensor, walk
+from inferno.passes.programs import find_main
 from inferno.passes.shapes import (
     UnknownSize, argument_attributes, function_of, is_dynamic, materialise, mixed, number, reassociation_attribute, shape, static,
     symbol_arguments, truth,
@@ -22,7 +23,7 @@ def name_symbols(module: ir.Module) -> None:
 
     A program without symbols stays as it is.  UnknownSize where a tensor has a size that is no expression of the symbols.
     """
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    main = find_main(module)
     if main is None:
         raise PassError("name-symbols: the module has no @main")
     if SYMBOLS in main.attributes:

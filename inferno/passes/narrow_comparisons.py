@@ -1,5 +1,4 @@
-"""A float32 is compared with a constant as wide as it is: torch compares numbers with what Python has in float64, of which a GPU does half as many at once,
-behind a conversion each.
+"""Compare a float32 with a constant in float32: torch compares numbers with Python's in float64, which takes a conversion and is half as fast on a GPU.
 
 Of a float32 x and any c, ``x < c`` is ``x < d``, where d is the least float32 that is not below c, and ``x > c`` is ``x > d`` of the greatest that is not
 above.  Numbers of 16 bits are compared as they are rounded, and stay: in float32 they would be computed in it (``widen-arithmetic``).

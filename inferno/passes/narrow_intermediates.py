@@ -1,4 +1,4 @@
-"""What is computed narrow and widened last is stored narrow, and widened by who reads it: bfloat16 in another order is half the bytes of float32 in it.
+"""Store what is computed in 16 bits and widened last in 16 bits, and let its readers widen it: half the bytes in memory.
 
 A cast that stands at the end of what makes a tensor went there with the rest of its operation, and stays where a reshape keeps that from its readers.
 """

@@ -1,4 +1,4 @@
-"""Sums that take their terms off are sums of what is negated: the import of ``(-x).sum()`` is folded to differences, which nobody regroups.
+"""Rewrite reductions that subtract their terms as sums of negated terms: the import of ``(-x).sum()`` is folded to subtractions, which cannot be regrouped.
 
 ``a - b`` and ``a + (-b)`` are the same number, so generators of reductions need to know sums alone.  This is the last word on it: canonicalisation folds
 them again, and ``to_buffers`` asks for it once more.

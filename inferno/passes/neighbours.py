@@ -1,4 +1,4 @@
-"""Differences of neighbours are computed where a map picks few of them for each of its points.
+"""Recompute differences of neighbours in a map that gathers few of them for each of its points.
 
 ``(x[1:] - x[:-1]).abs().mean()`` has the gradient ``pad(s, 0, 1) - pad(s, 1, 0)`` of signs ``s``, of which each point picks two: what makes them again reads
 ``x`` alone, whose neighbours are in caches, where the signs would be written and read as often as they are picked.

@@ -1,12 +1,12 @@
-"""A product that other products alone read, of matrices side by side, has whole matrices in memory: the batch comes first.
+"""Put the batch dimension first in a product that only other products read, so that whole matrices are contiguous in memory.
 
 ``einsum("lhn,shn->lsh")`` says that the batch, h, lies innermost, and who multiplies its result for each h reads one element of each sector of memory, as who
 makes it writes one.  Nobody asks for that order where another product by the same batch is the only reader.
 """
 
-from inferno.mlir import ir, linalg, owner, tensor, users, walk
+from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.contraction import FusedContraction, is_convolution, parse_fused
-from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, kinds, maps, outputs, take_place
+from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, kinds, maps, outputs, started_like, take_place
 
 
 def order_batches(module: ir.Module) -> None:
@@ -77,4 +77,4 @@ def _reorder(op: ir.Operation, order: list[int]) -> None:
 def _start(value: ir.Value, order: list[int]) -> ir.Value:
     empty = tensor.EmptyOp([value.type.shape[d] for d in order], value.type.element_type).result
     made = owner(value)
-    return empty if made.name == "tensor.empty" else linalg.fill(made.operands[0], outs=[empty])
+    return started_like(made, empty)

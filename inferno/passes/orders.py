@@ -1,4 +1,4 @@
-"""In which order of dimensions each tensor of a program lies best in memory.
+"""In which layout (order of dimensions in memory) each tensor of a program is best stored.
 
 Convolutions say what they want of image, weight and result; from there orders spread through what computes elements, reduces, or moves data, to
 the next convolution.  The first that comes to a tensor holds.  Arguments and results of the program lie in row-major order.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
-from inferno.mlir import PassManager, arith, func, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import PassManager, arith, func, ir, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products, pads_convolutions, parse_fused, sums_along_both
 from inferno.passes.generics import REDUCTION, inputs, kinds
 from inferno.passes.kernel_names import Names
@@ -355,5 +355,5 @@ def _into(value: ir.Value, destination: ir.Value) -> ir.Value:
 def _erase_dead(block: ir.Block) -> None:
     """Erase what has results of which none is used.  Operations on tensors have no other effect; calls stay."""
     for op in reversed([o.operation for o in block.operations]):
-        if len(op.results) and op.name != "func.call" and not any(True for r in op.results for _ in r.uses):
+        if len(op.results) and op.name != "func.call" and is_unread(op):
             op.erase()

@@ -1,4 +1,4 @@
-"""Convolutions of few channels get more, which are zeros: the copy engine reads pixels of whole 16 bytes alone.
+"""Pad the channels of convolutions of few channels with zeros: the copy engine (TMA) reads pixels of whole 16 bytes only.
 
 The first convolution of a network for images has three channels.  With zeros behind them, and around the image for its padding, the terms along a row of the
 window lie side by side in memory, and the convolution is a product of matrices whose rows overlap; or the copy engine reads each tap by itself.

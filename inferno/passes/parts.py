@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from inferno.mlir import ir, linalg, owner, tensor
-from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, substitute
+from inferno.mlir import ir, owner, tensor
+from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, started_like, substitute
 from inferno.passes.shapes import function_of, mixed, shape, static
 from inferno.symbolic import Int
 
@@ -71,7 +71,7 @@ def _begin(value: ir.Value, map_: ir.AffineMap, parts: Sequence[Part], kept: Seq
         return _slice(value, map_, parts, kept)
     found = [ir.AffineDimExpr(e).position for e in map_.results]
     empty = tensor.EmptyOp(mixed([parts[d][1] for d in found if d in kept], _function()), value.type.element_type).result
-    return empty if made.name == "tensor.empty" else linalg.fill(made.operands[0], outs=[empty])
+    return started_like(made, empty)
 
 
 def _slice(value: ir.Value, map_: ir.AffineMap, parts: Sequence[Part], kept: Sequence[int]) -> ir.Value:

@@ -1,5 +1,5 @@
-"""A mixture's experts are imported as a product of every matrix with all rows and an operation that picks each row's results: how to know one, and what
-may become one operation with it so that ``fuse-grouped`` knows it still.
+"""How a mixture's experts are recognised, which are imported as a product of every matrix with all rows and an operation that selects each row's result, and
+what may be fused with that operation so that ``fuse-grouped`` still recognises it.
 
 What follows a pick element by element is its end.  Anything else, such as rows that are picked of its rows, would be computed of the product of all with
 all, which is as many times as much as there are matrices.

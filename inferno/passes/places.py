@@ -1,4 +1,4 @@
-"""Where bodies pick elements, as numbers of loops."""
+"""Indices of ``tensor.extract`` in bodies, as loops of the operation."""
 
 from inferno.mlir import ir, owner
 

@@ -28,6 +28,11 @@ VIEWS = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"
 """Operations that give a tensor another type and leave its memory."""
 
 
+def find_main(module: ir.Module) -> func.FuncOp | None:
+    """``@main``, if there is one."""
+    return next((op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == MAIN), None)
+
+
 def programs(module: ir.Module) -> list[func.FuncOp]:
     """``@main``, if there is one, and then ``@prepare``, if there is one."""
     found = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value in (MAIN, PREPARE)}

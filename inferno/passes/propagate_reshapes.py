@@ -91,12 +91,10 @@ def grouping(many: Sequence[Int], few: Sequence[Int]) -> list[list[int]] | None:
 
 def _collapse_loops(op, rewriter) -> bool:
     op = op.operation
-    if not is_generic(op) or not knows_sizes(op) or any(True for _ in walk(op, "linalg.index")) or is_factor(op):
+    views = [(n, made) for n, v in enumerate(inputs(op)) if (made := owner(v)) is not None and made.name == "tensor.expand_shape"] if is_generic(op) else []
+    if not views or not knows_sizes(op) or walk(op, "linalg.index") or is_factor(op):
         return True
-    for number, value in enumerate(inputs(op)):
-        producer = owner(value)
-        if producer is None or producer.name != "tensor.expand_shape":
-            continue
+    for number, producer in views:
         groups = _loop_groups(op, number, reassociation_of(producer))
         if groups is None:
             continue

@@ -1,4 +1,4 @@
-"""Elementwise operations between which dimensions are grouped anew get loops for the parts that both groupings have in common.
+"""Split loops of elementwise operations between which dimensions are regrouped into the common refinement of both groupings.
 
 Eight numbers of 4 bits in each word of [256, 4096] are unpacked to [256, 8, 4096], which is [2048, 4096]; their scales are those of [16, 128, 4096].
 Neither shape is a grouping of the other, so neither reshape could go and what is unpacked was in memory.  Both are groupings of [16, 16, 8, 4096], on whose

@@ -4,7 +4,7 @@ torch-mlir asserts what PyTorch checks on the host: indices in bounds, sizes tha
 tell, and the operations would keep everything else from being a structured kernel.
 """
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import ir, is_unread, owner, walk
 
 # What computes a condition and has no effect but its results.
 _PURE = ("arith.", "complex.", "index.", "linalg.index", "math.", "tensor.")
@@ -16,7 +16,7 @@ def remove_asserts(module: ir.Module) -> None:
     for op in walk(module.operation, "cf.assert"):
         _gather(op.operands[0], candidates)
         op.erase()
-    while dead := [op for op in candidates if not any(True for r in op.results for _ in r.uses)]:
+    while dead := [op for op in candidates if is_unread(op)]:
         candidates = [op for op in candidates if op not in dead]
         for op in dead:
             op.erase()

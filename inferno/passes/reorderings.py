@@ -1,4 +1,4 @@
-"""Tensors that come to lie in another order of their dimensions, and the operations that make and read them."""
+"""Tensors whose layout is changed, and the operations that make and read them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

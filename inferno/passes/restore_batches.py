@@ -1,4 +1,4 @@
-"""Images that are a batch of one have that dimension again, which upstream's folding of unit extents takes from all tensors: kernels want it."""
+"""Restore the batch dimension of a single image, which upstream's folding of unit extents removes: kernels of convolutions expect it."""
 
 from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.contraction import has_windows, pads_convolutions

@@ -1,4 +1,4 @@
-"""Flips that nobody has to make: a sum of what is flipped is the sum of what it is, and what rows are reduced to is the same where they are made from the end.
+"""Remove flips that make no difference: a sum of flipped elements is the sum of them, and reductions of rows may read the rows from the end.
 
 ``x.flip(-1).sum(-1)`` reads ``x`` as it lies, and so do the sums of a norm of ``x.flip(-1)`` that is a piece of a concatenation, which picks from ``x``.
 Of ``F.normalize(x + y).flip(-1)`` the sum of squares is taken of ``(x + y).flip(-1)``, so that the only kernel that goes over the rows reads ``x`` and ``y``

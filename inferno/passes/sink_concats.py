@@ -1,4 +1,4 @@
-"""On a GPU, pieces that lie side by side and are only reduced stay apart.
+"""On a GPU, reduce the pieces of a concatenation instead of concatenating them.
 
 What is elementwise of their concatenation is computed of each piece, and a reduction takes a term of each: the largest element of a row of two tensors side by
 side is the largest of the larger one of two elements.  A softmax's or a norm's sums of such rows, and what becomes of these, need no tensor that holds both.
@@ -45,14 +45,13 @@ def sink_concats(module: ir.Module) -> None:
     """Rewrite such concatenations.  Only modules that ask for it (``inferno.expand_pieces``) are changed."""
     if EXPAND not in module.operation.attributes:
         return
-    refused: set[ir.Operation] = set()
-    while (concat := next((o for o in walk(module.operation, "tensor.concat") if o not in refused), None)) is not None:
+    left = walk(module.operation, "tensor.concat")
+    while left:
+        concat = left.pop(0)
         region = _region(concat) if concat.parent is not None and concat.parent.name == "func.func" else None
-        if region is None:
-            refused.add(concat)
-        else:
+        if region is not None:
             _rewrite(region)
-            refused.clear()  # what read another concatenation may reduce now
+            left = walk(module.operation, "tensor.concat")  # what read another concatenation may reduce now
 
 
 def _region(concat: ir.Operation) -> _Region | None:

@@ -1,4 +1,4 @@
-"""What elements are computed of in another order than their own is made in that one, where whoever reads it can follow.
+"""Compute what is made of a transposed tensor in that tensor's own layout, where whoever reads it can follow.
 
 ``y = x.t() * c`` and then a softmax of ``y``'s columns, which a program gives back transposed: all of it lies along ``x``'s rows, and nothing moves when
 ``y`` is made as ``x`` lies.  From an operation on elements whose tensors are all read in one other order that goes on to its readers, and ends at

@@ -1,4 +1,4 @@
-"""A convolution of an image with zeros between its elements, which a transposed convolution is imported as, leaves these out.
+"""Compute a transposed convolution, which is imported as a convolution of an image with zeros between its elements, without these zeros.
 
 With ``step - 1`` zeros between neighbours every tap but each ``step``-th of a window meets a zero, and which taps these are is the same for all
 places of the result that are equal modulo the step, their *phase*.  So there is a convolution of the image itself for each phase, with a part of the

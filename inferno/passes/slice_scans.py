@@ -1,4 +1,4 @@
-"""Running sums of which only the beginning is read are those of the beginning: ``x.cumsum(-1)[:, :n]``."""
+"""Scan only the beginning of a row where nothing else of the scan's result is read: ``x.cumsum(-1)[:, :n]``."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The part of an operation's body that reads frozen arguments alone becomes an operation of its own, in front of it.
+"""Split the part of an operation's body that reads frozen arguments alone off into an operation of its own.
 
 Of batch norm's ``(x - mean) * rsqrt(var + eps) * weight + bias`` it is the reciprocal root, one number for each channel, which
 ``hoist-frozen`` then has computed once.

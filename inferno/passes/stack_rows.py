@@ -1,4 +1,4 @@
-"""Rows of an image of few channels that a window spans are stacked as channels: a window then is one row of neighbours in memory.
+"""Stack the rows of an image that a window spans as channels, for images of few channels: a window is then contiguous in memory.
 
 The first convolution of a network for images has 3 channels and windows of 3x3 or 7x7 taps.  The image ``[n, y, x, c]`` is written once as
 ``[n, p, x, (c, r)]``, with ``r`` going over the rows of the windows of the result's row ``p``, zeros around the image included.  What is left is a

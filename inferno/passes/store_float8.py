@@ -1,4 +1,4 @@
-"""Numbers of 8 bits are bytes in memory, and their conversions arithmetic on bits, as torch has them: no machine computes with them here.
+"""Store 8-bit floats as bytes, and convert them by arithmetic on bits that rounds as torch does: nothing computes in 8 bits here.
 
 Rounding is to nearest, ties to even.  What is too large is infinite in float8_e5m2; in float8_e4m3fn, which has no infinities, it is the largest
 number, or in older versions of torch none: then ``@main`` says ``inferno.float8_overflows``.

@@ -1,4 +1,4 @@
-"""Rows that are taken of what goes over rows are taken first: ``log_softmax(x, -1)[rows]`` is ``log_softmax(x[rows], -1)``.
+"""Gather rows before a row-wise operation instead of after it: ``log_softmax(x, -1)[rows]`` is ``log_softmax(x[rows], -1)``.
 
 Each row of a norm or a softmax is made of that row alone.  Where no more rows are taken than there are, and nothing else reads them, one kernel reads
 the taken ones in place, instead of one that writes all and another that looks them up.
@@ -6,10 +6,11 @@ the taken ones in place, instead of one that writes all and another that looks t
 
 from dataclasses import dataclass, field
 
-from inferno.mlir import clone_onto, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import clone_onto, ir, is_unread, owner, tensor, users, walk
 from inferno.passes.contraction import is_convolution, is_sum_of_products
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_generic, kinds, loop, loop_of, loops_of, maps, outputs, reads_outputs, yielded,
+    PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, is_generic, kinds, loop, loop_of, loops_of, maps, outputs, reads_outputs,
+    started_like, yielded,
 )
 from inferno.passes.parts import type_of
 from inferno.passes.programs import VIEWS
@@ -188,7 +189,7 @@ def _take_first(pick: ir.Operation) -> bool:
     take.op.results[0].replace_all_uses_with(known[take.pick.operands[0]])
     take.op.erase()
     for op in chain.operations:
-        if not any(True for r in op.results for _ in r.uses):
+        if is_unread(op):
             op.erase()
     return True
 
@@ -197,7 +198,7 @@ def _begin(value: ir.Value, axis: int, rows: int) -> ir.Value:
     """The tensor that results of so many rows are written to."""
     made, type_ = _beginning(value), _resized(value.type, axis, rows)
     empty = tensor.EmptyOp(list(type_.shape), type_.element_type).result
-    return empty if made.name == "tensor.empty" else linalg.fill(made.operands[0], outs=[empty])
+    return started_like(made, empty)
 
 
 def _taken(take: _Take, value: ir.Value, axis: int) -> ir.Value:

@@ -1,4 +1,4 @@
-"""What is read of a product, a norm or a softmax only in part is computed in part, and so is all that is made for it alone.
+"""Compute only those parts of a product, a norm or a softmax that are read, and only the parts of its operands that these need.
 
 A classifier that reads one token of each image, ``norm(x)[:, 0]``, and a language model whose last token is asked for, ``head(x)[:, -1]``, compute the other
 tokens' last layers for nothing, in eager and under ``torch.compile``.  What each operation's readers ask of its results is found from the last one to the

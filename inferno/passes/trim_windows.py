@@ -1,4 +1,4 @@
-"""Trim what no window reaches.
+"""Slice off what no window reaches.
 
 A strided convolution or pooling may leave the last rows of its input unread.  Where it has a single window along a
 dimension, upstream's folding of unit extents makes an operation of it that does not verify: the window's size would have

@@ -1,4 +1,4 @@
-"""What is returned transposed is made so, where besides only reductions read it.
+"""Compute a result that the program returns transposed in the transposed layout, where only reductions read it besides.
 
 ``y = torch.where(...)`` of a transposed tensor lies as that does, so a program that gives ``y`` back, and its sums, writes ``y`` in the order in which it reads
 it, reads it for the sums and once more to transpose it.  Sums may read any order: ``y`` is made transposed, and the transposition is none.

@@ -1,5 +1,5 @@
-"""Reductions of a few terms become maps, which fuse with what is around them: distances of points in space, an image's gray, and, of small arguments, a mean
-of four rows that is taken off each of them.
+"""Rewrite reductions of a few terms as elementwise operations, which fuse with their surroundings: distances of points in space, an image's gray, and, of small
+arguments, a mean of four rows that is subtracted from each of them.
 
 Which ones ``few_terms`` says, but for totals of a few rows of small arguments that all of their points read.
 
@@ -46,9 +46,10 @@ def _loop(op: ir.Operation) -> int | None:
     if not all(_is_argument(v) for v in inputs(op)) or every[-1] != sorted(every[-1]):
         return None
     made = prod(sizes) // sizes[reduced[0]]
-    if prod(sizes) > _SMALL or made == 1 or sizes[every[0][-1]] == 1:
+    inner = next((read[-1] for read in every[:-1] if read), None)  # what is read at no loop at all is one number
+    if inner is None or prod(sizes) > _SMALL or made == 1 or sizes[inner] == 1:
         return None
-    if every[0][-1] == reduced[0] and not any(_meets_others(user, op.results[0]) for user in users(op.results[0])):
+    if inner == reduced[0] and not any(_meets_others(user, op.results[0]) for user in users(op.results[0])):
         return None  # rows, whose points are neighbours, are other kernels'
     return reduced[0] if _is_spread(op.results[0], made, prod(sizes)) else None
 

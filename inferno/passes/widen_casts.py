@@ -1,4 +1,4 @@
-"""Floats become integers of fewer than 32 bits by way of int32.
+"""Convert floats to integers of fewer than 32 bits by way of int32.
 
 A byte without a sign holds 255, which is beyond one with a sign, and ``arith`` has no result for what is beyond: a vector of the CPU then holds 127.  Of
 what no integer of the type is, torch keeps the low bits.

@@ -1,4 +1,4 @@
-"""Sums of products of 16 bits in their own type, as of factors that are broadcast, multiplied and added up, as sums in float32.
+"""Accumulate sums of 16-bit products in float32, as of operands that are broadcast, multiplied and summed.
 
 Kernels add in float32 in any case; what multiplies matrices knows a product by it, and tensor cores have no other sums.  As a pass this is done of matrices:
 a few rows or columns may be better off among the rows that other kernels make of them.

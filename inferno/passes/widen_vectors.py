@@ -1,4 +1,4 @@
-"""What is computed of totals and read for each of many more points, a mean of columns or of rows, stays float32 in memory.
+"""Keep what is computed of totals and read for each of many more points, a mean of columns or of rows, in float32 between kernels.
 
 In eager it is rounded, and so are the points that it is taken off.  Where these are computed in float32 on the way, and never rounded, the mean's rounding is
 all that is left of the difference of the two.

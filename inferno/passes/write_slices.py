@@ -1,4 +1,4 @@
-"""A token in a cache is a write of one slice: where an argument of the program is returned with a slice of it changed, only that is computed.
+"""Rewrite a select between a new and an old element by its index as the write of a slice: a token that is written to a cache.
 
 ``index_copy`` is a choice, for each element of the cache, between the new one and the old one, by its place: right anywhere, but it reads and writes the
 whole cache.  Here it becomes what makes the slice, and a scatter of one update (``tm_tensor.scatter``), or an insertion where the place is a number:

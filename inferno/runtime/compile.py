@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from inferno.capture import autocast, export_model
+from inferno.capture import Captured, Exported, autocast, export_model
 from inferno.capture.capture import leaf_names
 from inferno.capture.devices import capturing_for
 from inferno.capture.dynamic_shapes import check_dynamic_shapes
@@ -203,14 +203,14 @@ def _compile_for(
     target: Target, device: torch.device, model: Any, args: tuple, kwargs: dict[str, Any], request: _Request, values: KnownValues | None,
     state: autocast.State,
 ) -> CompiledModule:
+    """Capture the model, and compile it whole where that can be, else in pieces."""
     begin = time.perf_counter()
     options, tf32 = request.options, takes_tf32()
+    may_fall_back = options.fallback and not isinstance(model, torch.export.ExportedProgram) and values is None
     try:
         exported = export_model(model, args, kwargs, request.dynamic_shapes, values, state)
-        if values is not None and reads_tokens(exported.program, values.used):
-            raise CaptureError("tokens decide on sizes, and each text would be compiled")
-        if values is not None and unrolls(exported.program):
-            raise CaptureError("recurrent layers of many steps are left beside the pieces")
+        if values is not None:
+            _check_values(exported, values)
         key = capture_key(exported, target, {**asdict(options), "tf32": tf32, "features": features()})
         program = recall(key, exported, target) if key else None
         if program is not None:
@@ -222,48 +222,77 @@ def _compile_for(
         if options.freeze is not False:
             captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
     except (CaptureError, UnsupportedOperation) as error:
-        if not options.fallback or isinstance(model, torch.export.ExportedProgram) or values is not None:
+        if not may_fall_back:
             raise
         return _compile_apart(model, args, kwargs, request, target, device, error)
     if values is None and request.dynamic_shapes is None and picks_by_constants(captured.graph):
         with contextlib.suppress(CaptureError, UnsupportedOperation):
             return _compile_for(target, device, model, args, kwargs, request, KnownValues({}), state)
     log.info("captured in %.2f s", time.perf_counter() - begin)
-    compiled, failures, generator = None, {}, generator_of(device)
-    drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states
-    apart = options.fallback and (refusals(captured.graph, device) or preferences(captured.graph, device))
-    if not drawn and not apart:
-        try:
-            program = build_program(captured, target, tf32, explain=not options.fallback, matmul=options.matmul, tune=options.tune)
-            compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
-            if key:
-                remember(key, exported, captured, text_key(captured.text, target, tf32, options.matmul, options.tune), target)
-        except (CompileError, PassError, UnsupportedOperation) as error:
-            if not options.fallback:
-                raise
-            log.log(level_of(error), "not whole: %s", error)
-            from inferno.runtime.region.region import text_without_names
-
-            if not isinstance(error, UnsupportedOperation) or isinstance(error, NoLowering):  # it has a text, which was compiled
-                failures[text_without_names(captured.text)] = error
+    failures: dict[str, InfernoError] = {}
+    compiled = _compile_whole(exported, captured, key, target, device, tf32, options, failures, begin)
     if compiled is None:
-        from inferno.runtime.region.piecewise import PiecewiseModule
-        from inferno.runtime.region.region import build_region
-
-        if not captured.exact:  # operations in eager see strides
-            captured = replace(exported.capture(exact=True), frozen=captured.frozen)
-        build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
         try:
-            region = build_region(
-                captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
-                cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
-            )
+            compiled = _compile_pieces(exported, captured, target, device, tf32, options, failures, begin)
         except (CompileError, PassError, UnsupportedOperation) as error:
-            if not options.fallback or request.dynamic_shapes is None or isinstance(model, torch.export.ExportedProgram) or values is not None:
+            if not may_fall_back or request.dynamic_shapes is None:
                 raise
             log.log(level_of(error), "not for every size, so by pieces, where each call's may be numbers: %s", error)
             return _compile_apart(model, args, kwargs, request, target, device, error)
-        examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
-        compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)
     return compiled
+
+
+def _check_values(exported: Exported, values: KnownValues) -> None:
+    """CaptureError where a model is not to be compiled for the values of a call's integers."""
+    if reads_tokens(exported.program, values.used):
+        raise CaptureError("tokens decide on sizes, and each text would be compiled")
+    if unrolls(exported.program):
+        raise CaptureError("recurrent layers of many steps are left beside the pieces")
+
+
+def _compile_whole(
+    exported: Exported, captured: Captured, key: str | None, target: Target, device: torch.device, tf32: bool, options: Options,
+    failures: dict[str, InfernoError], begin: float,
+) -> CompiledModule | None:
+    """The graph as one program.  None where some of it has to run in eager, or it does not compile: then its text is among ``failures``.  ``begin``: when
+    compiling began, in seconds."""
+    generator = generator_of(device)
+    if generator is not None and draws(captured.graph, generator):  # a region gives its segments the generator's states
+        return None
+    if options.fallback and (refusals(captured.graph, device) or preferences(captured.graph, device)):
+        return None
+    try:
+        program = build_program(captured, target, tf32, explain=not options.fallback, matmul=options.matmul, tune=options.tune)
+        compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
+        if key:
+            remember(key, exported, captured, text_key(captured.text, target, tf32, options.matmul, options.tune), target)
+    except (CompileError, PassError, UnsupportedOperation) as error:
+        if not options.fallback:
+            raise
+        log.log(level_of(error), "not whole: %s", error)
+        from inferno.runtime.region.region import text_without_names
+
+        if not isinstance(error, UnsupportedOperation) or isinstance(error, NoLowering):  # it has a text, which was compiled
+            failures[text_without_names(captured.text)] = error
+        return None
+    return compiled
+
+
+def _compile_pieces(
+    exported: Exported, captured: Captured, target: Target, device: torch.device, tf32: bool, options: Options, failures: dict[str, InfernoError],
+    begin: float,
+) -> CompiledModule:
+    """The graph as compiled segments with eager operations between them; ``failures`` are texts that are known not to compile."""
+    from inferno.runtime.region.piecewise import PiecewiseModule
+    from inferno.runtime.region.region import build_region
+
+    if not captured.exact:  # operations in eager see strides
+        captured = replace(exported.capture(exact=True), frozen=captured.frozen)
+    build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
+    region = build_region(
+        captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
+        cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
+    )
+    examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
+    return PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)

@@ -1,4 +1,4 @@
-"""Where in its buffer a structured operation reads or writes: one stride for each loop.
+"""Where in its buffer a structured operation reads or writes: an offset, and one stride for each loop.
 
 Every buffer is a contiguous row-major tensor, so an affine indexing map is an offset and a stride per loop dimension.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import REDUCTION, kinds
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, shape, slice_parts
 from inferno.symbolic import Int, product
@@ -82,7 +83,7 @@ def maps(op: ir.Operation) -> list[ir.AffineMap]:
 
 def iterators(op: ir.Operation) -> list[str]:
     """``parallel`` or ``reduction`` for each loop of a ``linalg.generic``."""
-    return ["reduction" if "reduction" in str(a) else "parallel" for a in ir.ArrayAttr(op.attributes["iterator_types"])]
+    return ["reduction" if kind == REDUCTION else "parallel" for kind in kinds(op)]
 
 
 def outputs(op: ir.Operation) -> list[ir.Value]:

@@ -1,6 +1,6 @@
-"""What a kernel computes that adds rows to others: of ``index_add``, ``scatter_add`` with one index a row, ``index_put`` that accumulates, the gradients of an
-embedding; or joins them by the larger or the smaller of two whole numbers.  The rows that are added may be read from a tensor or be computed, element by
-element: rows of a table that numbers say, what was cast.
+"""What a kernel computes that adds rows to others (``index_add``, ``scatter_add`` with one index a row, ``index_put`` that accumulates, the gradient of an
+embedding), or joins them by the larger or the smaller of two whole numbers. The rows that are added may be read from a tensor or be computed element by
+element, such as gathered rows of a table, or casts.
 """
 
 from dataclasses import dataclass

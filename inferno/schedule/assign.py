@@ -1,4 +1,4 @@
-"""Give every kernel the schedule that the cost model picks for it."""
+"""Choose a schedule for every kernel: the first one that a generator's cost model offers."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -26,7 +26,7 @@ _CHOOSERS = {
         "inferno.schedule.by_size", "inferno.schedule.siblings",
         "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.direct",
         "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
-        "inferno.schedule.attention", "inferno.schedule.attention_gradients",
+        "inferno.schedule.short_attention", "inferno.schedule.attention", "inferno.schedule.attention_gradients",
         "inferno.schedule.recurrence",
         "inferno.schedule.grouped", "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
         "inferno.schedule.mma", "inferno.schedule.direct_bf16x6", "inferno.schedule.presplit", "inferno.schedule.bf16x6", "inferno.schedule.simt",
@@ -132,8 +132,7 @@ def read_known(kernel: func.FuncOp, text: str, target: Target) -> Any | None:
     have now."""
     try:
         schedule = from_attribute(ir.Attribute.parse(text, kernel.context)) if text else None
-        measured = spaces.find(schedule.generator) if schedule is not None and schedule.generator in generators(target.kind) else None
-        fits = measured is not None and measured.valid(kernel, schedule, target)
+        fits = schedule is not None and schedule.generator in generators(target.kind) and spaces.is_valid(kernel, schedule, target)
     except (PassError, ir.MLIRError, Undecided, ValueError, TypeError, ArithmeticError):
         return None
     return schedule if fits else None

@@ -1,4 +1,4 @@
-"""Schedules of attention whose sizes vary: for few queries and for many, or few keys and many, the one that is best there.
+"""Schedules of attention whose sizes vary: one for few queries and one for many, or for few keys and many.
 
 Every one of them is right for all sizes.  Where queries vary they tell which one a call launches; otherwise keys, and of many keys the number
 of heads: few heads' keys are shared out.

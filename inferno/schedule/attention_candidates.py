@@ -1,4 +1,4 @@
-"""Which schedules of attention are tried."""
+"""The schedules of attention that are compared."""
 
 import itertools
 from collections.abc import Iterator

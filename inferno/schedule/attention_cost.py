@@ -1,4 +1,4 @@
-"""What attention takes by a schedule: an estimate by which schedules are chosen."""
+"""The cost model of attention: an estimate of its time by a schedule."""
 
 from collections.abc import Sequence
 from math import ceil

@@ -1,4 +1,4 @@
-"""Which kernels of attention in float32 may cut their operands into pieces themselves, on their way to shared memory."""
+"""Which kernels of attention in float32 may split their operands into bf16 pieces themselves, on their way to shared memory."""
 
 from math import ceil
 

@@ -1,4 +1,4 @@
-"""Dropout in attention: by what the weight of a score is multiplied, which depends on random numbers that follow from the score's place.
+"""Dropout in attention: by what the weight of a score is multiplied, from a random number that is a function of the score's position.
 
 Those are told by what they are: the arithmetic that ``draw-numbers`` leaves is computed here for places and seeds of all sizes, and has to give what
 ``philox.score`` does.

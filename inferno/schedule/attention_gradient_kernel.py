@@ -16,7 +16,7 @@ from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import LoopNumbers, NotUnderstood
 from inferno.schedule.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
-from inferno.schedule.listed_blocks import Blocks, make_blocks, peel_blocks, queries_of
+from inferno.schedule.listed_blocks import Blocks, Peeled, make_blocks, peel_blocks, queries_of
 from inferno.symbolic import Int
 
 
@@ -97,6 +97,25 @@ def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
     return parse_by(_Parser, kernel) if all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs) else None
 
 
+@dataclass(frozen=True)
+class _Weights:
+    """What the weights of one or two sums are made of: ``found``, the gradients of scores and the exponentials ``power`` of ``scores`` below ``base``.
+
+    ``totals`` is the number a row that ``base`` reads, ``product`` the one of queries and keys, ``other`` the one of the result's gradients and values;
+    ``peeled`` is the table of a mask of blocks, ``dropped`` what dropout multiplies the second sum's weights by.
+    """
+
+    found: list[Expression]
+    power: Expression
+    scores: Expression
+    base: Expression
+    peeled: Peeled | None
+    totals: Expression
+    product: Expression
+    other: Expression
+    dropped: Expression | None
+
+
 class _Parser(Parser):
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
 
@@ -154,44 +173,17 @@ class _Parser(Parser):
             results[i] = self.tracer.renamed(results[i], dict(zip(own.loops, columns)))
         sums = [only([r], CONTRACTION) for r in results]
         weights, factors = zip(*(sorted(s.operands, key=lambda e: not holds(e, CONTRACTION)) for s in sums))
-        found = [unrounded(w) for w in weights]
-        dropped = None
-        if len(found) == 2:
-            found[1], dropped = find_factor(found[1])
-        power = only(found, "math.exp")
-        if len(found) > 2 or (len(found) == 2 and power not in found):
-            raise NotUnderstood
-        if len(found) == 2 and found[0] is power:
-            raise NotUnderstood  # the gradient of scores comes first
-        difference = power.operands[0]
-        if difference.name != "arith.subf" or not isinstance(power.type, ir.F32Type):
-            raise NotUnderstood
-        scores, base = difference.operands
-        scores, peeled = peel_blocks(self.tracer, scores)
-        totals = only([base], READ)
-        product = only([scores], CONTRACTION)
-        others = {e for e in found[0].walk(lambda e: e is power or e.name == CONTRACTION) if e.name == CONTRACTION}
-        if len(others) != 1 or holds(base, CONTRACTION, MAXIMUM, SUM, INDEX) or not isinstance(totals.type, ir.F32Type):
-            raise NotUnderstood
-        other = others.pop()
-        kept, dropped = self.kept(found[0], other, dropped, len(found) == 2)
-        stationary, streamed, factor = [], [], []
-        for one in (product, other):
-            a, b = sorted(one.operands, key=lambda e: bool(e.moves_with() & set(columns)))
-            (a, of_a), (b, of_b) = unscaled(a), unscaled(b)
-            if holds(a, CONTRACTION) or holds(b, CONTRACTION) or a.moves_with() & set(columns) or not b.moves_with() & set(columns):
-                raise NotUnderstood
-            stationary.append(a)
-            streamed.append(b)
-            factor.append(of_a * of_b)
-        if factor[1] != 1:
-            raise NotUnderstood
+        softmax = self.read_weights(weights)
+        found, power, product, other = softmax.found, softmax.power, softmax.product, softmax.other
+        kept, dropped = self.kept(found[0], other, softmax.dropped, len(found) == 2)
+        stationary, streamed, scale_of_scores = self.operands_of((product, other), columns)
         of_weights = [loop for own in outs[0] for loop in own if loop in found[0].moves_with()]
         ends = [[loop for own in out for loop in own if loop not in of_weights] for out in outs]
         loops = list(dict.fromkeys([*of_weights, *columns, *product.loops, *other.loops, *(loop for end in ends for loop in end)]))
         self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
         if len({*of_weights, *columns, *product.loops, *other.loops}) != len(of_weights) + len(columns) + len(product.loops) + len(other.loops):
             raise NotUnderstood
+        peeled, base, totals = softmax.peeled, softmax.base, softmax.totals
         of_table = set() if peeled is None else {loop for loop, _ in peeled.read.strides if loop not in loops}
         if found[0].moves_with() - of_table != {*of_weights, *columns} or any({*e} & {*product.loops, *other.loops} for e in ends):
             raise NotUnderstood
@@ -201,29 +193,18 @@ class _Parser(Parser):
             if weight.name != "arith.extf" or weight.operands[0].type != value.operands[0].type:
                 raise NotUnderstood
         self.weight = weights[0].operands[0]
-        # Queries are what totals are of.
-        everything = product.moves_with()
-        keys = tuple(loop for loop in (*of_weights, *columns) if loop in everything and loop not in totals.moves_with())
-        turned = not set(keys) <= set(columns)
-        if turned and set(keys) & set(columns):
-            raise NotUnderstood
-        of_keys = [e for pair in (stationary, streamed) for e in pair if e.moves_with() & set(keys)]
-        of_others = [e for pair in (stationary, streamed) for e in pair if not e.moves_with() & set(keys)]
-        if len(of_keys) != 2 or len(of_others) != 2 or (set(of_keys) != set(stationary) if turned else set(of_keys) != set(streamed)):
-            raise NotUnderstood
+        keys, turned, of_keys = self.keys_of(product, totals, of_weights, columns, stationary, streamed)
         shared = [loop for loop in (*of_weights, *columns) if loop not in of_keys[0].moves_with() | of_keys[1].moves_with()]
-        scores, band, blocks = self.tracer.rebuild(scores, plain), None, None
+        scores, band, blocks = self.tracer.rebuild(softmax.scores, plain), None, None
         if peeled is None:
             scores, band, queries = self.find_band(scores, keys, shared)
         else:
             queries = queries_of(peeled, [*of_weights, *columns], shared)
         scores, inner, scale = self.scale(scores, product)
         if peeled is not None:
-            if queries is None:
-                raise NotUnderstood
-            others = [loop for loop in (*of_weights, *columns) if loop not in queries and loop not in keys]
-            blocks = make_blocks(
-                peeled, queries, keys, others, lambda e: access_of(e, self.numbers), self.whole(peeled, scores, inner, scale, product))
+            others = [loop for loop in (*of_weights, *columns) if loop not in (queries or ()) and loop not in keys]
+            whole = self.whole(peeled, scores, inner, scale, product)
+            blocks = None if queries is None else make_blocks(peeled, queries, keys, others, lambda e: access_of(e, self.numbers), whole)
             if blocks is None or not _are_whole_tables(blocks, queries) or any(blocks.table.strides[self.numbers[c]] for c in columns if c in others):
                 raise NotUnderstood
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
@@ -251,9 +232,60 @@ class _Parser(Parser):
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
         return AttentionGradient(
-            self.sizes, *groups, a, b, scale * factor[0], score, band, blocks, totals, of_totals, gradient, dropout, turned, tuple(made), None,
+            self.sizes, *groups, a, b, scale * scale_of_scores, score, band, blocks, totals, of_totals, gradient, dropout, turned, tuple(made), None,
             None, self.module,
         )
+
+    def read_weights(self, weights: Sequence[Expression]) -> "_Weights":
+        """What the ``weights`` of one or two sums are made of: the gradients of scores, which come first, and exponentials of scores below a number a row."""
+        found, dropped = [unrounded(w) for w in weights], None
+        if len(found) == 2:
+            found[1], dropped = find_factor(found[1])
+        power = only(found, "math.exp")
+        if len(found) > 2 or (len(found) == 2 and (power not in found or found[0] is power)):
+            raise NotUnderstood
+        difference = power.operands[0]
+        if difference.name != "arith.subf" or not isinstance(power.type, ir.F32Type):
+            raise NotUnderstood
+        scores, base = difference.operands
+        scores, peeled = peel_blocks(self.tracer, scores)
+        totals = only([base], READ)
+        product = only([scores], CONTRACTION)
+        others = {e for e in found[0].walk(lambda e: e is power or e.name == CONTRACTION) if e.name == CONTRACTION}
+        if len(others) != 1 or holds(base, CONTRACTION, MAXIMUM, SUM, INDEX) or not isinstance(totals.type, ir.F32Type):
+            raise NotUnderstood
+        return _Weights(found, power, scores, base, peeled, totals, product, others.pop(), dropped)
+
+    def operands_of(self, products: Sequence[Expression], columns: Sequence[Loop]) -> tuple[list[Expression], list[Expression], float]:
+        """Of two products the operands that do not move with the columns, those that do, and the number that the first one is multiplied by."""
+        stationary, streamed, factor = [], [], []
+        for one in products:
+            a, b = sorted(one.operands, key=lambda e: bool(e.moves_with() & set(columns)))
+            (a, of_a), (b, of_b) = unscaled(a), unscaled(b)
+            if holds(a, CONTRACTION) or holds(b, CONTRACTION) or a.moves_with() & set(columns) or not b.moves_with() & set(columns):
+                raise NotUnderstood
+            stationary.append(a)
+            streamed.append(b)
+            factor.append(of_a * of_b)
+        if factor[1] != 1:
+            raise NotUnderstood
+        return stationary, streamed, factor[0]
+
+    def keys_of(
+        self, product: Expression, totals: Expression, of_weights: Sequence[Loop], columns: Sequence[Loop], stationary: Sequence[Expression],
+        streamed: Sequence[Expression],
+    ) -> tuple[tuple[Loop, ...], bool, list[Expression]]:
+        """The loops over keys, whether these are rows rather than columns, and the operands that move with them.  Queries are what totals are of."""
+        everything = product.moves_with()
+        keys = tuple(loop for loop in (*of_weights, *columns) if loop in everything and loop not in totals.moves_with())
+        turned = not set(keys) <= set(columns)
+        if turned and set(keys) & set(columns):
+            raise NotUnderstood
+        of_keys = [e for pair in (stationary, streamed) for e in pair if e.moves_with() & set(keys)]
+        of_others = [e for pair in (stationary, streamed) for e in pair if not e.moves_with() & set(keys)]
+        if len(of_keys) != 2 or len(of_others) != 2 or (set(of_keys) != set(stationary) if turned else set(of_keys) != set(streamed)):
+            raise NotUnderstood
+        return keys, turned, of_keys
 
     def kept(self, gradient: Expression, other: Expression, factor: Expression | None, both: bool) -> tuple[Expression, Expression | None]:
         """The gradients of weights as they are in ``gradient``, and by what the ``other`` product is multiplied for that, which is what the weights of a

@@ -271,6 +271,13 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     return None if None not in apart and sum(time for time, _ in apart) < best[0] else best[1]
 
 
+def time(kernel: func.FuncOp, target: Target) -> float | None:
+    """Microseconds of gradients by their best schedule; None where there is none."""
+    found = read(kernel, target)
+    best = _best(kernel, *found, target) if found is not None else None
+    return best and best[0]
+
+
 def runs(s: AttentionGradients, kernel: func.FuncOp) -> bool:
     """Whether blocks that wait for each other may: all of them fit the GPU at once."""
     return not (s.adds and has_few_multiprocessors(kernel.operation))

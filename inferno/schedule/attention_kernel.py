@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, prod
 from typing import Any
 
-from inferno.mlir import arith, func, ir, run_upstream
+from inferno.mlir import arith, func, ir, isolated_copy, run_upstream
 from inferno.passes.programs import takes_tf32
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, destination_index, knows_arguments, merge, row_major
@@ -137,8 +137,7 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
     with kernel.context, kernel.location:
         from inferno.passes.split_contractions import split_contractions
 
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         writes = take_writes(module.body.operations[0]) if parser.writes else ()
         if writes is None:
             return None

@@ -1,4 +1,4 @@
-"""Masks and biases of attention that the copy engine brings to shared memory, beside the keys that they are for.
+"""Masks and biases of attention that the copy engine (TMA) brings to shared memory together with the keys that they are for.
 
 A thread's scores are pairs of neighbours in eight rows of a warp, so that it reads 4 bytes at a time of a mask in memory and a warp eight lines; in
 shared memory matrices of 16 bits lie as scores do, and pairs of others in different banks.  (4x16x4096x64 with a mask of 4096x4096: 1146 us on an H200,

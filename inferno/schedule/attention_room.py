@@ -1,4 +1,4 @@
-"""What a schedule of attention takes of shared memory and registers, and whether it is one for a kernel."""
+"""What a schedule of attention takes of shared memory and registers, and whether a kernel can have it."""
 
 from math import ceil
 

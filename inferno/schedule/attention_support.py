@@ -33,13 +33,19 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if a.sink is not None and (not isinstance(a.sink.element, ir.FloatType) or a.scale <= 0):
         return False
-    tiles = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
-    places = [*a.statistics, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
     if a.dropout is not None and (a.varies or a.pages or a.writes or a.blocks is not None or a.sink is not None):
         return False
     if kinds == {"f32"}:
         if a.logarithms is not None or a.dropout is not None or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
+    return _has_blocks(a) and has_supported_accesses(a)
+
+
+def has_supported_accesses(a: AttentionKernel) -> bool:
+    """Whether everything that is read and written lies where offsets reach, in types that are loaded and stored, and what is made of scores and results can
+    be inlined."""
+    tiles = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
+    places = [*a.statistics, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
     if any(not supported_element(p.element) for p in (*tiles, *places)):
         return False
     if any(reach(product(p.shape)) >= 2**31 for p in (*places, *(a.reach or ())[:1])) or any(spanned(p, a) >= 2**31 for p in tiles):
@@ -54,7 +60,7 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return _has_blocks(a) and all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole.score))
+    return all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole.score))
 
 
 def _has_keys(a: AttentionKernel) -> bool:

@@ -13,7 +13,8 @@ from inferno.mlir import ir
 
 ATTRIBUTE = "inferno.schedule"
 
-_CLASSES = {
+# The class of each generator's schedules.
+GENERATORS = {
     "universal": "inferno.schedule.universal:Universal",
     "elementwise": "inferno.schedule.elementwise:Elementwise",
     "boxes": "inferno.schedule.boxes:Boxes",
@@ -31,6 +32,7 @@ _CLASSES = {
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "short_vectors": "inferno.schedule.short_vectors:ShortVectors",
+    "short_attention": "inferno.schedule.short_attention:ShortAttention",
     "small_products": "inferno.schedule.small_products:SmallProducts",
     "windows": "inferno.schedule.windows:Windows",
     "staged_windows": "inferno.schedule.staged_windows:StagedWindows",
@@ -88,9 +90,9 @@ def from_attribute(attribute: ir.Attribute) -> Any:
     for entry in ir.DictAttr(attribute):
         values[entry.name] = _value(entry.attr)
     generator = values.pop("generator", None)
-    if generator not in _CLASSES:
-        raise PassError(f"unknown generator {generator!r} in {attribute}; the generators are {', '.join(_CLASSES)}")
-    module, name = _CLASSES[generator].split(":")
+    if generator not in GENERATORS:
+        raise PassError(f"unknown generator {generator!r} in {attribute}; the generators are {', '.join(GENERATORS)}")
+    module, name = GENERATORS[generator].split(":")
     cls = getattr(import_module(module), name)
     known = {f.name for f in fields(cls)}
     if unknown := set(values) - known:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import windows
-from inferno.schedule.cost import moved_bytes
+from inferno.schedule.unchanged import asked_once
 from inferno.schedule.window_kernel import WindowKernel
 from inferno.target import Target
 
@@ -60,6 +60,7 @@ class BandWindows:
         return self.chunks(c) * ceil(self.lines(c) / LINES)
 
 
+@asked_once
 def choose(kernel: func.FuncOp, target: Target) -> BandWindows | None:
     """A schedule if the windows of ``kernel`` are so large that CUDA cores are slower than memory, and there are so many that they are slower than the turns
     of a block, one after the other (7x7, 1x96x56x56: 9.7 us, where CUDA cores take 3.0 for float32)."""
@@ -108,4 +109,4 @@ def estimate(s: BandWindows, c: WindowKernel, target: Target) -> float:
     # The registers of one block are a multiprocessor's, with two channels a warp and with four: the model does not tell these apart.
     turns = ceil(s.blocks(c) / target.multiprocessors) * (s.rows + s.ages(c))
     again = (s.rows + s.ages(c) - 1) / s.rows * 0.25 + 0.75  # of what is read several times most is in a cache
-    return _START + ((moved_bytes(c.contraction) * again / _RATE) ** 2 + (turns * _TURN) ** 2) ** 0.5
+    return _START + ((c.moved * again / _RATE) ** 2 + (turns * _TURN) ** 2) ** 0.5

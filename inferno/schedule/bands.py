@@ -1,4 +1,4 @@
-"""Masks of attention that are told by the numbers of queries and keys alone: causal, sliding windows."""
+"""Masks of attention that are conditions on the indices of queries and keys alone: causal, sliding windows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

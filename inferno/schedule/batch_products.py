@@ -1,9 +1,9 @@
-"""Products of steps that do not wait for each other, as one product of all steps: ``cell(x[:, t], h)`` multiplies all rows of ``x`` in front of the loop."""
+"""Hoist products that do not depend on a loop's state out of it, as one product for all steps: ``cell(x[:, t], h)`` multiplies all rows of ``x`` first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, func, ir, linalg, owner, tensor
+from inferno.mlir import arith, func, ir, isolated_copy, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps, substitute
 from inferno.schedule.accesses import argument_index, filled
 
@@ -48,8 +48,7 @@ def take_apart(kernel: func.FuncOp) -> Product | None:
     with kernel.context, kernel.location:
         from inferno.passes.split_contractions import split_contractions
 
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         split_contractions(module)
     function = module.body.operations[0]
     found = [o.operation for o in function.entry_block.operations if is_generic(o.operation) and REDUCTION in kinds(o.operation)]

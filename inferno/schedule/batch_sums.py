@@ -1,4 +1,4 @@
-"""Products of a batch with one row or column each, of which the larger factor has the batch innermost, are sums of products: the schedule of a reduction.
+"""Products of a batch with one row or column each, whose larger factor has the batch innermost, as sums of products: the schedule of a reduction.
 
 Its neighbours in memory belong to different sums, of one term each, which is what reductions read by whole vectors; tiles of results would turn or copy it.
 """

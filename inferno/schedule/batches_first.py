@@ -1,4 +1,4 @@
-"""A batch of products that lies innermost in memory comes to the outside first, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangles.
+"""Move a batch dimension that is innermost in memory outermost, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangle updates.
 
 Neighbours in memory are of different products then, so who gathers a tile for the tensor core reads one element of each sector of memory, and who writes
 one's results writes one.  Kernels that turn tensors go over tiles of both sides, and move whole sectors: factors are turned in front, results behind.
@@ -7,7 +7,7 @@ one's results writes one.  Kernels that turn tensors go over tiles of both sides
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import func, ir, linalg, owner, tensor, walk
+from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs
 from inferno.passes.kernel_names import Names
@@ -16,10 +16,9 @@ from inferno.passes.programs import callee, main_and_kernels, programs, wants_li
 from inferno.schedule.accesses import Access
 from inferno.schedule.assign import choose
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import accessed_bytes, bit_width, tensor_bytes
-from inferno.schedule.merge_calls import erase_unread, erase_unused, inputs_of, may_change, operations_in
+from inferno.schedule.cost import MEMORY_RATE, accessed_bytes, bit_width, tensor_bytes
+from inferno.schedule.merge_calls import erase_unused, inputs_of, may_change, operations_in
 from inferno.schedule.spaces import estimate_of
-from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.target import Target, find_target
 
 _GENERATORS = ("wgmma", "mma", "bf16x6", "simt")  # which bring tiles of one product; others may go over the batch
@@ -163,7 +162,7 @@ def _with_orders(kernel: func.FuncOp, orders: Orders) -> func.FuncOp:
         for use in list(old.uses):
             use.owner.operation.operands[use.operand_number] = result
     op.erase()
-    erase_unread(new)
+    erase_dead(operations_in(new))
     types = [a.type for a in block.arguments]
     new.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, types[len(types) - len(new.type.results):]))
     return new

@@ -1,11 +1,11 @@
-"""What is made of sums, element by element, as one operation behind them, which gives back those that are given back themselves, too."""
+"""Fuse what is computed of sums, element by element, into one operation behind them, which also returns those sums that are results themselves."""
 
 from collections.abc import Sequence
 
-from inferno.mlir import func, ir, owner, tensor
+from inferno.mlir import erase_dead, func, ir, owner, tensor
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, outputs
 from inferno.passes.shapes import mixed, shape
-from inferno.schedule.merge_calls import erase_unread, operations_in
+from inferno.schedule.merge_calls import operations_in
 
 
 def put_behind(kernel: func.FuncOp, sums: Sequence[ir.Operation], behind: Sequence[ir.Operation]) -> bool:
@@ -34,5 +34,5 @@ def put_behind(kernel: func.FuncOp, sums: Sequence[ir.Operation], behind: Sequen
         end.operands[i] = result
     for g in reversed(behind):
         g.erase()
-    erase_unread(kernel)
+    erase_dead(operations_in(kernel))
     return True

@@ -17,7 +17,7 @@ from inferno.mlir import func
 from inferno.schedule import simt
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
-from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
+from inferno.schedule.cost import MEMORY_RATE, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.tiling import Source, Tiling, shortest_part, tile_contraction
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.wgmma_schedule import Shared, precision, supported
@@ -249,7 +249,6 @@ _LEAST = 1.5  # microseconds of the steps, however few: until the first is broug
 # More with a cluster (256x512x256 in two parts of 64x32 5.0, 512^3 in 64x64 7.3, 640x320x640 in 128x64 7.8); bytes a microsecond that its first block reads
 # of the others.
 _CLUSTER, _EXCHANGE_RATE = 0.7, 4e4
-MEMORY_RATE = 4.3e6  # bytes a microsecond
 _ALONE = 1.6  # a step's time where no second slice multiplies while the first one splits: sums of a varying length (not measured)
 
 

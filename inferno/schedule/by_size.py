@@ -12,7 +12,7 @@ from math import inf, isqrt
 from typing import Any, ClassVar
 
 from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, isolated_copy
 from inferno.schedule import bf16x6, dual, im2col, mma, siblings, simt, vectors, wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
@@ -133,8 +133,7 @@ def _say(schedule: Any, example: siblings.Siblings) -> Any:
 def _changed(kernel: func.FuncOp, change: Callable[[ir.Operation], None]) -> ir.Module:
     """A module with a copy of a kernel, whose sizes have other bounds."""
     with kernel.context, ir.Location.unknown():
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         change(module.body.operations[0].operation)
         return module
 

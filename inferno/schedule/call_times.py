@@ -1,15 +1,14 @@
-"""What the calls of ``@main`` are estimated to take, for passes that weigh kernels before schedules are chosen."""
+"""Estimates of the time of calls in ``@main``, for passes that compare kernels before schedules are chosen."""
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee
-from inferno.schedule.cost import count_bytes
+from inferno.schedule.cost import MEMORY_RATE, count_bytes
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.product_times import contraction_time
 from inferno.symbolic import Undecided
 from inferno.target import Target
 
-# Microseconds of an elementwise kernel, and bytes that it moves in one.
-_START, MEMORY_RATE = 2.0, 4.3e6
+_START = 2.0  # microseconds of an elementwise kernel, beside its bytes
 
 
 def elementwise_time(kernel: func.FuncOp) -> float:

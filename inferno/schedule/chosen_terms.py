@@ -1,5 +1,5 @@
-"""Terms of sums that are read from the pieces of a concatenation: a body chooses between them by where a term lies (``scf.if``), and reads one of them
-by ``tensor.extract``."""
+"""Terms of sums that are read from the pieces of a concatenation: a body chooses the piece by the term's index (``scf.if``), and reads it by
+``tensor.extract``."""
 
 from math import gcd
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
-from inferno.mlir import clone_onto, func, ir, owner, run_upstream, tensor, walk
+from inferno.mlir import clone_onto, func, ir, isolated_copy, owner, run_upstream, tensor, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps
 from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
@@ -64,8 +64,7 @@ def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
 
 def _apart(kernel: func.FuncOp) -> tuple[ir.Module, func.FuncOp]:
     """A copy whose sums and epilogues are operations of their own."""
-    module = ir.Module.create()
-    module.body.append(kernel.operation.clone(ip=False))
+    module = isolated_copy(kernel)
     split_contractions(module)
     run_upstream(module, "func.func(cse)")
     return module, module.body.operations[0]

@@ -1,5 +1,4 @@
-"""What a schedule of ``columns`` takes beside what all schedules of a kernel do: instructions of its threads, what a thread does one after the other, and
-how it meets the others of its rows.
+"""The cost model of ``columns``: instructions of its threads, latency of what a thread does in sequence, and reductions across threads.
 
 Its numbers are those that an H100 took for 150 schedules of nine kernels of 4K to 20M points: softmax along the channels of 1x19x256x512 and 2x80x32x32
 in float32 and of 1x21x512x512 and 8x150x128x128 in bf16, a layer norm over those of 1x96x56x56, instance norms of 1x128x32x32, in bf16 and of

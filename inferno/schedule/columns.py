@@ -13,20 +13,20 @@ from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
+from inferno.powers import last_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.column_time import Work, time
 from inferno.schedule.cost import bit_width
 from inferno.schedule.group_channels import channels_of_groups, efficiency, pick_side
 from inferno.schedule.moments import met, moments
 from inferno.schedule.packed_rows import packs, row_runs, scans_alone, staged_bytes, stages, staging_threads, whole_pieces, whole_rows
-from inferno.schedule.reductions import STATIC
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_extrema
 from inferno.schedule.row_work import arithmetic, instructions
 from inferno.schedule.row_schedule import narrowest, row_bytes
 from inferno.schedule.rows import estimated, read_rows
 from inferno.schedule.turned_rows import SIDE, apart, most_beside, run_of
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple
-from inferno.target import Target
+from inferno.target import SECTOR, STATIC_SHARED, Target
 
 # Of the rate of a copy, of what more than the L2 cache has of rows of at most so many points, all of which are kept: on an H100 norms and softmaxes along the
 # channels of 28 images of 2 to 4096 channels, 168 MB, took 111 to 125 us (as kernels of their own 166 to 175) up to 512, 119 to 130 up to 1024, 137 to 165 up
@@ -48,7 +48,6 @@ _FEWEST = 64  # threads of a block: of fewer points than those of a row, more ar
 # Blocks of a multiprocessor, down to which short rows have more side by side, of whose points a thread has several then: on an H100 a softmax of
 # 1x19x256x512 along the channels took 10.9 us in float32, 7.7 so, of 1x21x512x512 in bf16 18.1 and 12.6.
 _EVEN_BLOCKS = 4
-_SECTOR = 32  # bytes that memory moves at least
 # Vectors that a thread reads at once, and twice as many where its block is alone on a multiprocessor: an instance norm of 32x64x128x128 with channels last in
 # float32 took an H200 118.3 us, and takes 113.5.
 _UNROLL = 4
@@ -211,7 +210,7 @@ class Columns:
         whole = whole and (side <= self.threads or alone) and side % c.together == 0
         whole = whole and (not self.once or (moments(c) is not None and not alone))
         whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
-        whole = whole and self.left_bytes(c) <= STATIC and (not self.whole or (alone and self.held and stages(c)))
+        whole = whole and self.left_bytes(c) <= STATIC_SHARED and (not self.whole or (alone and self.held and stages(c)))
         whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.longest_of(c) > self.points))
         return whole and (self.threads & (self.threads - 1) == 0 if alone or self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
@@ -302,7 +301,7 @@ def turns(c: RowKernel) -> bool:
     inner, point = c.rows[-1], c.runs[-1][-1]
     read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
     side = all(a.strides[inner] == 1 and a.strides[point] not in (0, 1) for a in read)
-    return bool(read) and side and inner < point and lanes(c) > 1 and all(most_beside(c) * lanes(c) * a.element.width >= 8 * _SECTOR for a in read)
+    return bool(read) and side and inner < point and lanes(c) > 1 and all(most_beside(c) * lanes(c) * a.element.width >= 8 * SECTOR for a in read)
 
 
 def lanes(c: RowKernel) -> int:
@@ -350,7 +349,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
         side *= 2
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
-    across = min(side, _MOST_BESIDE, 1 << (c.count // vector).bit_length() - 1)
+    across = min(side, _MOST_BESIDE, last_power_of_two(c.count // vector))
     each = vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
     if turns(c) and across > SIDE and c.width * across * each > _BLOCK >= c.width * SIDE * each:
         across = SIDE
@@ -451,12 +450,13 @@ def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
     run, reduced = run_of(c), max(1, sum(kind is not None for s in c.steps for kind in s.combiners))
     point = _kept_point(c, own.vector)
     most = min(most_beside(c), max(SIDE, own.across)) if turns(c) else _MOST_BESIDE
-    sides = [n for n in (1, 2, 4, 8, 16, 32) if n <= min(most, k.vectors) and (n * own.vector * k.read >= _SECTOR or 2 * n > k.vectors)]
+    sides = [n for n in (1, 2, 4, 8, 16, 32) if n <= min(most, k.vectors) and (n * own.vector * k.read >= SECTOR or 2 * n > k.vectors)]
     for across, cluster, threads in product(sides, (1, 2, 4, 8), (64, 128, 256)):
         along = threads // across
         each = ceil(c.width / (along * cluster))
         beside = across * own.vector * (threads // 32 + 2) * reduced * 8  # bytes of what warps leave each other
-        if along * cluster >= 2 * c.width or along < 1 or across * own.vector > threads or beside > STATIC or c.width * point * across > _BLOCK * cluster:
+        too_many = along < 1 or along * cluster >= 2 * c.width or across * own.vector > threads
+        if too_many or beside > STATIC_SHARED or c.width * point * across > _BLOCK * cluster:
             continue
         for unroll in {each, _UNROLL, 2 * _UNROLL} if each <= 2 * _UNROLL else {_UNROLL, 2 * _UNROLL}:
             s = Columns(threads, across, own.vector, cluster, unroll, ceil(each / unroll), gcd(run, unroll))
@@ -498,7 +498,7 @@ def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:
         turns_ = ceil(own / (most * step * unroll))
         along = step * max(1, min(most, ceil(own / (turns_ * step * unroll))))
         # of which sums and squares together leave no more than a block has
-        while along > step and Columns(across * along, across, vector, cluster, once=moments(c) is not None).left_bytes(c) > STATIC:
+        while along > step and Columns(across * along, across, vector, cluster, once=moments(c) is not None).left_bytes(c) > STATIC_SHARED:
             along -= step
     unroll = max(1, min(unroll, own // along if 32 % across == 0 else ceil(own / along)))
     return keeping(Columns(across * along, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _HELD)

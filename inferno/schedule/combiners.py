@@ -1,4 +1,4 @@
-"""How a reduction's running values take up terms, where that is known well enough to regroup it."""
+"""How a reduction's running value is combined with a term, where that is known well enough to be regrouped."""
 
 import math
 from dataclasses import dataclass

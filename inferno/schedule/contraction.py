@@ -8,7 +8,7 @@ the result; strides are in elements, one for each loop of the contraction, and 0
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from inferno.mlir import arith, func, ir, outside_values, run_upstream, walk
+from inferno.mlir import arith, func, ir, isolated_copy, outside_values, run_upstream, walk
 from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
@@ -204,19 +204,21 @@ def parse_both(kernel: func.FuncOp) -> tuple[Contraction, Contraction] | None:
     return _parse(kernel, 2)
 
 
-def _reduces(op: ir.Operation) -> bool:
-    op = op.operation
-    return "reduction" in iterators(op) if op.name == "linalg.generic" else op.name not in ("linalg.fill", "linalg.yield")
+def _may_be(kernel: func.FuncOp, count: int) -> bool:
+    """Whether so many of the kernel's operations reduce, as far as that is told without taking anything apart."""
+    others = [o for o in kernel.entry_block.operations if o.name.startswith("linalg.")]
+    generics = [o for o in others if o.name == "linalg.generic"]
+    reductions = sum("reduction" in iterators(o.operation) for o in generics)
+    return reductions <= count <= reductions + sum(o.name not in ("linalg.generic", "linalg.fill", "linalg.yield") for o in others)
 
 
 @asked_once
 def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False, narrow: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
-    if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:
+    if not knows_arguments(kernel) or not _may_be(kernel, count):
         return None
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         from inferno.passes.split_contractions import split_contractions
         from inferno.passes.widen_sums import widen_every_sum
 

@@ -8,11 +8,13 @@ from inferno.passes.shapes import shape
 from inferno.schedule.kept_operands import COPY, PARTS, kept
 from inferno.schedule.written_parts import touched_elements
 from inferno.symbolic import Int, hint, product
+from inferno.target import SECTOR
 
 CLOCK = 1.7e3
 """MHz of a busy H200."""
+MEMORY_RATE = 4.3e6
+"""Bytes a microsecond that an H200 reads or writes."""
 
-_SECTOR = 32  # bytes
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
 
 
@@ -74,7 +76,7 @@ def extracted_bytes(generic: ir.Operation) -> int:
     """Bytes that a body's ``tensor.extract`` bring: a sector of memory each, at most all of the tensor."""
     tables = [op.operands[0] for op in walk(generic, "tensor.extract")]
     points = _points(generic)[0] if tables else 0
-    return sum(min(_SECTOR * points, example_bytes(v)) for v in tables)
+    return sum(min(SECTOR * points, example_bytes(v)) for v in tables)
 
 
 def count_flops(kernel: func.FuncOp) -> int:

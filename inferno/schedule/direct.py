@@ -57,8 +57,11 @@ _BLOCKS, _TILE = 820, 67  # that begin in a microsecond; instructions of a warp 
 _PARTS, _PARTS_RATE = 1.26, 3.0e6  # microseconds of the second kernel, and bytes of parts that are written and read in one
 # What others have to take longer, by their estimates; those of reductions are memory's time, to which multiply-adds come (million a microsecond; on an H200
 # 256K rows of 8 and 32 took 40 us in float32 and 24 in bf16, a million of 8 and 8 33 and 20, of 16 and 16 115 and 61), slower of fewer terms than so many
-# (2^14 of 16 and 16 6.6 and 12.4).  Of small matrices tensor cores' own estimates are too low: 16K of 16x32x16 in bf16 took ``wgmma`` 34 us, this one 8.
+# (2^14 of 16 and 16 6.6 and 12.4).
 _CLEARLY, _ADDED, _SPREAD = 1.15, {4: 3.3e6, 2: 5e6}, 1 << 16
+SMALL_TILES = 2.0
+"""How much longer than estimated tiles of Hopper's instructions take at least where each is all of a small matrix: in bf16 16K of 16x32x16 34 us (estimated 13,
+``direct`` takes 8), with a softmax of rows behind it 8K of 16x16x16 32 (7)."""
 # Times longer than estimated those of ``wgmma`` take where a factor has its terms outermost, in lines of so few bytes, and is not kept in shared memory
 # (4096x1024 by 1024x8 in bf16 10.8 us, 4.3 by the estimate).
 _SHORT_LINE, _SHORT_LINES = 32, 2.0
@@ -238,7 +241,8 @@ def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     if best is None or wgmma.copies(best, c):
         tiles = [*tiles, *mma.candidates(kernel, c, target)]
     short = any(has_short_lines(o, c) for o in (c.lhs, c.rhs))
-    found: list[tuple[float, Any]] = [(time * (_SHORT_LINES if short and not getattr(s, "kept", 0) else 1.0), s) for time, s in tiles]
+    slower = SMALL_TILES if is_of_small(c) else 1.0
+    found: list[tuple[float, Any]] = [(time * slower * (_SHORT_LINES if short and not getattr(s, "kept", 0) else 1.0), s) for time, s in tiles]
     found += [*vectors.candidates(c, target), *short_vectors.candidates(c, target), *simt.candidates(c, target)]
     if width_of(c) == 4:
         for module in (bf16x6, presplit, direct_bf16x6):

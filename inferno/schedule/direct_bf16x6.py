@@ -15,7 +15,7 @@ from inferno.schedule.contraction import Contraction, Operand, Group, aligned_al
 from inferno.schedule.cost import CLOCK, moved_bytes
 from inferno.schedule.wgmma_schedule import precision
 from inferno.symbolic import ceildiv
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 DEPTH = 16
 """Terms of one product of the tensor core."""
@@ -46,7 +46,7 @@ class DirectBf16x6:
     @property
     def together(self) -> int:
         """Warps of a tile whose sums shared memory holds."""
-        return min(self.warps, _STATIC_SHARED // (4 * self.tile_m * self.pitch * self.tiles))
+        return min(self.warps, STATIC_SHARED // (4 * self.tile_m * self.pitch * self.tiles))
 
     @property
     def loaded(self) -> int:
@@ -62,7 +62,6 @@ class Way:
     lanes: int
 
 
-_STATIC_SHARED = 48 * 1024
 TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))
 _WARPS = (4, 8, 16)
 # The fastest of these for some product, or within a few percent of it; of four warps, in 16x32 or with four steps together none was the fastest (H200, 23

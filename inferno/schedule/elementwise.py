@@ -14,7 +14,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.gathers import channels_of, gathered
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.turned_picks import brought_together, turned_picks
-from inferno.symbolic import divisor, hint, is_multiple
+from inferno.symbolic import Int, divisor, hint, is_multiple
 from inferno.target import Target
 
 
@@ -92,16 +92,44 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     point = parse_pointwise(kernel, views=True, parts=True)
     if point is None or not supported(point):
         return None
+    if (found := _transposing(point, target)) is not None:
+        return found
+    threads, vector = _by_points(point, target)
+    full, vector = _by_pieces(point, vector)
+    if _looks_up(point):
+        if isinstance(point.points, int) and point.points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
+            together = max(1, 16 // max(bit_width(s.element) // 8 for s in point.sources if s is not None and point.flat(s)))
+            return Elementwise(threads=_LOOKING_UP, vector=together, unroll=max(1, _LOOKED_UP // together))
+    elif picks := gathered(point):
+        return _gathering(point, channels_of(picks), vector, target)
+    taps, step = _taps(point)
+    if step > 1:  # what a vector's lanes are computed of is at most two vectors
+        while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
+            vector //= 2
+    if (together := _stored_together(point, vector)) < vector:
+        return Elementwise(threads=threads, vector=together, unroll=vector // together)
+    if vector > _APART and step == 1 and _lane_by_lane(point, vector):
+        return Elementwise(threads=threads, vector=_APART, unroll=vector // _APART)
+    return _by_shared_reads(point, threads, vector, full, len(taps), takes_unmeasured(kernel.operation), target)
+
+
+def _transposing(point: Pointwise, target: Target) -> Elementwise | None:
+    """The schedule by tiles in shared memory, if an input, or what is picked in branches, lies in another order than the result; else None."""
     if (found := transposed(point)) is not None:
         if (by_vectors := _by_vectors(point, *found, target)) is not None:
             return by_vectors
         return Elementwise(threads=256, vector=1, tile=tile_side([point.sources[n].element for n in found[1]]))
-    if (turned := turned_picks(point)) is not None:
-        elements = [point.sources[n].element for n in turned.numbers] + [p.access.element for p in turned.picks]
-        tile, sides = tile_side(elements), (point.run_sizes[turned.across], point.run_sizes[-1])
-        if point.points // math.prod(sides) * math.prod(math.ceil(n / tile) for n in sides) < _ROUNDS * target.multiprocessors:
-            tile = 32
-        return Elementwise(threads=256, vector=brought_together(point, turned) if tile == 64 else 1, tile=tile)
+    if (turned := turned_picks(point)) is None:
+        return None
+    elements = [point.sources[n].element for n in turned.numbers] + [p.access.element for p in turned.picks]
+    tile, sides = tile_side(elements), (point.run_sizes[turned.across], point.run_sizes[-1])
+    if point.points // math.prod(sides) * math.prod(math.ceil(n / tile) for n in sides) < _ROUNDS * target.multiprocessors:
+        tile = 32
+    return Elementwise(threads=256, vector=brought_together(point, turned) if tile == 64 else 1, tile=tile)
+
+
+def _by_points(point: Pointwise, target: Target) -> tuple[int, int]:
+    """Threads of a block, and points of a thread's vector: fewer where there are not enough points for all multiprocessors."""
     # One vector of 16 bytes a thread, and no more than that of a result (bf16 to f32 by 32 took 108 us where torch.compile's kernel takes 99),
     # 256 threads: at the rate of a copy for every case measured (H200: f32 and bf16 multiply-add-sigmoid 100 to 104% of a copy, unrolling gained nothing).
     vector = max(1, min(8, 16 // _narrowest(point), 16 // max(bit_width(d.element) // 8 or 1 for d in point.destinations)))
@@ -113,7 +141,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         vector = 4
     while vector > 1 and points < target.multiprocessors * threads * vector:
         vector //= 2
-    inner = point.sizes[point.runs[-1][-1]] if point.runs else 1
+    inner = _innermost(point)
     if inner == 8 and _across_pieces(point, 4) > _MOST_MIXED and points >= target.multiprocessors * threads * 8:
         vector = 8
     if inner in (2, 4) and not point.tables and walk(point.generic, "linalg.index"):
@@ -121,36 +149,40 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if not isinstance(point.points, int):
         # Other calls may have many more points.  A vector whose lanes are known to be in one row costs the small ones nothing.
         threads, vector = 256, max(vector, 4 if _in_rows(point, 4) else 1)
+    return threads, vector
+
+
+def _innermost(point: Pointwise) -> Int:
+    """The size of the innermost loop."""
+    return point.sizes[point.runs[-1][-1]] if point.runs else 1
+
+
+def _by_pieces(point: Pointwise, vector: int) -> tuple[int, int]:
+    """Points that a thread has in all, and those of a vector, whose lanes are read from one piece of a concatenation or from few."""
     row, full = point.run_sizes[-1] if point.runs else 1, vector
     if vector == 8 and walk(point.generic, "scf.if") and row not in (2, 4) and is_multiple(row, 4) and not is_multiple(row, 8):
         vector = 4  # which lie in one row each, and are read at once
     vector = _in_pieces(point, vector)
     while vector > 1 and _across_pieces(point, vector) > _MOST_MIXED:
         full = vector = vector // 2
-    if _looks_up(point) and isinstance(point.points, int) and points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
-        together = max(1, 16 // max(bit_width(s.element) // 8 for s in point.sources if s is not None and point.flat(s)))
-        return Elementwise(threads=_LOOKING_UP, vector=together, unroll=max(1, _LOOKED_UP // together))
-    if not _looks_up(point) and (picks := gathered(point)):
-        return _gathering(point, channels_of(picks), vector, target)
-    taps, step = _taps(point)
-    if step > 1:  # what a vector's lanes are computed of is at most two vectors
-        while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
-            vector //= 2
-    if (together := _stored_together(point, vector)) < vector:
-        return Elementwise(threads=threads, vector=together, unroll=vector // together)
-    if vector > _APART and step == 1 and _lane_by_lane(point, vector):
-        return Elementwise(threads=threads, vector=_APART, unroll=vector // _APART)
+    return full, vector
+
+
+def _by_shared_reads(point: Pointwise, threads: int, vector: int, full: int, taps: int, unmeasured: bool, target: Target) -> Elementwise:
+    """The schedule for points that read neighbours, of ``taps`` elements each: what several vectors of a thread read in common is read once.  A thread has
+    ``full`` points if there are enough."""
+    points = hint(point.points)
     resizes = _resizes(point) and isinstance(point.points, int)
-    each = _beside(point, len(taps), points) if resizes else 1
-    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
+    each = _beside(point, taps, points) if resizes else 1
+    if resizes and taps > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
         vector = 8 if reused(point, ACROSS, 8, near=False) is not None else vector
     whole = max(vector, full)
     if resizes:
-        while vector > 1 and inner % vector:
+        while vector > 1 and _innermost(point) % vector:
             vector //= 2  # lanes in one row share what is computed of its number
     while vector > 1 and _of_many_lines(point, vector):
         vector //= 2
-    near = takes_unmeasured(kernel.operation) and not resizes
+    near = unmeasured and not resizes
     across = (ACROSS_TAPS if point.tables and _groups(point) else ACROSS) if _narrowest(point) <= 2 or near else 1
     if resizes:
         across = each

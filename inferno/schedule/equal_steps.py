@@ -1,4 +1,4 @@
-"""Calls of ``@main`` that are equal steps, each of which begins with a product of what the one before made."""
+"""Find calls of ``@main`` that are equal steps, each of which begins with a product of the step before's result."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -58,6 +58,7 @@ class EqualSteps:
         self.texts: dict[str, tuple[str, list[tuple[int, ...]]]] = {}
         self.sums: dict[str, int] = {}
         self.maps: dict[str, bool] = {}
+        self.slices: dict[str, bool] = {}
         self.products: dict[str, Product | None] = {}
 
     # Kernels.
@@ -93,11 +94,15 @@ class EqualSteps:
 
     def copies(self, op: ir.Operation) -> bool:
         """Whether a call does nothing but copy a slice."""
-        kernel = self.kernels.get(callee(op)) if op.name == "func.call" else None
-        if kernel is None or not may_change(kernel):
+        if op.name != "func.call":
             return False
-        found = [o for o in operations_in(kernel) if o.name not in (*VIEWS, "arith.constant", "func.return")]
-        return [o.name for o in found] == ["tensor.extract_slice", "linalg.copy"]
+        name = callee(op)
+        if name not in self.slices:
+            kernel = self.kernels.get(name)
+            ops = operations_in(kernel) if kernel is not None and may_change(kernel) else []
+            names = [o.name for o in ops if o.name not in (*VIEWS, "arith.constant", "func.return")]
+            self.slices[name] = names == ["tensor.extract_slice", "linalg.copy"]
+        return self.slices[name]
 
     def text(self, name: str) -> tuple[str, list[tuple[int, ...]]]:
         """A kernel without its name and without where its slices begin; and that."""

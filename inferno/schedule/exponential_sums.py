@@ -1,4 +1,4 @@
-"""The largest of some terms and the sum of the exponentials of what is below it, as softmax and logsumexp have, as one reduction that may be regrouped.
+"""The maximum of some terms and the sum of their exponentials below it (softmax, logsumexp) as one reduction that may be regrouped.
 
 The sum is relative to the largest term so far, and is scaled when that grows ("Online normalizer calculation for softmax", Milakov and Gimelshein,
 2018).  Where that is infinite, the sum is relative to 0.

@@ -1,4 +1,4 @@
-"""The largest or smallest value and its place (argmax, max along a dimension) as one reduction that may be regrouped.
+"""An extremum and its index (argmax, max along a dimension) as one reduction that may be regrouped.
 
 Of equal values the first one counts, and NaN counts as beyond every number, as in eager: then the order in which candidates
 meet does not matter.

@@ -1,4 +1,4 @@
-"""First steps from zeros, which fusion makes other kernels of than of those behind them: what they compute is looked at, not how."""
+"""First steps from zeros, of which fusion makes other kernels than of the following steps: they are compared by what they compute."""
 
 from inferno.mlir import arith, func, ir, linalg, owner, run_upstream, tensor
 from inferno.passes.programs import callee

@@ -1,4 +1,4 @@
-"""What the elements of a kernel's tensor are by their numbers, row by row: read from an argument, or computed of such.
+"""Elements of a kernel's tensor by their row-major index: read from an argument, or computed of such elements.
 
 A tensor that is reshaped has the same elements by the same numbers, so that maps of different shapes follow each other.
 """

@@ -1,10 +1,10 @@
-"""The places of a scatter as one map of a row of numbers, which the last generator computes where it reads them."""
+"""The indices of a scatter as one map over a flat index, which the last generator computes where it reads them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, func, ir, linalg, tensor, walk
+from inferno.mlir import arith, func, ir, is_unread, linalg, tensor, walk
 from inferno.passes.generics import PARALLEL, build, clone_at, index
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import reassociation_attribute
@@ -35,7 +35,7 @@ def flatten_places(kernel: func.FuncOp) -> bool:
         scatter.operands[1] = tensor.ExpandShapeOp(table.type, made.results[0], [[0, 1]], [], [count, 1]).result
     for op in reversed([o.operation for o in kernel.entry_block.operations]):
         dead = op.name == "linalg.generic" or op.name == "tensor.empty" or op.name in VIEWS
-        if dead and not any(True for r in op.results for _ in r.uses):
+        if dead and is_unread(op):
             op.erase()
     return True
 

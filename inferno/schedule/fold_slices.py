@@ -1,4 +1,4 @@
-"""On a GPU, a contraction or a scan reads a part of a tensor where it lies, where the generator that takes it does that as well as it reads a whole one.
+"""On a GPU, let a contraction or a scan read a slice in place, where its generator does that as well as it reads a whole tensor.
 
 ``outline-kernels`` does not know yet what will compute these, and leaves a copy of each part in front of it: of the first token's features in a
 model's last layer, of some channels, of a view that was given to the program.

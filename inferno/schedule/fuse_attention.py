@@ -5,7 +5,7 @@ copies and transposes that made q, k or v of something else, and one of the resu
 tried.  The scores and all that is made of them must have no other reader: what is trained, or returns its weights, stays as it is.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, makes, owner, walk
@@ -13,13 +13,17 @@ from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
 from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
+from inferno.schedule import attention, short_attention
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
+from inferno.schedule.call_times import elementwise_time
 from inferno.schedule.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls
 from inferno.schedule.operation_order import order_by_need
-from inferno.symbolic import hint, product
-from inferno.target import find_target
+from inferno.schedule.product_times import contraction_time
+from inferno.symbolic import Undecided, hint, product
+from inferno.target import Target, find_target
 
+_GENERATORS = ("short_attention", "attention")
 _MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
 _LESS = 4  # times fewer elements read than made: a mask that is rather computed again
 _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS}
@@ -43,24 +47,31 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     if asked:
         del module.operation.attributes[ATTENTION]
     machine = find_target(target)
-    choose = chooser_of("attention", machine)
-    if always != "1" and (not asked or choose is None or wants_library(module)):
+    choosers = [c for name in _GENERATORS if (c := chooser_of(name, machine)) is not None]
+    if always != "1" and (not asked or not choosers or wants_library(module)):
         return
 
     def takes(kernel: func.FuncOp) -> bool:
-        return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
+        return parse_attention(kernel) is not None if always == "1" else any(choose(kernel, machine) is not None for choose in choosers)
 
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes, pages=True).run())
+    def least(kernel: func.FuncOp) -> float | None:
+        return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=None)
+
+    time = None if always == "1" else least
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, machine, takes, time, pages=True).run())
 
 
 @dataclass
 class Fusion:
-    """``takes``: whether a generator takes a kernel; ``pages``: whether one may look up itself where keys and values are."""
+    """``takes``: whether a generator takes a kernel; ``time``: its microseconds, where times are compared, None where that is not known; ``pages``: whether
+    a kernel may look up itself where keys and values are."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
+    target: Target
     takes: Callable[[func.FuncOp], bool]
+    time: Callable[[func.FuncOp], float | None] | None = None
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
     pages: bool = False
 
@@ -116,7 +127,7 @@ class Fusion:
             if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
                 kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
             order_by_need(kernel.entry_block)
-            self.made[key] = kernel if self.takes(kernel) else None
+            self.made[key] = kernel if self.takes(kernel) and self.pays([kernel], owned) else None
             if self.made[key] is None:
                 kernel.operation.erase()
         if self.made[key] is None:
@@ -130,6 +141,21 @@ class Fusion:
             defer(edges)
         replace_calls(edges, self.made[key])
         return True
+
+    def pays(self, kernels: Sequence[func.FuncOp], calls: Iterable[ir.Operation], slower: float = 1.0) -> bool:
+        """Whether kernels take at most ``slower`` times as long as the calls that become these, the products and what is between them as one kernel: tiles of
+        many short rows are mostly padding (an H200, bf16: 16384x4x4x32 276 us, apart 40; 4096x4x9x32 65 and 30; 8192x1x16x16 32 and 37;
+        2048x3x49x32 44 and 240)."""
+        times = [self.time(k) for k in kernels] if self.time is not None else [None]
+        if None in times:
+            return True
+        parts = [self.kernels[callee(c)] for c in calls]
+        try:
+            products = [(k, contraction_time(k, self.target)) for k in parts]
+        except Undecided:
+            return True
+        between = max((elementwise_time(k) for k, time in products if time is None), default=0.0)
+        return sum(times) < slower * (sum(time for _, time in products if time is not None) + between)
 
     def cores(self, last: ir.Operation) -> Iterator[Calls]:
         """Contractions that ``last`` may be computed of by way of exponentials, with all that is between; nothing else reads these, but for one

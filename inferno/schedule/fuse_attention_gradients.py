@@ -13,12 +13,14 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule import attention_gradients
 from inferno.schedule.fuse_attention import Calls, Fusion
 from inferno.schedule.merge_calls import Edges, defer, edges_across, free_name, merge_in, merged_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.operation_order import order_by_need
 from inferno.target import find_target
 
 _GENERATOR = "attention_gradients"
+_SLOWER = 1.5  # between the products are several kernels, not one; an estimate
 _DEPTH = 2  # contractions behind the one with exponentials: of the gradient of weights, and of results
 
 
@@ -33,7 +35,8 @@ def fuse_attention_gradients(module: ir.Module, target: str, always: str = "", t
     def takes(kernel: func.FuncOp) -> bool:
         return always == "1" or choose(kernel, machine) is not None
 
-    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, takes, together=always != "1" or together == "1").run())
+    time = None if always == "1" else lambda kernel: attention_gradients.time(kernel, machine)
+    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, machine, takes, time, together=always != "1" or together == "1").run())
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class _Gradients(Fusion):
             read = self.read_elsewhere(found, depth)
         if not found or read:
             return False
-        if not all(self.takes(m.kernel) for m in found):
+        calls = {c for m in found for c in m.edges.calls}
+        if not all(self.takes(m.kernel) for m in found) or not self.pays([m.kernel for m in found], calls, _SLOWER):
             return False
         for merge in found:
             self.put(merge)

@@ -1,4 +1,4 @@
-"""On Hopper, let the kernel of a convolution add up its results over the pixels, and their squares, where that is a kernel of its own.
+"""On Hopper, let a convolution's kernel compute the sums of its results over all pixels, and of their squares, instead of a kernel of its own.
 
 Batch norm, while it is trained, wants the mean and the variance of each channel of a convolution's result.  ``merge-variances`` has made one kernel of both,
 which reads the result once more; here the convolution's kernel adds up what it has in registers (``schedule/channel_sums.py``), if that takes less time by
@@ -19,7 +19,7 @@ from inferno.target import Target, find_target
 def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

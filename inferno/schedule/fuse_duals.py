@@ -1,4 +1,4 @@
-"""Two contractions that share an operand and meet elementwise become one kernel: silu(x @ g) * (x @ u) of a SwiGLU.
+"""Fuse two contractions that share an operand and meet elementwise into one kernel: ``silu(x @ g) * (x @ u)`` of a SwiGLU.
 
 ``fuse-contractions`` makes two kernels of it: one contraction is the other's epilogue's to read, as a tensor of float32.  As one kernel
 that tensor is neither written nor read, the shared operand is read once, and there is one launch; but a tile has half of the columns.
@@ -9,7 +9,7 @@ The kernel's form: both contractions into tensors that are dead outside, and one
 result, the epilogue of both.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from itertools import combinations
 
 from inferno.mlir import func, ir, owner
@@ -17,12 +17,10 @@ from inferno.passes.programs import callee, wants_library
 from inferno.schedule import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.call_times import CallTimes, elementwise_time
 from inferno.schedule.join_epilogues import join_epilogues
-from inferno.schedule.merge_calls import Edges, edges_of, free_name, in_order, inputs_of, merge_in, merged_kernel, replace_calls, stays_in_order
+from inferno.schedule.merge_calls import Edges, edges_of, free_name, in_order, inputs_of, merge_in, merged_kernel, pattern, replace_calls, stays_in_order
 from inferno.schedule.split_chunks import Chunks
 from inferno.target import Target, find_target
 
-# A pair whose products are results too, as a SwiGLU's that is trained, stays apart: of 4096x1024x2816 it took 152 us of an H100 (74 estimated), where the
-# library's products take 30 each and what reads them 21.
 # Microseconds that have to be gained by the estimates.  Less is none: products with one vector, which others compute as fast, and whose second
 # launch hides behind the first (H200, 1x4096x11008: 46.3 us as two and 46.2 as one kernel; columns together: 52.8 and 53.7).
 _LEAST = 1.5
@@ -33,7 +31,7 @@ _LEAST_BEHIND = 0.0
 def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
     merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
 
@@ -42,7 +40,7 @@ class _Fuse:
     def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
         self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
         self.times = CallTimes(kernels, target)
-        self.made: dict[tuple, func.FuncOp | None] = {}
+        self.made: dict[Hashable, func.FuncOp | None] = {}
         self.chunks = Chunks(kernels, lambda wanted: free_name(module, wanted))
 
     def run(self) -> bool:
@@ -88,13 +86,14 @@ class _Fuse:
 
     def kernel(self, edges: Edges, before: float | None = None) -> func.FuncOp | None:
         """The kernel that does what these calls do, if it takes less time than they, or than ``before``."""
-        number = {v: i for i, v in enumerate((*edges.captured, *(r for c in edges.calls for r in c.results)))}
-        key = (*(callee(c) for c in edges.calls), *(number[v] for c in edges.calls for v in inputs_of(c)), *(number[r] for r in edges.exported))
+        key = pattern(edges)
         if key not in self.made:
             self.made[key] = self.build(edges, before)
         return self.made[key]
 
     def build(self, edges: Edges, before: float | None) -> func.FuncOp | None:
+        # Products that are results themselves, as of a SwiGLU in training, stay apart: 4096x1024x2816 took an H100 152 us as one kernel (74 estimated),
+        # where the library's products take 30 each and what reads them 21.
         if len(edges.exported) > 1 and not self.always:
             return None
         last = callee(edges.calls[-1])

@@ -1,12 +1,12 @@
-"""Elementwise kernels that read a contraction's result become its epilogue, which then has several results: of a linear layer or a convolution that is
-trained the activation and what its gradient needs of the sums, which are written from registers and never read.
+"""Fuse elementwise kernels that read a contraction's result into its epilogue, which then has several results: of a linear layer or a convolution in training
+the activation and what its gradient needs of the sums, which are written from registers and never read.
 
 ``fuse-contractions`` makes an epilogue of one reader alone, with one result.  Here a contraction and all that read it point by point become one
 kernel, if that takes less time by the estimates.  Before the choice of schedules, as ``fuse-duals``, and in its form: the contraction into a tensor
 that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -32,7 +32,7 @@ _SHARE = 0.95
 def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
     merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
 
@@ -41,7 +41,7 @@ class _Fuse:
     def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
         self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
         self.times = CallTimes(kernels, target)
-        self.made: dict[object, func.FuncOp | None] = {}
+        self.made: dict[Hashable, func.FuncOp | None] = {}
         self.places = places_in(main)
 
     def run(self) -> bool:

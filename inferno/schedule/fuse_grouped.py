@@ -1,4 +1,4 @@
-"""On Hopper, let a product of every matrix with all rows and the operation that picks each row's results be one kernel: a product of groups of rows.
+"""On Hopper, fuse a product of every matrix with all rows and the selection of each row's result: a product of groups of rows.
 
 What a mixture's experts compute is imported so (``torch._grouped_mm``), since the graph's shapes say nothing of how many rows each one has.  As one
 kernel each matrix meets its own rows alone, and the product of all with all, eight times as much with eight experts, is never made.
@@ -20,7 +20,7 @@ _KERNEL, _RATE = 0.9, 3.9e6  # microseconds of a small kernel behind others, and
 def fuse_grouped(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

@@ -1,4 +1,4 @@
-"""On a GPU, make kernels that go over the same rows (softmax, norms, running sums beside these) one kernel, which reads each row once.
+"""On a GPU, fuse kernels that go over the same rows (softmax, norms, running sums beside these) into one, which reads each row once.
 
 A kernel begins a group; what reads the group's results, or reduces or scans what the group reads, joins it as long as all is maps, reductions and scans of
 the same rows, and so do reductions and scans that make something of it.  It is done where the estimate of the new kernel is below the sum of those that it
@@ -47,8 +47,8 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 @dataclass
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
-    their names, ``known`` of calls, ``moves`` what kernels move, ``estimates`` of those that several calls would be, by their patterns: the layers of a model
-    ask for the same ones; ``few`` of few long rows by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions;
+    their names, ``known`` of calls, ``moves`` what kernels move, ``times`` what they take by themselves, ``estimates`` of those that several calls would be, by
+    their patterns, and whether they are ``scans``: the layers of a model ask for the same ones; ``few`` of few long rows by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions;
     ``apart``: the patterns of kernels that write rows apart, ``cut`` of those that write parts of results."""
 
     module: ir.Module
@@ -60,6 +60,8 @@ class _Program:
     kinds: dict[str, str | None] = field(default_factory=dict)
     known: dict[ir.Operation, str | None] = field(default_factory=dict)
     moves: dict[str, int] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    scans: dict[Hashable, bool] = field(default_factory=dict)
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
     permuting: dict[str, bool] = field(default_factory=dict)
@@ -99,6 +101,13 @@ class _Program:
         if name not in self.moves:
             self.moves[name] = _moved_bytes(self.kernels[name])
         return self.moves[name]
+
+    def alone(self, call: ir.Operation) -> float:
+        """Microseconds of a call by itself."""
+        name = callee(call)
+        if name not in self.times:
+            self.times[name] = alone(self.kernels[name], self.target)
+        return self.times[name]
 
     def _narrows_scan(self, call: ir.Operation) -> bool:
         """Whether a map makes narrower numbers of what a scan across memory gives, as the states of a recurrence are of its pairs: ``fuse-scans``
@@ -175,10 +184,12 @@ class _Program:
 
     def is_scan(self, edges: Edges) -> bool:
         """Whether calls are one scan, and maps that fuse-scans can put beside it."""
-        kernel = self.merge(edges)
-        found = scans.read(kernel, self.target) is not None
-        kernel.operation.erase()
-        return found
+        key = pattern(edges)
+        if key not in self.scans:
+            kernel = self.merge(edges)
+            self.scans[key] = scans.read(kernel, self.target) is not None
+            kernel.operation.erase()
+        return self.scans[key]
 
     def gains(self, edges: Edges) -> bool:
         """Whether few long rows are worth one kernel of all multiprocessors beside several, for which the cache keeps what they read again."""
@@ -297,7 +308,7 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
 
 def _apart(program: _Program, edges: Edges) -> float:
     """Microseconds of calls by themselves."""
-    return sum(alone(program.kernels[callee(call)], program.target) for call in edges.calls)
+    return sum(map(program.alone, edges.calls))
 
 
 def _tell(program: _Program, edges: Edges, reason: str) -> None:
@@ -392,7 +403,7 @@ def _is_short(kernel: func.FuncOp) -> bool:
 def _takes(program: _Program, found: Edges | None, joined: Edges, call: ir.Operation) -> bool:
     """Whether a group takes no longer with a scan, for which threads have to hold the rows, with what goes over other tensors' rows, or with what turns points,
     than beside it."""
-    return found is None or program.estimate(joined) <= program.estimate(found) + alone(program.kernels[callee(call)], program.target)
+    return found is None or program.estimate(joined) <= program.estimate(found) + program.alone(call)
 
 
 def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:

@@ -1,4 +1,4 @@
-"""On Hopper, let a contraction's kernel take the operations on rows that follow it, where a row of its result fits one tile.
+"""On Hopper, fuse the row-wise operations behind a contraction into its kernel, where a row of its result fits one tile.
 
 A softmax, a norm or a sum along the rows of ``x @ w`` is then done in the registers that hold the products, and what the kernels exchange
 never goes to memory (on an H200 softmax(x @ w.T) of 4096x1024x64 took 4.9 us instead of 8.9, of 16384x1024x256 20.8 instead of 39.8).
@@ -10,7 +10,7 @@ from math import inf
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import FREEZE, callee, readers, wants_library
-from inferno.schedule import wgmma_rows
+from inferno.schedule import direct, wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
@@ -29,7 +29,7 @@ _KERNEL, _RATE = 0.75, 3e6
 def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
@@ -90,7 +90,8 @@ def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, ta
     rows = wgmma_rows.read(merged, target)
     joined = [time for time, _ in wgmma_rows.candidates(rows, target)] if rows.reduces else []
     apart = inf if always else (alone or 0.0) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
-    return alone is not None and bool(joined) and _SURE * min(joined) < apart
+    sure = max(_SURE, direct.SMALL_TILES if not c.varies and direct.is_of_small(c) else 0)
+    return alone is not None and bool(joined) and sure * min(joined) < apart
 
 
 def _is_copied(c: Contraction) -> bool:

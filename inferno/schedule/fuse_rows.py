@@ -1,4 +1,4 @@
-"""On the CPU, make kernels that follow each other and go over the same rows (softmax, layer norm) one kernel.
+"""On the CPU, fuse kernels that follow each other and go over the same rows (softmax, layer norm).
 
 A kernel goes over R rows where its results' first dimensions have R points, each a loop of its own, and row r of what the
 kernels exchange is written and read by row r alone.  The merged kernel holds their operations one after the other and has

@@ -1,4 +1,4 @@
-"""On a GPU, make a scan one kernel with the maps of its points in front of it and behind: what it takes and gives need not go through memory.
+"""On a GPU, fuse the maps before and after a scan into its kernel, so that its input and output need not go through memory.
 
 ``fuse-reductions`` has made scans beside reductions of the same rows part of their kernels before.  A map in front joins if nothing else reads its
 results, one behind if it needs nothing that waits for the group.  That always pays: each saves a pass over memory, and a scan has arithmetic to spare.

@@ -1,5 +1,4 @@
-"""On a GPU, a scatter computes the places of what it puts there itself; and the elements, where its kernel is one that has whole rows in shared memory, or
-adds rows to others.
+"""On a GPU, let a scatter compute its indices itself; and the elements, where its kernel is one that has whole rows in shared memory, or adds rows to others.
 
 The import makes a tensor of the places: for each element the number of its index in the result.  Only with how it is computed is it known which
 elements stay in which row.

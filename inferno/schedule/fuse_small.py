@@ -1,4 +1,4 @@
-"""On a GPU, make small kernels that follow each other one, whose only block goes through all of them with barriers in the place of launches.
+"""On a GPU, fuse small kernels that follow each other into one, whose only block of threads goes through them with barriers in place of launches.
 
 A call begins a group; what makes what the group reads, or reads that or what it makes, joins it where one block takes less time for it than a launch of its own
 does.  It is done where that is estimated to be faster for all of them together.

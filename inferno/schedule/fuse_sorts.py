@@ -1,4 +1,4 @@
-"""On a GPU, a sort makes the places that go with its elements itself, and writes only those sorted elements that are read.
+"""On a GPU, let a sort generate the indices that it carries along, and write only those sorted elements that are read.
 
 The import makes a tensor of places (0, 1, ... along the row) for the sort to move, and takes the first of all sorted elements for a ``topk``.
 """

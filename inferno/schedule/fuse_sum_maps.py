@@ -1,5 +1,5 @@
-"""On a GPU, let small maps of what sums come to (a mean's quotient, the reciprocal root of a variance, the logarithm of a sum of exponentials) be part of the
-kernel that has the sums, or brings together what they are in chunks: a launch less each.
+"""On a GPU, fuse small maps of a reduction's results (a mean's quotient, the reciprocal root of a variance, the logarithm of a sum of exponentials) into the
+kernel that computes these, or combines their chunks: a launch less each.
 
 ``fuse-reductions`` does so for a map of one sum whose length is known.  What ``merge-variances`` and ``merge-softmaxes`` make has several results, and
 ``hoist-vectors`` makes such maps later.

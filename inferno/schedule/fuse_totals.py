@@ -1,4 +1,4 @@
-"""On a GPU, let a kernel that goes over rows add up each row of what it makes, where nothing but one total of all of it is wanted.
+"""On a GPU, let a row-wise kernel sum each row of its result, where only a total of all of it is read.
 
 The mean of squares of a norm's result reads what the norm has written, though each row's part of it could be added up where the row is in registers.  The
 total becomes the rows' totals, which ``rows`` computes like any other reduction, and a small kernel that adds these up.  It is done where the estimates

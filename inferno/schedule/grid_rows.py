@@ -1,4 +1,4 @@
-"""The schedule of kernels in which all blocks that run at once have a part of each row: long rows, of more points than a cluster of blocks can hold well."""
+"""The schedule of kernels in which all blocks that run at once have a part of each row: rows that are too long for a cluster of blocks."""
 
 from dataclasses import dataclass, replace
 from math import ceil, gcd
@@ -13,9 +13,8 @@ from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_lanes import can_be_ragged, leading, lanes, most_lanes
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import row_bytes
-from inferno.target import Target
+from inferno.target import WARP, Target
 
-_WARP = 32
 _LINE = 128  # bytes: a block's part of a row is whole lines
 _ALIGNED = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _SHARED, _LEFT = 223 << 10, 4 << 10  # bytes of a block for the rows that are on their way, and for what threads leave each other
@@ -106,7 +105,7 @@ class GridRows:
 
     def all_threads(self, stages: int) -> int:
         """With a warp for each reduction that brings together the block's parts, and one that brings together all blocks'."""
-        return self.threads + 2 * _WARP * (stages - 1)
+        return self.threads + 2 * WARP * (stages - 1)
 
     def words(self, c: RowKernel) -> int:
         """Of 32 bits, of what a block leaves of each row."""
@@ -116,7 +115,7 @@ class GridRows:
         stages = self.stages(c)
         if not self.ragged and c.width % self.vector:
             return False
-        if self.threads % _WARP or self.lag < 2 or self.ahead < 1 or self.blocks() > target.multiprocessors or not 1 <= self.share <= self.lines(c) or c.varies:
+        if self.threads % WARP or self.lag < 2 or self.ahead < 1 or self.blocks() > target.multiprocessors or not 1 <= self.share <= self.lines(c) or c.varies:
             return False
         if len(stages) < 2 or stages[-1] != c.phases - 1 or self.groups > c.count or self.all_threads(len(stages)) > 1024:
             return False
@@ -124,7 +123,7 @@ class GridRows:
             return False
         if self.ragged and kept(c) and self.groups % period(c, self.vector):
             return False  # weights would lie otherwise in the next row
-        left = sum(k is not None for s in c.steps for k in s.combiners) * 8 * (2 * self.threads // _WARP + self.slots(len(stages)))
+        left = sum(k is not None for s in c.steps for k in s.combiners) * 8 * (2 * self.threads // WARP + self.slots(len(stages)))
         return left <= _LEFT and self.slots(len(stages)) * self.row_bytes(c) <= _SHARED
 
 
@@ -229,7 +228,7 @@ def _paced(s: GridRows, c: RowKernel, target: Target) -> GridRows | None:
     """The same with as few vectors a thread as threads can be, and with reductions as late as they are known; None if registers or shared memory have
     too little room."""
     chunks = ceil(s.per_block(c) / _THREADS)
-    s = replace(s, threads=max(_FEWEST, ceil(s.per_block(c) / chunks / _WARP) * _WARP))
+    s = replace(s, threads=max(_FEWEST, ceil(s.per_block(c) / chunks / WARP) * WARP))
     stages = len(s.stages(c))
     if chunks > _VECTORS or chunks * s.vector * (1 + len(kept(c))) > _HELD or stages < 2:
         return None

@@ -1,4 +1,4 @@
-"""Rows of which a few points are neighbours and the next ones another row's, as a group norm's of images with channels last: as rows of single channels.
+"""Rows of which only a few points are contiguous, as a group norm's of channels-last images, as rows of single channels.
 
 A group of 8 channels in bf16 is 16 bytes of a place, half of what memory moves at least, and of 10 channels there are no vectors of more than 4 bytes.
 Groups side by side are whole vectors and whole sectors; what is reduced of a group is what its channels come to.

@@ -1,4 +1,4 @@
-"""How a tile of an image lies in shared memory for tensor cores that read the places of a window's taps there, free of bank conflicts.
+"""The layout of an image's tile in shared memory, for tensor cores that read a window's taps there without bank conflicts.
 
 A place has a slot of an odd number of 16 bytes.  Neighbouring outputs read neighbouring slots: with a stride, the places that are a multiple of it away
 from each other lie side by side.  What is between rows, and between images, is so long that this is so modulo 8 also where a row of outputs ends.

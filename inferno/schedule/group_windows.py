@@ -15,7 +15,7 @@ from inferno.mlir import func
 from inferno.passes.convolution import leaves_channels
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import im2col, windows
-from inferno.schedule.cost import CLOCK, moved_bytes
+from inferno.schedule.cost import CLOCK
 from inferno.schedule.group_tile import BYTES, GroupTile, Side, odd
 from inferno.schedule.window_kernel import Axis, WindowKernel, parse_windows
 from inferno.target import Target
@@ -296,5 +296,5 @@ def estimate(s: GroupWindows, k: GroupKernel, target: Target) -> float:
     work += s.warps * s.own * steps * (s.tiles * eights * _PRODUCT + (s.tiles + ceil(eights / 2)) * _LOAD)
     work += s.warps * _WARP + turns * (_TURN + (_AGAIN if k.unit > 1 else 0))
     mine, resident = ceil(prod(s.grid(k)) / target.multiprocessors), s.resident(k, target)
-    clocks, moved = work * (mine + ceil(mine / resident) * _ALONE / s.warps), moved_bytes(k.window.contraction)
+    clocks, moved = work * (mine + ceil(mine / resident) * _ALONE / s.warps), k.window.moved
     return _START + max(clocks / CLOCK + max(0, moved - _L2) / _BEYOND / min(mine, resident), moved / _MEMORY)

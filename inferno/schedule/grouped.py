@@ -10,11 +10,10 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.cost import CLOCK, bit_width
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, bit_width
 from inferno.schedule.dual import Dual, DualTiling, Pair, divides, takes, tile_pair
 from inferno.schedule.picked import Picked, parse_picked
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.schedule.wgmma_schedule import Wgmma, fit, precision, supported
 from inferno.target import Target
 

@@ -1,4 +1,4 @@
-"""On a GPU, let what a map or a reduction computes of a few elements, again for each of its many points, be computed once, by a kernel in front of it.
+"""On a GPU, let a kernel in front compute what a map or a reduction computes of a few elements, again for each of its many points.
 
 A batch norm of an image with channels last divides two sums by their number and takes a root for each of its points, of each of which there is one a
 channel: 56 instructions a point, where memory moves one in the time of 30.  The kernel in front of it is small, and becomes part of the small one that has
@@ -207,20 +207,42 @@ def _written(generic: ir.Operation, parts: dict[ir.Value, _Value]) -> int:
 
 def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation, parts: dict[ir.Value, _Value]) -> None:
     """Two calls in the place of one: of a kernel that computes the parts, and of one for the rest."""
-    block, sizes = body(generic), loop_sizes(generic)
-    values, count = list(parts), len(inputs(generic))
-    loops = sorted(parts[values[0]].loops)
+    first, read = _kernel_of_parts(module, kernel, generic, parts)
+    rest, left_in = _kernel_of_rest(module, kernel, call, generic, parts)
+    given = lambda roots: [call.operands[ir.BlockArgument(v).arg_number] for v in roots]  # noqa: E731
+    with ir.InsertionPoint(call), call.location:
+        types = list(first.type.results)
+        made = func.CallOp(first, [*given(read), *(tensor.EmptyOp(t.shape, t.element_type).result for t in types)]).operation
+        done = func.CallOp(rest, [*given(left_in), *made.results, *list(call.operands)[len(inputs_of(call)):]]).operation
+    for new in (made, done):
+        tell_sources(new, [call])
+    for old, result in zip(call.results, done.results):
+        old.replace_all_uses_with(result)
+    call.erase()
+
+
+def _loops_of(parts: dict[ir.Value, _Value]) -> list[int]:
+    """The loops that the parts depend on, which are the same for all of them."""
+    return sorted(next(iter(parts.values())).loops)
+
+
+def _kernel_of_parts(
+    module: ir.Module, kernel: func.FuncOp, generic: ir.Operation, parts: dict[ir.Value, _Value],
+) -> tuple[func.FuncOp, list[ir.Value]]:
+    """A kernel that computes the parts, each as a tensor over their loops, and the arguments of ``kernel`` that it reads."""
+    block, sizes, loops = body(generic), loop_sizes(generic), _loops_of(parts)
     reads = sorted({i for part in parts.values() for i in part.reads})
-    types = [ir.RankedTensorType.get([sizes[d] for d in loops], v.type) for v in values]
-    indexing, constants = maps(generic), [o for o in operations_in(kernel) if o.name == "arith.constant"]
+    types = [ir.RankedTensorType.get([sizes[d] for d in loops], v.type) for v in parts]
+    indexing = maps(generic)
     tables = list(dict.fromkeys(t for part in parts.values() for t in part.tables))
     read = list(dict.fromkeys([*_roots(generic, reads), *map(whole_of, tables)]))
     first = new_kernel(module, kernel, f"{kernel.name.value}_vectors", [v.type for v in read], types)
     with ir.InsertionPoint(first.entry_block):
         own = list(first.entry_block.arguments)
         outside = dict(zip(read, own))
-        for op in constants:
-            clone_onto(op, outside)
+        for op in operations_in(kernel):
+            if op.name == "arith.constant":
+                clone_onto(op, outside)
         renamed = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(sizes))]
 
         def compute(arguments: list[ir.Value]) -> list[ir.Value]:
@@ -229,13 +251,22 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
             for op in [o.operation for o in block.operations if o.operation in wanted]:
                 for index in walk(clone_onto(op, known), "linalg.index"):
                     index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loops.index(ir.IntegerAttr(index.attributes["dim"]).value))
-            return [known[v] for v in values]
+            return [known[v] for v in parts]
 
-        every = [*(substitute(indexing[i], renamed, len(loops)) for i in reads), *[ir.AffineMap.get_identity(len(loops))] * len(values)]
+        every = [*(substitute(indexing[i], renamed, len(loops)) for i in reads), *[ir.AffineMap.get_identity(len(loops))] * len(parts)]
         taken = [_brought(inputs(generic)[i], outside) for i in reads]
         for table in tables:
             _brought(table, outside)
         func.ReturnOp(build(taken, own[len(read):], every, [PARALLEL] * len(loops), compute, generic.location).results)
+    return first, read
+
+
+def _kernel_of_rest(
+    module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation, parts: dict[ir.Value, _Value],
+) -> tuple[func.FuncOp, list[ir.Value]]:
+    """``kernel`` with the parts as arguments, and the arguments of its own that it still reads, which come before these."""
+    block, sizes, loops = body(generic), loop_sizes(generic), _loops_of(parts)
+    values, count, indexing = list(parts), len(inputs(generic)), maps(generic)
     left = _left(block, values)
     # (What is not read says how many there are of a reduction's terms.)
     kept = [i for i in range(count) if block.arguments[i] in left or not set(dims(indexing[i]) or range(len(sizes))) <= set(loops)]
@@ -244,6 +275,7 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
     needed, values_read = _needed(operations, generic, [*(inputs(generic)[i] for i in kept), *outputs(generic), *inside])
     places = arguments[len(inputs_of(call)):]
     left_in = [v for v in arguments if v in values_read and v not in places]
+    types = [ir.RankedTensorType.get([sizes[d] for d in loops], v.type) for v in values]
     rest = new_kernel(module, kernel, kernel.name.value, [*(v.type for v in left_in), *types], list(kernel.type.results))
     with ir.InsertionPoint(rest.entry_block):
         own, taken_in = list(rest.entry_block.arguments), len(left_in) + len(values)
@@ -264,15 +296,7 @@ def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
                 around.update(zip(generic.results, new.results))
             elif op in needed:
                 clone_onto(op, around)
-    given = lambda roots: [call.operands[ir.BlockArgument(v).arg_number] for v in roots]  # noqa: E731
-    with ir.InsertionPoint(call), call.location:
-        made = func.CallOp(first, [*given(read), *(tensor.EmptyOp(t.shape, t.element_type).result for t in types)]).operation
-        done = func.CallOp(rest, [*given(left_in), *made.results, *list(call.operands)[len(inputs_of(call)):]]).operation
-    for new in (made, done):
-        tell_sources(new, [call])
-    for old, result in zip(call.results, done.results):
-        old.replace_all_uses_with(result)
-    call.erase()
+    return rest, left_in
 
 
 def _needed(operations: list[ir.Operation], generic: ir.Operation, read: list[ir.Value]) -> tuple[set[ir.Operation], set[ir.Value]]:

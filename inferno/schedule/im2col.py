@@ -11,18 +11,18 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, inf
 from typing import ClassVar
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, isolated_copy, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
-from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, tensor_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.result_parts import ROW, store_maps
 from inferno.schedule.shared_tiles import shares
 from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.wgmma import CANDIDATES, candidates
-from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate, row_clocks
+from inferno.schedule.wgmma_cost import estimate, row_clocks
 from inferno.schedule.wgmma_schedule import Shared, Wgmma, fit, lies_inside, splits
 from inferno.settings import settings
 from inferno.symbolic import hint, product
@@ -86,8 +86,7 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
     if c.windows.shape[-1] * width >= ROW:
         return inf
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         plain, before = module.body.operations[0], 0.0
         if pads := walk(plain, "tensor.pad"):
             if not all(map(pads_convolutions, pads)):

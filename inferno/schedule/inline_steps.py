@@ -1,4 +1,4 @@
-"""What calls of a step do, in the body of a loop over steps."""
+"""Inline the calls of one step into the body of a loop over steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

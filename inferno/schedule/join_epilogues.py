@@ -1,11 +1,11 @@
-"""Of a kernel with one contraction or two, make one operation of everything elementwise that reads their sums.
+"""Fuse all elementwise operations that read the sums of a kernel's one or two contractions into one operation.
 
 What goes from one to another is not rounded to what the tensors between them had.
 """
 
 from dataclasses import dataclass
 
-from inferno.mlir import func, ir, linalg, run_upstream, tensor
+from inferno.mlir import erase_dead, func, ir, isolated_copy, linalg, run_upstream, tensor
 from inferno.passes.contraction import zero_start
 from inferno.passes.generics import (
     Operands, PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, substitute,
@@ -28,8 +28,7 @@ class _Step:
 def join_epilogues(kernel: func.FuncOp) -> func.FuncOp | None:
     """The kernel in this form, in place of ``kernel``, which is gone; None, and nothing is changed, where there are not one or two sums of
     one shape, or what reads them is not elementwise along their dimensions."""
-    holder = ir.Module.create()
-    holder.body.append(kernel.operation.clone(ip=False))
+    holder = isolated_copy(kernel)
     split_contractions(holder)
     run_upstream(holder, "func.func(cse)")
     copy = holder.body.operations[0]
@@ -81,9 +80,7 @@ def _join(kernel: func.FuncOp) -> bool:
         with ir.InsertionPoint(op):
             empty = tensor.EmptyOp(sizes(op.results[0], kernel.operation), type_.element_type).result
             op.operands[len(op.operands) - 1] = linalg.fill(zero_start(op), outs=[empty])
-    for op in reversed([o.operation for o in kernel.entry_block.operations]):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_dead(o.operation for o in kernel.entry_block.operations)
     return True
 
 

@@ -1,4 +1,4 @@
-"""A concatenation of parts of a tensor, as of a recurrent layer's states of all steps, which one kernel has made.
+"""A concatenation of slices of one tensor, such as a recurrent layer's states of all steps, which one kernel has written.
 
 Parts that follow each other, forwards or backwards, are one piece; of few pieces each element is chosen by its place, which elementwise kernels read by whole
 vectors.

@@ -1,4 +1,4 @@
-"""Sums over rows of few columns that lie one behind the other in memory, read as if several rows were one.
+"""Sums over rows of few columns that are contiguous in memory, read as if several rows were one.
 
 Vectors of 16 bytes divide no row of 23 numbers, and threads side by side are no power of two of them.  But eight such rows are 23 vectors: a thread that
 goes on by whole turns of so many rows has the same columns in each, a running value for each lane, and a block's threads read what lies together.
@@ -14,12 +14,12 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.symbolic import alignment, hint, is_multiple
+from inferno.target import WARP
 
 if TYPE_CHECKING:
     from inferno.schedule.reductions import Reductions
 
 _THREADS, _RESIDENT = 512, 1024  # of a block at most, which has so much to add up at its end once, and of a multiprocessor
-_WARP = 32
 _UNDER_WAY = 128  # bytes that a thread reads at once, in half of the registers that it has then
 # Times the elements of a lane's load that are wanted, from which on rows are joined.  As they are and so an H200 took for 64 MB in bf16, of 23 columns, 29.7
 # and 18.5 us for sums, 46.6 and 19.7 for the largest's places, 35.0 and 20.9 for variances, of two tensors for silu(x) * y 100 and 37; of 3 28.3 and 18.3, of
@@ -99,4 +99,4 @@ def _filled(threads: int) -> float:
 
 def _in_warps(threads: int) -> int:
     """The lanes of the warps that so many threads are."""
-    return ceil(threads / _WARP) * _WARP
+    return ceil(threads / WARP) * WARP

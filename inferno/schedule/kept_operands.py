@@ -1,4 +1,4 @@
-"""A kernel's arguments that are an operand of its contraction in another form, made when a weight changed (see ``prepare-operands``).
+"""Arguments of a kernel that are a contraction's operand in another form, made when a weight changed (see ``prepare-operands``).
 
 An attribute of such an argument has the number of the one that it is made of: ``inferno.parts``, split into three bf16 (see ``presplit``), or
 ``inferno.copy``, with strides that the copy engine can read.  What the kernel computes is said by the others alone.

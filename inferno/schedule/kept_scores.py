@@ -1,4 +1,4 @@
-"""Gradients of scores that attention's backward keeps in memory, for the product with keys that is the gradient of queries.
+"""Gradients of scores that attention's backward writes to memory, for the product with keys that is the gradient of queries.
 
 The kernel of keys and values leaves them there for some heads, and a second one reads them; then both go on with the next heads, in the same place.
 """

@@ -1,4 +1,4 @@
-"""Schedules that were measured to be best (``inferno.tune``), by what they are for.
+"""Schedules that were measured to be the best (``inferno.tune``), by the kernels that they are for.
 
 They come to ``assign-schedules`` as an attribute of the module, ``inferno.known = {<key> = "<schedule>", ...}``, in whose place it leaves
 another, ``inferno.asked = {<kernel> = "<key>", ...}``: later passes may change a kernel.

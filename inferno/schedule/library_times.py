@@ -6,8 +6,8 @@ from math import ceil, inf
 from inferno.schedule.contraction import Contraction, Operand
 from inferno.schedule.cost import CLOCK, accessed_bytes, bit_width, moved_bytes
 from inferno.schedule.cublaslt import Found
-from inferno.schedule.shared_tiles import SECTOR
 from inferno.symbolic import hint
+from inferno.target import SECTOR
 
 SIXTEEN_BITS = ("bf16", "f16")
 

@@ -1,4 +1,4 @@
-"""Masks of whole blocks: a table says for each block of queries and each of keys whether it is seen, and whether what else masks scores counts in it.
+"""Block masks of attention: a table says for each block of queries and of keys whether it is computed, and whether its elements are masked as well.
 
 That is what the block lists of torch's ``flex_attention`` say.
 """

@@ -1,4 +1,4 @@
-"""Running logarithms of sums of exponentials, as the largest point and the sum of exponentials below it: the logarithm is taken where a value is stored.
+"""Running logsumexp as the running maximum and the sum of exponentials below it: the logarithm is taken where a value is stored.
 
 Combining two takes one power of two and no logarithm.  The sum is between 1 and the number of points, so it is never lost; powers are approximate, off
 by two roundings, and those of what is as large as the largest are exact.  (The pair is what "Online normalizer calculation for softmax", Milakov and

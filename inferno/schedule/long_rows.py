@@ -1,4 +1,4 @@
-"""How long rows take that several blocks share, and the fastest way to have them: in registers of 2 to 16 blocks, or in their shared memory.
+"""Cost model of rows that several blocks share: in the registers of 2 to 16 blocks, or in their shared memory.
 
 The estimates are of whole kernels as they run, and choose between these; fusion compares others, which are what memory takes.
 

@@ -1,5 +1,5 @@
-"""Say of each kernel which inputs its result may take the place of (``inferno.overwrites``, the numbers of those arguments), and compute what
-could take the place of an argument of ``@main`` when nothing needs the argument's old value any more.
+"""Mark which inputs a kernel's result may overwrite (``inferno.overwrites``, argument numbers), and order calls so that arguments of ``@main`` can be
+overwritten when nothing needs their old value any more.
 
 An elementwise kernel reads an input's element where it writes the result's, and nowhere else, so both can be one element in memory.  That is said
 only of kernels of one operation, or of one for each result: what computes the result's element has then read all that it needs before it writes.
@@ -11,7 +11,7 @@ writes the new cache goes behind the other.
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, is_elementwise, maps, yielded
-from inferno.passes.programs import VIEWS, callee, readers, root_of
+from inferno.passes.programs import VIEWS, callee, find_main, readers, root_of
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import kernels
 from inferno.schedule.added_rows import parse_added_rows
@@ -34,7 +34,7 @@ def mark_overwrites(module: ir.Module) -> None:
         for kernel in kernels(module):
             if found := mark(kernel):
                 marks[kernel.name.value] = found
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    main = find_main(module)
     if marks and main is not None:
         _move(main, marks)
 

@@ -1,4 +1,4 @@
-"""Several calls of kernels become one call of a kernel that holds the operations of all."""
+"""Replace several calls of kernels by one call of a kernel that holds the operations of all."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,13 +42,6 @@ def operations_in(function: func.FuncOp) -> list[ir.Operation]:
 def places_in(function: func.FuncOp) -> dict[ir.Operation, int]:
     """The same, with the number of each."""
     return {o: i for i, o in enumerate(operations_in(function))}
-
-
-def erase_unread(kernel: func.FuncOp) -> None:
-    """What is left of operations whose results nothing reads any more."""
-    for op in reversed(operations_in(kernel)):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
 
 
 def is_open(kernel: func.FuncOp | None) -> bool:

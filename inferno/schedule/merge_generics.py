@@ -1,4 +1,4 @@
-"""Reductions of the same loops as one operation with all of their results, so that what they read is read once."""
+"""Merge reductions over the same loops into one operation with all of their results, so that what they read is read once."""
 
 from collections.abc import Sequence
 

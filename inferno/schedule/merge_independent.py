@@ -1,4 +1,4 @@
-"""Calls of ``@main`` of which none waits for another become one call of a function that holds what all of them compute.
+"""Merge calls of ``@main`` that do not depend on each other into one call of a function that computes all of them.
 
 It takes the place of the first one, or of the last one's operands; what is between waits for none of them, or else they stay apart.  Which
 calls, and with which schedule, a subclass says (see ``merge-siblings`` and ``bundle-kernels``).

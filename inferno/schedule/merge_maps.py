@@ -1,4 +1,4 @@
-"""On a GPU, make elementwise kernels that go over the same points one kernel with several results.
+"""On a GPU, merge elementwise kernels over the same points into one kernel with several results.
 
 ``fuse-elementwise`` puts what makes a value into its reader, where that is the only one or may compute it again.  A value that is given back or read by
 others, too, has to be in memory, but who reads it need not read it from there: the kernel that makes it makes what is made of it as well, as the cell and the
@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir, users, walk
+from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.generics import (
     Operands, build, clone_body, indices_are_simple, inputs, is_elementwise, kinds, maps, outputs, substitute,
 )
@@ -26,7 +26,7 @@ from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.fuse_reductions import changes_places
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_by_symbols, erase_unread, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
+    Edges, defer, edges_by_symbols, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
@@ -174,5 +174,5 @@ def _join_operations(kernel: func.FuncOp) -> bool:
     for op in (second, first):
         op.erase()
     drop_round_trips(new)
-    erase_unread(kernel)
+    erase_dead(operations_in(kernel))
     return True

@@ -1,4 +1,4 @@
-"""On a GPU, make a map and sums of the same points one kernel, and so several kernels of such sums: what all of them read is read once.
+"""On a GPU, merge maps and sums over the same points into one kernel: what all of them read is read once.
 
 ``fuse-elementwise`` puts what makes the terms of a sum into it, where nothing else reads these.  A difference whose magnitudes and squares are added up,
 gradients that are scaled and asked whether they are finite, a residual that is added and goes on, with its sum: there a map writes what sums read again, or

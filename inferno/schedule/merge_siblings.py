@@ -1,4 +1,4 @@
-"""Make one kernel of independent contractions of one tensor: attention's queries, keys and values, a weight's gradients.
+"""Merge independent contractions of one tensor into one kernel: attention's queries, keys and values, a weight's gradients.
 
 Calls that read one tensor become one call (see ``merge_independent``); those that the cost model thinks faster one by one stay apart (see
 ``siblings``).

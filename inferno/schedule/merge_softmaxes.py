@@ -1,4 +1,4 @@
-"""On a GPU, let the largest of some elements and the sum of exponentials of what is below it be one kernel that reads a tensor once, and all that reads the
+"""On a GPU, compute the maximum of some elements and the sum of exponentials below it in one kernel that reads a tensor once, and let all that reads the
 exponentials compute them.
 
 Where neighbours in memory are different sums (softmax along the first dimension) a cluster of blocks can keep all of its rows and read them once

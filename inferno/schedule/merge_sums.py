@@ -1,4 +1,4 @@
-"""On a GPU, let several kernels that reduce one tensor in the same loops be one that reads it once: a mean and a deviation beside extrema.
+"""On a GPU, merge kernels that reduce one tensor over the same loops: a mean and a deviation beside extrema.
 
 ``fuse-reductions`` has done so for all that it meets.  What ``merge-variances`` makes of a mean and a deviation is a reduction only since then, in which the
 second does not wait for the first one's result any more.

@@ -1,4 +1,4 @@
-"""On a GPU, let a sum and the sum of squared distances from its mean, each a kernel that reads all of a tensor, be one that reads it once.
+"""On a GPU, compute a sum and the sum of squared distances from its mean in one kernel that reads the tensor once.
 
 The kernel adds up elements and their squares in float64, where a square of a float32 is exact: what the difference of the two sums loses is as much as
 the mean is larger than the deviation, squared, of 2^-53, and so below what the rounding of float32 distances loses.  A second kernel, of a few

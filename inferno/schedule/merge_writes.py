@@ -1,4 +1,4 @@
-"""On a GPU, make one kernel of writes to parts of tensors that do not wait for each other: the token's keys and its values, each to its cache.
+"""On a GPU, merge independent writes to slices: a token's keys and its values, each to its cache.
 
 What comes before a write is a copy, which is left out where it is made in place; the writes are one launch, whose blocks are dealt out to them.
 """

@@ -1,4 +1,4 @@
-"""Sums of rows and of squared distances from what follows from them, as norms have: both can be known when a row's points were gone over once."""
+"""Sums of rows and of squared distances from what follows from them, as norms have: both can be accumulated in one pass over a row."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The schedule of a program of small operations that one block of threads goes through, with barriers between them in the place of launches.
+"""The schedule of a program of small operations that one block of threads goes through, with barriers in the place of launches.
 
 A launch behind others takes about a microsecond, however little it does; a block that has all of a small tensor takes a fraction of that for an
 operation.  The more points there are the longer that takes: a block has one multiprocessor.

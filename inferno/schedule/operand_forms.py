@@ -1,4 +1,4 @@
-"""The forms in which contractions' kernels want weights: what they are, and the operations that make them."""
+"""The forms in which contractions' kernels read weights, and the operations that convert to them."""
 
 from dataclasses import dataclass
 

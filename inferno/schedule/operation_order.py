@@ -1,4 +1,4 @@
-"""Operations in the order in which their results are needed, so that kernels that compute the same in another order are the same text."""
+"""A canonical order of operations, so that kernels that compute the same in another order are the same text."""
 
 from inferno.mlir import ir, outside_values, owner
 

@@ -1,4 +1,4 @@
-"""A factor of a product of matrices that lies in memory so that the tensor core takes no tiles of it is written as a matrix first, where that pays.
+"""Copy a contraction's operand whose layout tensor cores cannot read to one that they can, where that pays.
 
 So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for, or leaves
 tiles of few rows.  And so does a factor of TF32 whose terms are not innermost: tiles of it would be turned in shared memory, each as often as it is read.
@@ -18,9 +18,8 @@ from inferno.schedule import batch_sums, wgmma, wgmma_schedule
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import MEMORY_RATE, bit_width
 from inferno.schedule.merge_calls import replace_call
-from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
@@ -57,15 +56,15 @@ def order_operands(module: ir.Module, target: str) -> None:
     if not machine.hopper:
         return
     with module.context, ir.Location.unknown():
-        if _order_once(module, machine):
-            _order_once(module, machine)  # the other factor
+        if made := _order_once(module, machine, {k.name.value for k in kernels(module)}):
+            _order_once(module, machine, made)  # the other factor
             deduplicate_kernels(module)
 
 
-def _order_once(module: ir.Module, target: Target) -> bool:
-    """Give kernels one of their factors in its order: whether there are any."""
+def _order_once(module: ir.Module, target: Target, among: set[str]) -> set[str]:
+    """Give kernels one of their factors in its order, of those with these names: the names of what they are by then."""
     names, library = Names(module), wants_library(module)
-    free = [k for k in kernels(module) if ATTRIBUTE not in k.attributes]
+    free = [k for k in kernels(module) if ATTRIBUTE not in k.attributes and k.name.value in among]
     orders = {k.name.value: (k, *found) for k in free if (found := _ordered(k, target, names, library)) is not None}
     for program in programs(module) if orders else ():
         made: dict[tuple, ir.Value] = {}
@@ -76,11 +75,12 @@ def _order_once(module: ir.Module, target: Target) -> bool:
                 _replace(call, new, order, made)
         outline_program(program, names)
     called = {callee(c) for c in walk(module.operation, "func.call")}
+    made = {new.name.value for _, new, _ in orders.values()}
     for kernel, new, _ in orders.values():
         for each in (kernel, new):
             if each.name.value not in called:
                 each.operation.erase()
-    return bool(orders)
+    return made
 
 
 def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -> tuple[func.FuncOp, _Order] | None:

@@ -1,4 +1,4 @@
-"""On Hopper, a convolution whose result is only transposed writes it as it is wanted, where that takes less time than both.
+"""On Hopper, let a convolution write its result transposed, where it is only transposed and that takes less time than both.
 
 ``choose-layouts`` has results with their channels innermost, and transposes what the program gives back in row-major order: that reads and writes
 everything once more.  The tensor core may have a convolution's features as the rows of its tiles and the pixels as their columns, so that what lies
@@ -10,11 +10,10 @@ from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is
 from inferno.passes.programs import PRECISION, callee, readers
 from inferno.schedule import im2col
 from inferno.schedule.assign import choose
-from inferno.schedule.cost import tensor_bytes
+from inferno.schedule.cost import MEMORY_RATE, tensor_bytes
 from inferno.schedule.merge_calls import edges_of, free_name, may_change, merge_in, merge_where, operations_in
 from inferno.schedule.result_parts import large_extras
 from inferno.schedule.tiling import pick_axes
-from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.target import Target, find_target
 
 _LAUNCH = 2.0  # microseconds of a kernel that transposes, beside its bytes (an estimate, as that of ``order-operands``)

@@ -1,5 +1,5 @@
-"""What a kernel reads at computed places may lie in another order than what it makes: of a resized image with channels last, of which the image itself has
-channels first, a thread that stores eight channels reads one element of each of eight sectors, for every tap.
+"""Change the layout of gathered tensors, or of a gather's result, where both differ: of a resized image with channels last, whose input has channels first, a
+thread that stores eight channels reads one element of each of eight sectors, for every tap.
 
 Such tensors are transposed in front of the kernel, which then reads and writes whole vectors; so are its other inputs that lie so, for tiles of shared memory
 are for kernels that read at no computed places.  Where that is more than the result, as of an image that becomes smaller, the kernel computes in the order

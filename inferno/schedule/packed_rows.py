@@ -1,4 +1,4 @@
-"""Rows that lie one behind the other and are so short that a thread has whole ones, as ``columns`` goes over them, and how they get to it.
+"""Rows that are contiguous and so short that a thread has whole ones: how ``columns`` goes over them, and how they come to its threads.
 
 A thread reads its rows by vectors where these are few (``neighbours`` of ``codegen/columns.py``).  Otherwise a warp's loads would be of as many lines as it
 has threads, and what it writes parts of sectors: a warp copies all of its rows as they lie to shared memory, where each thread takes its own, and so back

@@ -1,4 +1,4 @@
-"""Operands that lie in pages: rows of a tensor are found by a table of the pages that they are in, as caches of keys and values have them."""
+"""Operands in pages (paged KV caches): a table says in which page a row of the tensor is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Kernels that become one two at a time: which are asked about, and what bounds the kernels that they become."""
+"""Passes that merge kernels two at a time: which pairs are considered, and limits for the merged kernels."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""A product of every matrix of a batch with all rows, of which each row's results are picked: that is a product of groups of rows.
+"""A product of every matrix of a batch with all rows, of which each row's result is selected: that is a product of groups of rows.
 
 The kernel holds the contraction, whose result nothing else reads, and one elementwise operation on rows and columns that picks its elements by
 ``tensor.extract`` at [f(row), row, column], maybe of two chunks of the columns, as a SwiGLU's.  What it computes is the contraction with the operation
@@ -7,7 +7,7 @@ as its epilogue, of each matrix with those rows alone for which ``f`` is the mat
 
 from dataclasses import dataclass, replace
 
-from inferno.mlir import arith, func, ir, linalg, owner, tensor, walk
+from inferno.mlir import arith, func, ir, is_unread, isolated_copy, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, loop_of, maps, outputs, substitute
 from inferno.passes.split_contractions import split_contractions
@@ -57,8 +57,7 @@ def parse_picked(kernel: func.FuncOp, looked_up: bool = False) -> Picked | None:
     if not any(owner(e.operands[0]) is not None for e in walk(kernel.operation, "tensor.extract")):
         return None
     with kernel.context, kernel.location:
-        source = ir.Module.create()
-        source.body.append(kernel.operation.clone(ip=False))
+        source = isolated_copy(kernel)
         split_contractions(source)
         found = _find(source.body.operations[0])
         given = _given(found) if found is not None else None
@@ -207,5 +206,5 @@ def _part(sum_: ir.Operation, offset: int, shape: list[int]) -> ir.Value:
 def _drop_dead(block: ir.Block, used: list[ir.Value]) -> None:
     """Erase what nothing reads, but for what is ``used`` later."""
     for op in reversed([o.operation for o in block.operations]):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses) and not any(r in used for r in op.results):
+        if len(op.results) and is_unread(op) and not any(r in used for r in op.results):
             op.erase()

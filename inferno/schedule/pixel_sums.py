@@ -1,5 +1,5 @@
-"""The schedule of the gradients of convolutions' weights on Hopper's tensor cores: contractions over the pixels of all images, of the result's
-gradient and the matrix of windows, which the copy engine brings a tap's channels and some pixels at a time.
+"""The schedule of gradients of convolutions' weights on Hopper's tensor cores: contractions over the pixels of all images, of the result's gradient and the
+matrix of windows (im2col), which the copy engine brings a tap's channels and some pixels at a time.
 
 Both operands have the pixels outermost, which the tensor core takes of 16 bits.  There are many pixels and few results, so the blocks of a cluster
 share a tile's pixels (``split``).

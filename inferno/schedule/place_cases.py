@@ -1,4 +1,4 @@
-"""Where elements are put, of which all that is known is how their places are computed: cases that are linear in an element's number and in what is read.
+"""Scatter indices of which only the computation is known, as cases that are linear in an element's index and in what is read.
 
 A place may be chosen by comparisons: a negative index counts from the end, one that is outside is sent away.  Each way through them is a case,
 with bounds for what was read.

@@ -7,7 +7,7 @@ and types, broadcast, permuted or strided operands, and tables read by ``tensor.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, func, ir, owner, run_upstream, walk
+from inferno.mlir import arith, func, ir, isolated_copy, owner, run_upstream, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
@@ -76,8 +76,7 @@ def parse_pointwise(kernel: func.FuncOp, views: bool = False, parts: bool = Fals
         return None
     if parts and writes_parts(kernel):
         with kernel.context, kernel.location:
-            module = ir.Module.create()
-            module.body.append(kernel.operation.clone(ip=False))
+            module = isolated_copy(kernel)
             begins = take_parts(module.body.operations[0])
             return _parse(module, views, begins) if begins is not None else None
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
@@ -86,8 +85,7 @@ def parse_pointwise(kernel: func.FuncOp, views: bool = False, parts: bool = Fals
     if len(structured) != 1 or structured[0].name not in ("linalg.generic", *_NAMED):
         return None
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         if structured[0].name != "linalg.generic":
             run_upstream(module, "func.func(linalg-generalize-named-ops)")
         return _parse(module, views)

@@ -1,4 +1,4 @@
-"""Weights in the form in which a contraction's kernel reads them are made by ``@prepare``, once, and not by the kernel at every call.
+"""Convert frozen weights to the form that a contraction's kernel reads in ``@prepare``, once, instead of in the kernel at every call.
 
 A float32 weight is split into three bf16 (see ``presplit``); one that the copy engine cannot read gets strides that it can, and one of TF32 whose terms
 are not innermost is transposed.  Which form a kernel wants its schedule tells, so this comes after the choice.  The kernel gets a further argument for

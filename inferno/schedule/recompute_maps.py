@@ -1,4 +1,4 @@
-"""On a GPU, compute a map's elements in each kernel that reads them, where that takes less time than writing and reading them.
+"""On a GPU, recompute a map's elements in each kernel that reads them, where that takes less time than writing and reading them.
 
 ``fuse-elementwise`` lets an element that costs more than a few operations be computed once, for it does not know yet which kernels there will be.  Where
 ``fuse-reductions`` has left such a map a kernel of its own, all of whose readers are maps, reductions or kernels that go over rows, this is known: the
@@ -12,7 +12,7 @@ from math import prod
 from types import SimpleNamespace
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir, users, walk
+from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
 from inferno.passes.programs import callee
@@ -21,7 +21,7 @@ from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.assign import choose
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import (
-    Edges, edges_of, empty_like, erase_unread, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, rewrite_calls, tell_sources,
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, rewrite_calls, tell_sources,
 )
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.target import Target, find_target
@@ -113,7 +113,7 @@ def compute_first(kernel: func.FuncOp) -> bool:
         second.erase()
         second = new.operation if isinstance(new, ir.OpView) else new
     drop_round_trips(second)
-    erase_unread(kernel)
+    erase_dead(operations_in(kernel))
     return True
 
 

@@ -13,9 +13,8 @@ from inferno.passes.programs import has_few_multiprocessors
 from inferno.schedule.cost import CLOCK
 from inferno.schedule.recurrence_kernel import Recurrence as Kernel
 from inferno.schedule.recurrence_kernel import parse_recurrences
-from inferno.target import Target
+from inferno.target import WARP, Target
 
-WARP = 32
 LANES = 4  # terms of a vector in shared memory
 ALONG = 8  # lanes of a warp that share a column's terms; the others have other columns
 _ACROSS = WARP // ALONG

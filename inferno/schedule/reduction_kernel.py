@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import gcd, prod
 
-from inferno.mlir import arith, func, ir, users, walk
+from inferno.mlir import arith, func, ir, isolated_copy, users, walk
 from inferno.passes.generics import dims
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
@@ -150,14 +150,29 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
 def _split(kernel: func.FuncOp) -> ir.Module:
     """A module with a copy of a kernel, whose products are apart from their sums, and these from what is made of them."""
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         split_products(module, vectors=True)
         return module
 
 
-def _parse(module: ir.Module) -> ReductionKernel | None:
-    kernel = module.body.operations[0]
+@dataclass(frozen=True)
+class _Reduced:
+    """A kernel's reductions as one operation, ``generic``: ``count`` results are sums, others are terms that are stored.
+
+    ``front`` are maps that were taken into it, ``after`` the map of its sums; ``tables`` are what bodies extract from; ``chooses``: they choose
+    between terms.
+    """
+
+    generic: ir.Operation
+    count: int
+    front: tuple[ir.Operation, ...]
+    after: ir.Operation | None
+    tables: tuple[Access, ...]
+    chooses: bool
+
+
+def _reduced(kernel: func.FuncOp) -> _Reduced | None:
+    """The reductions of a kernel as one; None if they are none, or cannot be one."""
     operations = [o.operation for o in kernel.entry_block.operations]
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
     front = list(takewhile(lambda g: "reduction" not in iterators(g), generics))
@@ -184,10 +199,19 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         generic = take_in(each, generic, list(operations[-1].operands))
         if generic is None:
             return None
+    return _Reduced(generic, count, tuple(front), after, tables, chooses)
+
+
+def _parse(module: ir.Module) -> ReductionKernel | None:
+    kernel = module.body.operations[0]
+    found = _reduced(kernel)
+    if found is None:
+        return None
+    generic, count, after = found.generic, found.count, found.after
     sizes, kinds, all_maps = loop_sizes(generic), iterators(generic), maps(generic)
     if sizes is None or 0 in sizes:
         return None
-    inputs, block = len(generic.operands) - len(generic.results), generic.regions[0].blocks[0]
+    inputs = len(generic.operands) - len(generic.results)
     loops = [d for d in range(len(sizes)) if kinds[d] == "reduction" and sizes[d] != 1]
     own, beside = all_maps[inputs:inputs + count], all_maps[inputs + count:]
     made = list(zip(generic.results, own)) if after is None else [(r, own[0]) for r in after.results]
@@ -201,24 +225,11 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     sources = _sources(kernel, generic, all_maps, inputs)
     if sources is None:
         return None
-    reads = tuple(table_accesses(kernel, generic)) if chooses or not any(sources) else ()
-    alone = after is None and not front and not chooses
-    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and alone else None
-    exponentials = read_exponential_sum(block, inputs) if extremum is None and not front and not chooses else None
-    pair = extremum or exponentials
-    combiners = pair.combiners if pair is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
-    if any(k is None for k in combiners) or (tables and pair is not None):
+    reads = tuple(table_accesses(kernel, generic)) if found.chooses or not any(sources) else ()
+    regrouped = _take_combiners(found, inputs, loops)
+    if regrouped is None:
         return None
-    if extremum is not None:
-        to_candidate(block, inputs)
-        unround(block, extremum)
-    elif exponentials is not None:
-        to_first_term(block)
-    else:
-        for i in range(count):
-            to_term(block, block.arguments[inputs + i], i)
-    if any(len(list(a.uses)) for a in list(block.arguments)[inputs:]):
-        return None  # a body that reads what was there before
+    combiners, extremum, exponentials = regrouped
     if extremum is None and not stored:
         sources = _forwards(generic, sources, sizes, loops)
     beside_sums = _beside(kernel, after, generic, own[0]) if after is not None else ()
@@ -230,16 +241,40 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, (*sources, *reads), stored, loops)) is None:
         return None
     # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
-    rows = bool(tables) and not chooses
+    rows = bool(found.tables) and not found.chooses
     order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == rows, -abs(wide.strides[d])))
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(each, sizes, places))) for each in (points, terms)]
-    together = chosen_together(generic, order[-1], sizes[order[-1]]) if chooses else 0
+    together = chosen_together(generic, order[-1], sizes[order[-1]]) if found.chooses else 0
     return ReductionKernel(
-        generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after, exponentials, len(front), stored, tables,
-        beside_sums, reads, together,
+        generic, tuple(sizes), *runs, along, sources, results, combiners, starts, extremum, module, after, exponentials, len(found.front), stored,
+        found.tables, beside_sums, reads, together,
     )
+
+
+def _take_combiners(found: _Reduced, inputs: int, loops: list[int]) -> tuple[tuple[Combiner, ...], Extremum | None, ExponentialSum | None] | None:
+    """How running values take up terms, and which pair of them is an extremum with its place or a softmax's; bodies yield terms alone from here on.  None
+    where that is not understood, or a body reads what was there before."""
+    block = found.generic.regions[0].blocks[0]
+    alone = found.after is None and not found.front and not found.chooses
+    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and alone else None
+    exponentials = read_exponential_sum(block, inputs) if extremum is None and not found.front and not found.chooses else None
+    pair = extremum or exponentials
+    combiners = pair.combiners if pair is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(found.count))
+    if any(k is None for k in combiners) or (found.tables and pair is not None):
+        return None
+    if extremum is not None:
+        to_candidate(block, inputs)
+        unround(block, extremum)
+    elif exponentials is not None:
+        to_first_term(block)
+    else:
+        for i in range(found.count):
+            to_term(block, block.arguments[inputs + i], i)
+    if any(len(list(a.uses)) for a in list(block.arguments)[inputs:]):
+        return None
+    return tuple(combiners), extremum, exponentials
 
 
 def walks_all(sizes: tuple[int, ...], sources: Sequence[Access | None]) -> bool:

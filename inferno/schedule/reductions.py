@@ -7,13 +7,14 @@ from types import ModuleType
 from typing import ClassVar
 
 from inferno.mlir import func, ir
+from inferno.powers import next_power_of_two
 from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule import joined_rows, rows, turned_sums
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.row_kernel import RowKernel
 from inferno.symbolic import Int, Undecided, ceildiv, floordiv, hint, is_multiple, product
-from inferno.target import Target
+from inferno.target import SECTOR, STATIC_SHARED, Target
 
 _THREADS = 256
 _ACROSS = 32  # threads side by side: 512 bytes of a line of memory
@@ -27,7 +28,6 @@ _ALONG = 32
 _CLEARLY, _LARGE = 1.25, 1 << 23  # times, of estimates of kernels that move so many bytes
 _LAUNCH, _RATE = 0.9, 3e4  # microseconds of a small kernel behind others, bytes a microsecond for each multiprocessor
 _ONE = 6e4  # and of a block's, where they are few
-STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 # Sums, where their number varies: a maximum of 65536x1024 in bf16 took 80 us by the schedule for 64 rows, and 31 by that for as many.
 _VARYING = 1 << 14
 _LEAST = 4  # vectors that a thread has before a sum is cut for more blocks, if there is little to compute
@@ -49,7 +49,6 @@ _TURN = 0.25  # microseconds until what a thread has under way is there and adde
 _SMALL, _COMPUTED, _ALONG_SMALL, _WHOLE = 1 << 19, 1 << 21, 1 << 24, {False: 3e4, True: 4e4}
 _MOST_THREADS = 1024
 _SCALED = 4  # lanes of a vector whose sums of exponentials are scaled when their largest grows, for which a thread has few registers
-_SECTOR = 32  # bytes that memory moves at least
 # Numbers from which twice as many threads read two of 4 bytes each by themselves, and not eight: sums of 4099x4099 along the first dimension in float32 took an
 # H200 30.3 us by 256 threads, 20.0 so (torch.compile 24).
 _SINGLE = 1 << 22
@@ -268,10 +267,10 @@ def _whole(own: Reductions, c: ReductionKernel) -> list[Reductions]:
         while along * across <= _MOST_THREADS:
             s = replace(own, across=across, along=along, chunks=1)
             s = replace(s, unroll=min(own.unroll, max(1, ceil(s.units(c) / along))))
-            if s.fits(c) and s.shared_bytes(c) <= STATIC:
+            if s.fits(c) and s.shared_bytes(c) <= STATIC_SHARED:
                 found.append(s)
             along *= 2
-        across = 0 if not c.along and across * own.vector * c.bytes <= _SECTOR else across // 2
+        across = 0 if not c.along and across * own.vector * c.bytes <= SECTOR else across // 2
     return found
 
 
@@ -295,38 +294,55 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
     if (turned := _turned(c, target)) is not None:
         return turned
     if c.along:
-        most = min(most, _ALONG // vector)
-        units = c.length // vector
-        along = min(_THREADS, _power(ceil(units / _LEAST)))
-        if cut and (width := vector * c.bytes) <= 8:
-            wanted = _power(ceil(units * width / _OWN * 3 / 4))  # rather a few vectors more than a power of two says than most threads idle
-            along = min(along, max(wanted, _TOGETHER))
-        if c.count * along < _THREADS * target.multiprocessors:  # few sums: more threads each
-            along = min(_THREADS, _power(units))
+        most, units, along = min(most, _ALONG // vector), c.length // vector, _threads_along(c, vector, cut, target)
         if c.count == 1 and along == _THREADS and units <= 32 * _THREADS:
-            return Reductions(1, min(1024, _power(ceil(units / 4))), vector, 4)
+            return Reductions(1, min(1024, next_power_of_two(ceil(units / 4))), vector, 4)
         s = Reductions(max(1, _THREADS // along), along, vector, min(most, max(1, ceil(units / along))))
         while s.across > 1 and s.tiles(c) < 2 * target.multiprocessors and s.threads > 32:
             s = Reductions(s.across // 2, s.along, vector, s.unroll)
     else:
-        single = vector == 1 and c.bytes == 4 and not long and c.count * c.length >= _SINGLE
-        across = min(_ACROSS * (2 if single else 1), _power(c.inner // vector))
-        along = min(_THREADS * (2 if wide or single else 1) // across, _power(ceil(c.length / _LEAST)))
-        while along * across < 32:
-            along *= 2
-        tensors = len({a for a in c.sources if a is not None and hint(product(a.shape)) >= c.count * c.length})
-        most = max(1, 2 * most // max(1, tensors)) if narrow else most
-        s = Reductions(across, along, vector, min(2 if single else most, max(1, ceil(c.length / along))))
-        if long and s.vector > 4:
-            s = replace(s, vector=4, unroll=min(2 * s.unroll, max(1, ceil(c.length / s.along))))
-        while long and s.threads < _COMPUTING and s.along < c.length and s.tiles(c) * s.threads < 4 * _THREADS * target.multiprocessors:
-            s = replace(s, along=2 * s.along, unroll=min(s.unroll, max(1, ceil(c.length / (2 * s.along)))))
-        while s.shared_bytes(c) > STATIC and s.threads > 32:
-            s = replace(s, along=s.along // 2)
-        while s.shared_bytes(c) > STATIC:
-            s = replace(s, vector=s.vector // 2)
+        s = _sums_side_by_side(c, vector, most, long, narrow, wide, target)
         if join and hint(_moved(c)) > _COMPUTED and (hint(c.inner) <= _FEW_COLUMNS or long or _joins_many(s, c)):
             s = _joined(s, c, whole, long, wide)
+    return _cut(s, c, long, target)
+
+
+def _threads_along(c: ReductionKernel, vector: int, cut: bool, target: Target) -> int:
+    """Threads of a sum whose terms are neighbours in memory; ``cut``: vectors are narrower than an access may be."""
+    units = c.length // vector
+    along = min(_THREADS, next_power_of_two(ceil(units / _LEAST)))
+    if cut and (width := vector * c.bytes) <= 8:
+        wanted = next_power_of_two(ceil(units * width / _OWN * 3 / 4))  # rather a few vectors more than a power of two says than most threads idle
+        along = min(along, max(wanted, _TOGETHER))
+    if c.count * along < _THREADS * target.multiprocessors:  # few sums: more threads each
+        along = min(_THREADS, next_power_of_two(units))
+    return along
+
+
+def _sums_side_by_side(c: ReductionKernel, vector: int, most: int, long: bool, narrow: bool, wide: bool, target: Target) -> Reductions:
+    """The schedule of sums that are neighbours in memory: threads side by side, and several along each sum.  ``most``: vectors at once; ``long``: bodies that
+    compute much; ``narrow``: vectors of few bytes; ``wide``: several running values, some of them of float64."""
+    single = vector == 1 and c.bytes == 4 and not long and c.count * c.length >= _SINGLE
+    across = min(_ACROSS * (2 if single else 1), next_power_of_two(c.inner // vector))
+    along = min(_THREADS * (2 if wide or single else 1) // across, next_power_of_two(ceil(c.length / _LEAST)))
+    while along * across < 32:
+        along *= 2
+    tensors = len({a for a in c.sources if a is not None and hint(product(a.shape)) >= c.count * c.length})
+    most = max(1, 2 * most // max(1, tensors)) if narrow else most
+    s = Reductions(across, along, vector, min(2 if single else most, max(1, ceil(c.length / along))))
+    if long and s.vector > 4:
+        s = replace(s, vector=4, unroll=min(2 * s.unroll, max(1, ceil(c.length / s.along))))
+    while long and s.threads < _COMPUTING and s.along < c.length and s.tiles(c) * s.threads < 4 * _THREADS * target.multiprocessors:
+        s = replace(s, along=2 * s.along, unroll=min(s.unroll, max(1, ceil(c.length / (2 * s.along)))))
+    while s.shared_bytes(c) > STATIC_SHARED and s.threads > 32:
+        s = replace(s, along=s.along // 2)
+    while s.shared_bytes(c) > STATIC_SHARED:
+        s = replace(s, vector=s.vector // 2)
+    return s
+
+
+def _cut(s: Reductions, c: ReductionKernel, long: bool, target: Target) -> Reductions:
+    """The schedule with sums in chunks, each of another block, where there are fewer tiles than multiprocessors."""
     tiles, wanted = s.tiles(c), _RESIDENT * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
     if s.rows:
         wanted = target.multiprocessors * joined_rows.resident(s.threads)
@@ -348,7 +364,7 @@ def _turned(c: ReductionKernel, target: Target) -> Reductions | None:
     vector = turned_sums.LANES
     while vector > 1 and not is_multiple(c.neighbours, vector):
         vector //= 2
-    across = min(turned_sums.ACROSS, _power(c.size(run)))
+    across = min(turned_sums.ACROSS, next_power_of_two(c.size(run)))
     s = Reductions(across, _THREADS // across, vector, turned_sums.LANES // vector, turned=True)
     while across > 1 and not turned_sums.parts(c, across):
         across //= 2
@@ -371,9 +387,9 @@ def _joined(s: Reductions, c: ReductionKernel, whole: int, long: bool, wide: boo
         vector //= 2
     most = max(1, min(most, _FEW // vector, _FEW_VECTORS)) if long else min(most, _WIDE // vector) if wide else most
     found = joined_rows.joined(s, c, vector, most)
-    while found.rows and found.shared_bytes(c) > STATIC and found.along > 1:
+    while found.rows and found.shared_bytes(c) > STATIC_SHARED and found.along > 1:
         found = replace(found, along=found.along - 1)
-    return found if found.shared_bytes(c) <= STATIC else s
+    return found if found.shared_bytes(c) <= STATIC_SHARED else s
 
 
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
@@ -393,8 +409,3 @@ def _moved(c: ReductionKernel) -> Int:
     """Bytes."""
     known = {a for a in (*c.sources, *c.results, *c.stored) if a is not None}
     return sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic)
-
-
-def _power(x: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, x - 1).bit_length()

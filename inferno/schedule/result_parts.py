@@ -1,4 +1,4 @@
-"""How the results of a tile are cut into parts that the copy engine moves: those of destinations, and of other tensors of their form.
+"""How the results of a tile are cut into boxes that the copy engine (TMA) moves: those of destinations, and of other tensors of their shape.
 
 A part is 64 rows of as many columns as a line of shared memory has, of up to ``ROW`` bytes.
 """

@@ -1,4 +1,4 @@
-"""Equal steps that follow from each other become one kernel with a loop: a recurrent layer, or a cell that a program calls again and again.
+"""Roll equal steps that depend on each other into one kernel with a loop: a recurrent layer, or a cell that a program calls again and again.
 
 A step begins with a product of what the step before made, and is that and the elementwise kernels between it and the next product.  Steps are equal where
 their kernels are, but for where slices begin, if that moves by as much in each step.  What a step makes for the next one is a state, which the loop carries.
@@ -6,6 +6,8 @@ States that are read elsewhere are written to a history, of all steps: readers t
 
 Done where a generator takes the loop and its estimate is below that of the calls that it stands for; with ``always=1`` wherever a generator takes it.
 """
+
+from math import inf
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
 from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
@@ -41,6 +43,7 @@ class _Roll(EqualSteps):
         super().__init__(kernels)
         self.module, self.main, self.target, self.always = module, main, target, always
         self.rolled: set[str] = set()
+        self.loops: dict[str, tuple[func.FuncOp | None, float]] = {}
 
     def run(self) -> bool:
         """Whether anything was rolled."""
@@ -92,10 +95,8 @@ class _Roll(EqualSteps):
         if batches is None:
             return False
         external = self.external(steps, batches)
-        kernel = self.kernel(steps, external, batches, states, initial, histories)
-        found = recurrence.candidates(recurrence.read(kernel, self.target), self.target)
-        if not found or not (self.always or min(time for time, _ in found) < self.time(steps)):
-            kernel.operation.erase()
+        kernel = self.loop(steps, self.kernel(steps, external, batches, states, initial, histories))
+        if kernel is None:
             return False
         with ir.InsertionPoint(at):
             sums = [self.batch(op, factors, steps.count) for op, factors in batches.items()]
@@ -159,6 +160,20 @@ class _Roll(EqualSteps):
                 if given == (values[::-1] if order.backwards else values):
                     return state, order
         return None
+
+    def loop(self, steps: Steps, kernel: func.FuncOp) -> func.FuncOp | None:
+        """The kernel with the loop if it is to be called, or an equal one that another layer calls; None, without a kernel, if it is not."""
+        text = kernel.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{kernel.name.value}(", "@(", 1)
+        if text not in self.loops:
+            found = recurrence.candidates(recurrence.read(kernel, self.target), self.target)
+            self.loops[text] = None, min((time for time, _ in found), default=inf)
+        known, time = self.loops[text]
+        taken = time < inf and (self.always or time < self.time(steps))
+        if not taken or known is not None:
+            kernel.operation.erase()
+            return known if taken else None
+        self.loops[text] = kernel, time
+        return kernel
 
     def time(self, steps: Steps) -> float:
         """Microseconds of the calls, copies of slices and products that wait for no step not counted."""

@@ -1,4 +1,4 @@
-"""How the points of rows lie in vectors: of how many neighbours, in which tensors, and whether rows begin with one."""
+"""How the points of rows lie in vectors: how many are contiguous, in which tensors, and whether rows begin aligned."""
 
 from math import gcd
 

@@ -1,4 +1,4 @@
-"""Which exponentials of a row are of what is below its largest point, as softmax and logsumexp have, and which sums of them can be taken with it."""
+"""Which exponentials of a row are below the row's maximum (softmax, logsumexp), and which sums of them can be accumulated together with it."""
 
 from dataclasses import dataclass
 from math import inf

@@ -1,4 +1,4 @@
-"""Concatenations that rows are read from: what chooses between pieces by a point's place in its row is an operand, of which each piece is read where it lies.
+"""Concatenations that rows are read from: a select between pieces by a point's index in its row is an operand, each piece of which is read in place.
 
 ``expand-pieces`` makes of a concatenation an operation whose body chooses between its pieces (``scf.if``) and reads one by ``tensor.extract``.  What a piece
 is computed of is read like that, too: the first tensor of each piece is one operand, the second another, and so on, and of what is computed of them one is
@@ -8,7 +8,7 @@ selected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
+from inferno.mlir import arith, clone_onto, erase_dead, func, ir, owner, tensor, walk
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.accesses import argument_index, loop_sizes
 from inferno.schedule.strewn_extracts import walk_of
@@ -102,9 +102,7 @@ def _rewrite(generic: ir.Operation, choices: Sequence[ir.Operation], branches: S
 
         new = build([*given, *wholes], outs, [*maps(generic)[: len(given)], *[identity] * len(wholes), *maps(generic)[len(given):]], kinds(generic), fill,
                     generic.location)
-    for op in reversed([o.operation for o in body(new).operations]):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_dead(o.operation for o in body(new).operations)
     for old, result in zip(generic.results, new.results):
         old.replace_all_uses_with(result)
     generic.erase()

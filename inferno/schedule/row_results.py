@@ -1,5 +1,5 @@
-"""What follows rows and only moves them: of a result that is made of pieces (a concatenation, a padding, a buffer of which a part is new), is a part of what
-rows have, or has them several times, each piece is a map of the rows' own points, which says where its points go and which of them are no part of it.
+"""What follows row-wise operations and only moves their results: a result that is made of pieces (a concatenation, a padding, a buffer of which a part is new),
+is a part of the rows, or repeats them. Each piece is a map of the rows' own points, which says where its points go and which of them are no part of it.
 
 Wherever pieces lie, every point of a row is computed once; what a piece has of its own is read at its points alone.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
-from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, walk
+from inferno.mlir import arith, clone_onto, erase_dead, func, ir, linalg, owner, scf, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, yielded
 from inferno.passes.parts import extract
 from inferno.passes.programs import root_of
@@ -281,9 +281,7 @@ class _Piece:
                 return [self.compute(known, loops, shifts)]
 
             made = build(values, [out], [*indexing, ir.AffineMap.get_identity(rank)], [PARALLEL] * rank, fill, self.op.location)
-        for op in reversed([o.operation for o in body(made).operations]):
-            if len(op.results) and not any(True for r in op.results for _ in r.uses):
-                op.erase()
+        erase_dead(o.operation for o in body(made).operations)
         return made.results[0]
 
     def guard(self, read: _Read, walks: Sequence[tuple[int | None, int]], loops: Sequence[int | None], begins: Sequence[int]) -> ir.Value:

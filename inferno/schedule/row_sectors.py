@@ -1,4 +1,4 @@
-"""What memory moves of a row whose neighbours lie apart: whole sectors, of which other points of the row may use the rest.
+"""How many sectors of memory a row occupies whose points are not contiguous: other points of the row may use the rest of a sector.
 
 An instance norm with channels last uses one number of each sector.  A patch of an image, of which the colours of a pixel are neighbours in its row, has
 some neighbouring pixels of each plane: the row uses whole sectors, though each of its points lies in another one than the next.  A warp, whose threads read
@@ -11,8 +11,8 @@ from statistics import fmean
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.row_kernel import RowKernel
+from inferno.target import SECTOR
 
-SECTOR = 32  # bytes that are read at least
 _KEPT = 1 << 15  # bytes of a row whose sectors the L1 cache keeps until all of the row's points are read
 _PIECES = 8  # points of a row between two that lie beside each other: from as many places, or fewer, does a warp read at once
 _SHARE = 0.7  # of sectors that are read in part: what others need of the rest is in the L2 cache

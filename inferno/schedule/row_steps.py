@@ -1,4 +1,4 @@
-"""Operations that go over the points of rows, or over rows alone, one after the other: maps, and reductions of whole rows.
+"""Operations over the points of rows, or over rows, in order: maps, and reductions of whole rows.
 
 What a ``StepParser`` is told of the rows it reads each structured operation by: a nest of loops.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
-from inferno.mlir import arith, func, ir, owner, walk
+from inferno.mlir import arith, func, ir, isolated_copy, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.split_products import split_products
 from inferno.schedule.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, row_major, sink_constants
@@ -102,8 +102,7 @@ class StepParser:
         if not knows_arguments(kernel) or varying or (sizes and not cls.with_sizes):
             return None
         with kernel.context, kernel.location:
-            module = ir.Module.create()
-            module.body.append(kernel.operation.clone(ip=False))
+            module = isolated_copy(kernel)
             split_products(module)
             return cls(module).parse()
 
@@ -175,24 +174,9 @@ class StepParser:
         indices = self.indices(generic, order, sizes, per_row)
         if indices is None:
             return None
-        sources: list[Access | int | None] = []
-        for i, (value, map_, number) in enumerate(zip(generic.operands, every, numbers)):
-            argument = generic.regions[0].blocks[0].arguments[i]
-            if not any(True for _ in argument.uses):
-                sources.append(None)
-            elif number is not None:
-                if order_of(map_, sizes) != (row_order if self.values[number].per_row else order):
-                    return None
-                sources.append(number)
-            elif (constant := filled(value)) is not None:
-                with ir.InsertionPoint.at_block_begin(argument.owner):
-                    argument.replace_all_uses_with(arith.constant(constant.type, constant))
-                sources.append(None)
-            else:
-                found = self.extra(value, map_, order, sizes, per_row)
-                if found is None:
-                    return None
-                sources.append(found)
+        sources = self.sources(generic, numbers, order, row_order, sizes, per_row)
+        if sources is None:
+            return None
         results = range(len(generic.results))
         written = {i: order_of(every[count + i], sizes) for i in results if live[i]}
         turned = {i: self._turned(written[i], order, sizes) for i in written if self.turning and not reduces and not per_row and written[i] != order}
@@ -221,6 +205,30 @@ class StepParser:
         made = tuple(self.add(r, per_row or reduces, phase + reduces) if live[i] else None for i, r in enumerate(generic.results))
         self.turned.update({made[i]: strides for i, strides in turned.items()})
         return RowStep(generic, tuple(sources), made, tuple(combiners), tuple(starts), indices, per_row, phase, extremum=extremum)
+
+    def sources(
+        self, generic: ir.Operation, numbers: Sequence[int | None], order: list[int], row_order: list[int], sizes: Sequence[int], per_row: bool,
+    ) -> list[Access | int | None] | None:
+        """What a body's arguments are: an access of a kernel's argument, the number of a value of the rows, or None for what it does not read, or has become a
+        constant in it.  None for the whole where one is anything else."""
+        found: list[Access | int | None] = []
+        for argument, value, map_, number in zip(generic.regions[0].blocks[0].arguments, generic.operands, maps(generic), numbers):
+            if not any(True for _ in argument.uses):
+                found.append(None)
+            elif number is not None:
+                if order_of(map_, sizes) != (row_order if self.values[number].per_row else order):
+                    return None
+                found.append(number)
+            elif (constant := filled(value)) is not None:
+                with ir.InsertionPoint.at_block_begin(argument.owner):
+                    argument.replace_all_uses_with(arith.constant(constant.type, constant))
+                found.append(None)
+            else:
+                read = self.extra(value, map_, order, sizes, per_row)
+                if read is None:
+                    return None
+                found.append(read)
+        return found
 
     def extremum(self, generic: ir.Operation, kinds: Sequence[str], sizes: Sequence[int], count: int) -> Extremum | None:
         """The reduction of values and their places that this is, which begins with what comes behind every candidate."""

@@ -1,5 +1,5 @@
-"""The schedule of rows that are added to others where they lie in memory, by atomic additions: the kernel computes what it adds, so that nothing of it is
-written before.  What goes to one row is added one after the other: where that is much, rows in order are added faster (``sorted_rows``).
+"""The schedule of rows that are added to others in memory by atomic additions: the kernel computes what it adds, so that nothing of it is written before.
+Additions to one row are serialized: where these are many, sorting rows first is faster (``sorted_rows``).
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""What an elementwise kernel on rows and columns looks up for a whole row, in a table of numbers, as a kernel of its own: where a contraction is to end
-with the operation, whose columns would look it up each, and whose generators read tensors by the loops alone."""
+"""Split what an elementwise kernel on rows and columns looks up for a whole row, in a table, off into a kernel of its own: where a contraction is to end with
+the operation, each column would look it up, and the generators of contractions read tensors by loops alone."""
 
-from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, func, ir, is_unread, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee
 from inferno.schedule.merge_calls import inputs_of, new_kernel, operations_in, tell_sources
@@ -127,7 +127,7 @@ def _build(generic: ir.Operation, extracts: list[ir.Operation], values: list[ir.
             results = [value if r == cloned[place].results[0] else r for r in results]
             cloned[place].results[0].replace_all_uses_with(value)
         for op in reversed(cloned):  # what the places were computed of
-            if not any(True for r in op.results for _ in r.uses) and not any(r in results for r in op.results):
+            if is_unread(op) and not any(r in results for r in op.results):
                 op.erase()
         return results
 

@@ -1,4 +1,4 @@
-"""How much arithmetic a kernel that goes over rows does of each point: instructions of a lane, as its schedule computes values once or in every phase.
+"""How many instructions a row-wise kernel executes for each point, by whether its schedule computes values once or in every phase.
 
 Memory takes 4 bytes of every point in the time of some 27 instructions, in 16 bits of 13, so that a softmax or a norm hides what it computes.  Several of
 them in one kernel do not where each phase computes anew what those in front of it have made: nine phases of two logarithms of softmax, a norm and a

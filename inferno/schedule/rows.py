@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.mlir import func, walk
+from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule import long_rows, scans
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once
@@ -13,10 +14,9 @@ from inferno.schedule.row_kernel import Part, RowKernel, parse_by_loops, parse_p
 from inferno.schedule.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes
-from inferno.schedule.row_sectors import SECTOR
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import hint
-from inferno.target import Target
+from inferno.target import SECTOR, Target
 
 _THREADS = 1024
 _MANY = 1024  # rows of as many points: sums of 8192x8192 in bf16 took 31.2 us, and 36.5 by blocks of their own, in float32 the same
@@ -184,7 +184,7 @@ def _gathering_rows(c: RowKernel) -> int:
 def _gathering_threads(c: RowKernel) -> int:
     """Threads of such a row."""
     points = min(_POINTS, HELD // max(8, c.held_bits()))
-    return max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(c.width // lanes(c))))
+    return max(next_power_of_two(ceil(c.width / points)), min(_NEIGHBOURS, next_power_of_two(c.width // lanes(c))))
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:
@@ -272,7 +272,7 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
         s = _held(c, target, vector, False)
     if s is not None or kept is not None:
         return s or kept
-    across = min(_THREADS, _power(c.width // vector))
+    across = min(_THREADS, next_power_of_two(c.width // vector))
     cluster = PORTABLE if across == _THREADS and target.capability >= 90 else 1
     return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True, sends=cluster > 1)
 
@@ -319,9 +319,9 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
     apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
     points = min(_POINTS, HELD // held) if apart else points
-    across = max(_power(ceil(c.width / points)), min(apart or _NEIGHBOURS, _power(vectors)))
+    across = max(next_power_of_two(ceil(c.width / points)), min(apart or _NEIGHBOURS, next_power_of_two(vectors)))
     if vector == 1 and not ragged and not apart and _widest(c) in (2, 4):
-        across = max(across, min(32, _power(ceil(c.width / _BY_ITSELF))))
+        across = max(across, min(32, next_power_of_two(ceil(c.width / _BY_ITSELF))))
     if vector == 1 and c.width == _TRIPLE and not (ragged or apart or c.scans) and c.count >= _MANY_TRIPLES:
         across = 1
     cluster = 1
@@ -330,15 +330,15 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     elif ragged and 512 < across <= _RAGGED_THREADS * most:
         across, cluster = _RAGGED_THREADS, across // _RAGGED_THREADS
     elif across > 512:
-        across, cluster = 512, _power(ceil(c.width / (points * 512)))
+        across, cluster = 512, next_power_of_two(ceil(c.width / (points * 512)))
         if cluster > most or held * points > HELD:
-            across, cluster = _THREADS, min(most, _power(ceil(c.width / (min(points, HELD_BY_MANY // held) * _THREADS))))
+            across, cluster = _THREADS, min(most, next_power_of_two(ceil(c.width / (min(points, HELD_BY_MANY // held) * _THREADS))))
     # With few rows more threads have a part each, so that all multiprocessors have work.
     while c.count * across * cluster < (_ENOUGH_TURNED if apart else _ENOUGH) * target.multiprocessors and across < min(_WAITING, vectors):
         across *= 2
     while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 512:
         cluster *= 2
-    threads = across if cluster > 1 else max(across, min(256, _power(c.count) * across))
+    threads = across if cluster > 1 else max(across, min(256, next_power_of_two(c.count) * across))
     many = not ragged and cluster == 1 and c.count * c.width >= _MUCH
     normed = many and across <= (2 if c.phases < 3 else 4) * _NORMED and _is_weighted(c)
     if many and across < _LONG <= c.width // 8 and vector >= 4 and _reads_words(c):
@@ -347,10 +347,10 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         across = min(across, _NORMED)
         threads = max(across, _NORMED)
     if many and _is_plain(c) and vector * _widest(c) >= 16 and vectors >= _NEIGHBOURS and c.width * _widest(c) <= _BLOCK_ROWS:
-        across = max(_NEIGHBOURS, _power(ceil(vectors / _OWN_VECTORS)))
+        across = max(_NEIGHBOURS, next_power_of_two(ceil(vectors / _OWN_VECTORS)))
         if across > 32 and 8 * vectors < 7 * across * _OWN_VECTORS:
             across = 32
-        threads = max(across, 64, across * _floor(_BLOCK_ROWS // (c.width * _widest(c))))
+        threads = max(across, 64, across * last_power_of_two(_BLOCK_ROWS // (c.width * _widest(c))))
         normed = False
     while threads > max(across, 32) and ceil(c.count * across / threads) < 2 * target.multiprocessors:
         threads //= 2
@@ -368,7 +368,7 @@ def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if not point or target.capability < 90:
         return None
     block, threads = (_RAGGED_BLOCK * point, 256) if ragged else (_BLOCK, 512)
-    cluster = min(PORTABLE, _power(ceil(c.width * point / block)))
+    cluster = min(PORTABLE, next_power_of_two(ceil(c.width * point / block)))
     unroll = 2
     if c.width * point > cluster * 2 * _BLOCK:
         threads, unroll = _THREADS, 4
@@ -411,7 +411,7 @@ def _online(c: RowKernel, vector: int, ragged: bool) -> Rows | None:
     sums = online_sums(c)
     if any(phase - 1 not in sums and c.needed(phase)[0] for phase in range(1, c.phases)):
         return None
-    threads, unroll = min(256, 64 * _power(c.width * narrowest(c) // _ONLINE)), 4 if ragged else 8
+    threads, unroll = min(256, 64 * next_power_of_two(c.width * narrowest(c) // _ONLINE)), 4 if ragged else 8
     return Rows(threads, threads, vector, held=False, unroll=unroll, reciprocals=True, approximate=True, ragged=ragged, online=True) if sums else None
 
 
@@ -452,11 +452,6 @@ def _widest(c: RowKernel) -> int:
     return max((bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access)), default=16)
 
 
-def _floor(x: int) -> int:
-    """The power of two below, or that it is."""
-    return 1 << max(0, x.bit_length() - 1)
-
-
 def turning_phases(s: Rows, c: RowKernel) -> list[int]:
     """The phases that go over a row's points."""
     taken = [p + 1 for p in online_sums(c)] if s.online and not s.held else []
@@ -483,11 +478,6 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
         return piece * a.element.width // 8 in _COPIES and a.strides[c.runs[0][-1]] == 1 and all(x % piece == 0 for x in begins)
 
     return len(c.runs) == 1 and bool(c.repeated()) and all(whole(a) for a in (c.repeated() if s.ragged else s.keeps(c)))
-
-
-def _power(x: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, x - 1).bit_length()
 
 
 def _computes_again(s: Rows) -> bool:

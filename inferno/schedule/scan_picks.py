@@ -1,4 +1,4 @@
-"""Which maps in front of a scan may read their points anywhere: those that pick neighbours, or nothing, by where a point is."""
+"""Which maps in front of a scan may gather: those that read neighbours, or nothing, by a point's index."""
 
 from inferno.mlir import ir, walk
 from inferno.passes.places import place_of

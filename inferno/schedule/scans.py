@@ -5,6 +5,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
+from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.combiners import BodyCombiner
@@ -12,10 +13,9 @@ from inferno.schedule.log_sums import in_pairs
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
 from inferno.schedule.scan_picks import picks_neighbours
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, minimum, product, reach
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 _WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
-_SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
 _WAITING = 160 << 10  # bytes of a block's tiles that wait
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
@@ -147,7 +147,7 @@ class Scans:
         if self.stages and (not self.walks(c) if not self.group else c.along or self.stages > 1):
             return False
         shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
-        return shared <= _SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
+        return shared <= STATIC_SHARED and self.waiting_bytes(c) <= _WAITING and (not self.group or self.columns(c) <= self.threads)
 
 
 def _bytes(element: ir.Type) -> int:
@@ -213,7 +213,7 @@ def walking(c: ScanKernel) -> Scans:
     if c.along:
         return Scans(_WALKS, _WALKS, vector, items)
     narrow = min(_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
-    return Scans(_WALKS, max(1, min(_power(ceil(c.inner / vector)), _SECTOR // (vector * narrow))), vector, items)
+    return Scans(_WALKS, max(1, min(next_power_of_two(ceil(c.inner / vector)), _SECTOR // (vector * narrow))), vector, items)
 
 
 def enough(target: Target) -> int:
@@ -236,12 +236,12 @@ def _along(c: ScanKernel, target: Target) -> Scans:
     # 424984 rows of 18 took 13 us in bf16 instead of 33, 500000 of 50 31 instead of 76, in float32 18.6 instead of 33.
     # Single ones of 4 bytes are two a thread: 1000000 of 7 took 27.9 us on an H100, four a thread 43.9, all of a row 33.2, one 42.1.
     asked = 2 if (vector, c.bytes) == (1, 4) else max(1, _ASKED_BYTES // (vector * c.bytes))
-    each = asked if c.outer * _power(vectors) > target.multiprocessors * _THREADS else 1
-    lanes = max(min(_WARP, _power(ceil(vectors / each))), _power(ceil(vectors / items)))
+    each = asked if c.outer * next_power_of_two(vectors) > target.multiprocessors * _THREADS else 1
+    lanes = max(min(_WARP, next_power_of_two(ceil(vectors / each))), next_power_of_two(ceil(vectors / items)))
     if lanes <= 2 * _WALKS:  # a row is one tile
         lanes = min(lanes, _WALKS)
         # Vectors of 4 bytes as they were read: 500000 rows of 50 in bf16 took 31.4 us instead of 33.4, 1000000 of 30 38.5 and 39.0; of 16 bytes the same.
-        s = Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes), packed=(vector, c.bytes) == (2, 2))
+        s = Scans(max(_WARP, lanes, min(256, next_power_of_two(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes), packed=(vector, c.bytes) == (2, 2))
         return s if s.fits(c) else replace(s, packed=False)
     s = Scans(_WALKS, _WALKS, vector, items)
     if c.outer >= _BLOCKS * target.multiprocessors or s.tiles(c) <= FEW:
@@ -262,10 +262,10 @@ def _along(c: ScanKernel, target: Target) -> Scans:
 def _across(c: ScanKernel, target: Target) -> Scans:
     vector = min(_COLUMNS, _vector(c))
     narrow = min(_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
-    widest = min(_WARP, _power(ceil(c.inner / vector)))
+    widest = min(_WARP, next_power_of_two(ceil(c.inner / vector)))
     items = max(1, min(8, _HELD // (vector * c.bytes)))
     if c.length <= items and c.inner >= _WARP * vector:
-        threads = min(_WALKS, _power(c.inner // vector))
+        threads = min(_WALKS, next_power_of_two(c.inner // vector))
         while threads > _WARP and (c.outer * c.inner < threads * vector * target.multiprocessors or not Scans(threads, threads, vector, c.length).fits(c)):
             threads //= 2
         return Scans(threads, threads, vector, c.length)  # a thread has all: 4 of a million in float32 took an H200 21.6 us by warps of 16 columns, a copy 7
@@ -280,7 +280,7 @@ def _across(c: ScanKernel, target: Target) -> Scans:
         return min(widest, max(1, bytes_ // (vector * narrow)))
 
     def of(threads: int, lanes: int) -> Scans:
-        return Scans(max(_WARP, min(threads, lanes * _power(ceil(c.length / items)))), lanes, vector, items)
+        return Scans(max(_WARP, min(threads, lanes * next_power_of_two(ceil(c.length / items)))), lanes, vector, items)
 
     single = isinstance(c.source, Access) and c.combiner.type.width == 32  # nothing is computed in front, and running values take a register each
     for bytes_ in (_LINE, _LINE // 2) if c.bytes == 2 else (_LINE,):
@@ -325,7 +325,7 @@ def _across(c: ScanKernel, target: Target) -> Scans:
 def _waiting(s: Scans, c: ScanKernel, target: Target) -> Scans | None:
     """The same where tiles wait in shared memory, if they are many and it is one tensor's, of whole lines, that what is in front of the scan is cheap to
     compute twice."""
-    s = replace(s, group=min(_power(s.tiles(c)), max(8, _group(s, c))), stages=1)
+    s = replace(s, group=min(next_power_of_two(s.tiles(c)), max(8, _group(s, c))), stages=1)
     whole = tuple(at for at in c.all_reads if all(at.strides[c.begin:c.end]))
     costly = any(o.operation.name.startswith("math.") for step in c.before for o in step.generic.regions[0].blocks[0].operations)
     many = s.blocks(c) >= _MANY * target.multiprocessors and c.inner % s.columns(c) == 0
@@ -335,10 +335,5 @@ def _waiting(s: Scans, c: ScanKernel, target: Target) -> Scans | None:
 def _group(s: Scans, c: ScanKernel) -> int:
     """Tiles of a group, such that memory and not the chain of groups is what takes the time, and that a lane does not ask for many of them."""
     bytes_ = 2 * s.threads * s.vector * s.items * c.bytes * s.chains(c)
-    asked = _ASKED * min(_WARP, 1 << (s.threads // s.columns(c)).bit_length() - 1)
-    return min(128, asked, _power(ceil(_HOP / bytes_)), _power(s.tiles(c)))
-
-
-def _power(x: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, x - 1).bit_length()
+    asked = _ASKED * min(_WARP, last_power_of_two(s.threads // s.columns(c)))
+    return min(128, asked, next_power_of_two(ceil(_HOP / bytes_)), next_power_of_two(s.tiles(c)))

@@ -1,4 +1,4 @@
-"""What a kernel computes that puts single elements into rows, each element into the row that it belongs to, or adds it there.
+"""What a kernel computes that scatters single elements into rows, or adds them there.
 
 A row of ``places`` results has ``updates`` elements that may go to any of its places; both are ``inner`` apart in memory, where that many rows lie side by
 side.  ``scatter_add`` along a dimension, in eager's terms.

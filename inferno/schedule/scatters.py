@@ -1,4 +1,4 @@
-"""The schedule of scatters into rows that fit into shared memory: a block has a row, or some that lie side by side, from its begin to its end."""
+"""The schedule of scatters into rows that fit into shared memory: a block has one row, or several that are side by side, from begin to end."""
 
 from dataclasses import dataclass
 from typing import ClassVar

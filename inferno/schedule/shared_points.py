@@ -1,11 +1,11 @@
-"""Operations on the same points: which loops of one are those of another."""
+"""Operations over the same points: which loops of one correspond to those of another."""
 
 from inferno.mlir import ir, owner
 from inferno.passes.generics import dims, inputs, inverse, loop_sizes, maps
 from inferno.schedule.accesses import row_major
 from inferno.schedule.cost import bit_width
+from inferno.target import SECTOR
 
-_SECTOR = 32  # bytes that memory moves at least
 
 
 def loops_at(first: ir.Operation, second: ir.Operation) -> list[ir.AffineExpr] | None:
@@ -46,4 +46,4 @@ def beside(a: ir.Value, b: ir.Value) -> bool:
         return False
     begins = [list(ir.DenseI64ArrayAttr(o.attributes["static_offsets"])) for o in (one, other)]
     apart = sum((x - y) * s for x, y, s in zip(*begins, row_major(source.type.shape)))
-    return abs(apart) * bit_width(source.type.element_type) // 8 < _SECTOR
+    return abs(apart) * bit_width(source.type.element_type) // 8 < SECTOR

@@ -1,4 +1,4 @@
-"""Schedules of ``wgmma`` for few tiles of many terms: what the blocks that have parts of a tile's terms do with their sums.
+"""Split-K schedules of ``wgmma``, for few tiles of many terms: how the blocks that have parts of a tile's terms combine their sums.
 
 The blocks of a cluster send theirs to the one that adds them.  Or all of a cluster have the same part of neighbouring tiles, of which they share what they
 read, and the sums come through the workspace (``parts``): an H200 runs 30 clusters of four blocks at a time, 120 of its 132 multiprocessors, so that 64

@@ -1,4 +1,4 @@
-"""What brings tiles to shared memory: the lines that they are made of, and blocks of a cluster that share one."""
+"""Tiles in shared memory: the lines of memory that they consist of, and multicast to the blocks of a cluster that share one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from inferno.schedule.cost import At, accessed_bytes
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.tiling import Source, Tiling
+from inferno.target import SECTOR
 
 if TYPE_CHECKING:
     from inferno.schedule.contraction import Contraction
@@ -19,7 +20,6 @@ _TOGETHER, _TOGETHER_INSIDE = 1.12, 1.03
 # The same of blocks that have parts of the terms, too, which bring three quarters of what others do (9 times of 7 matmuls on an H100; 1024x8192x1024 in
 # two parts of 128x128 31.0 us, not shared 33.2).
 _TOGETHER_IN_PARTS = 0.95
-SECTOR = 32  # bytes that L2 gets at a time
 # Times longer rows take, by where they begin.  Inside of a sector the copy engine brings them by about 16 bytes a clock, and every other row begins at
 # one: a multiprocessor gets 25 to 28 bytes a clock (2048x2056x2048 in 128x256 37.7 us, 512x4104x4096 in 128x128 that two blocks share 38.2,
 # 2048x2048x2056, `x @ w`, in 256x160 32.4), of other rows that begin inside of 128 bytes all that products take (2048x2064x2048 and 2048x2080x2048 in

@@ -1,4 +1,4 @@
-"""On a GPU, shift what is scanned and not what a scan gives: an exclusive sum is one of a tensor that begins with a 0.
+"""On a GPU, shift the input of a scan instead of its result: an exclusive sum is one of a tensor that begins with a 0.
 
 The running value stays what it is through elements that change nothing, so that both are the same numbers.  What picks neighbours in front of a scan can be
 part of its kernel (``fuse-scans``), what picks them behind it would wait for all that other threads write.

@@ -1,4 +1,4 @@
-"""Sums, running sums, and whatever else is made of rows that are so short that a thread has a few whole ones: a schedule of ``columns``.
+"""Reductions, scans and whatever else is made of rows so short that a thread has several whole ones: a schedule of ``columns``.
 
 Where a thread has a point or two of each row (``reductions``), or one row (``rows``), it waits for memory most of the time.
 """

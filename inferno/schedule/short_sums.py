@@ -1,4 +1,4 @@
-"""Tiles for contractions with so few terms that the ends of tiles take longer than the products: no wider than there are columns.
+"""Tiles for contractions with so few terms that epilogues take longer than the products: no wider than there are columns.
 
 What a tile has beyond the last column is not written, but computed like all else, which products that wait for memory hide and ends do not; and
 each tile should have so many rows that what is read of each column, and the factor that all tiles share, is read seldom.

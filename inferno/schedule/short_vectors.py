@@ -8,7 +8,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule import simt, vectors
 from inferno.schedule.contraction import Contraction, Group, oriented, parse_contraction
-from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -125,7 +125,7 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
     each = loads * (s.columns if s.along_k else s.terms)  # loads of a thread
     read = each * (s.terms if s.along_k else s.columns) * size  # bytes of a thread
     lanes = 32 * at(c.N) / (ceil(at(c.N) / s.width) * s.width)  # of a warp that have a column
-    rate = min(vectors.MEMORY_RATE, lanes * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
+    rate = min(MEMORY_RATE, lanes * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
     memory = moved_bytes(c, at) / rate
     work = warps * max(_instructions(s, c, loads) / _ISSUED, each * _lines(s, c, loads, size) / CLOCK) / target.multiprocessors
     if s.rows > _FEW_ROWS:

@@ -7,10 +7,10 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule import reductions
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.symbolic import bounds, hint, product
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,8 @@ _FIRST, _ADDED = 1.2, 2.1
 # one by one also of the last round (on an H200, us, 32 of 512x37x512 26.5, 64 of 300x19x300 23.4, 512 of 128x32x32 12.8, 8 of 99x99x2001 19.4, where
 # products alone make 19.1, 16.1, 9.4 and 11.8).
 _STORED, _STORED_APART = 24, 6
-_MEMORY_RATE = 4.3e6  # bytes a microsecond
 VECTOR = 8
 """Rows or columns up to which a contraction is taken for products with vectors, which eager adds in trees."""
-_STATIC_SHARED = 48 * 1024
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
@@ -123,7 +121,7 @@ def candidates(contraction: Contraction, target: Target, at: At = hint) -> list[
 def fits(schedule: Simt, contraction: Contraction, target: Target) -> bool:
     """Whether shared memory holds the tiles and the totals."""
     size = contraction.accumulator.width // 8
-    return size * schedule.shared_elements <= _STATIC_SHARED and _totals(schedule, size) <= target.shared // 3
+    return size * schedule.shared_elements <= STATIC_SHARED and _totals(schedule, size) <= target.shared // 3
 
 
 def chunked(schedule: Simt, contraction: Contraction) -> Simt:
@@ -160,7 +158,7 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     ends = (rounds - (0 if apart else 1)) * s.tile_m * s.tile_n * bit_width(c.accumulator) // 8 / (_STORED_APART if apart else _STORED) / CLOCK
     # A lone block's loads are not hidden by another block's arithmetic.
     exposed = 0.6 * (steps if s.stages == 1 else _FIRST + 0.25 * steps + _ADDED * rounds * (s.slices > 1))
-    memory = moved_bytes(c, at) / _MEMORY_RATE
+    memory = moved_bytes(c, at) / MEMORY_RATE
     return _START + max(work + ends, exposed, memory) + 0.3 * min(work, exposed)
 
 

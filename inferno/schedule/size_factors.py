@@ -1,4 +1,4 @@
-"""Sizes that vary as products of few that stand for themselves, as ``(h + 3) // 4`` of the rows of an image does of which every fourth is read.
+"""Sizes that vary as products of few symbols, as ``(h + 3) // 4`` of the rows of an image does of which every fourth is read.
 
 What goes over rows and columns is found by factors of sizes.  A kernel for which such a size is a symbol has sizes that are products of symbols.
 """

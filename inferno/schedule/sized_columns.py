@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.mlir import func
+from inferno.powers import next_power_of_two
 from inferno.schedule import columns
 from inferno.schedule.by_size import BySize, along, at_point
 from inferno.schedule.columns import MOST, Columns
@@ -95,5 +96,5 @@ def _at(c: RowKernel, length: int) -> RowKernel:
 
 def _rounded(x: int) -> int:
     """The next whole number of parts of a power of two."""
-    part = max(1, (1 << max(0, x - 1).bit_length()) // _PARTS)
+    part = max(1, next_power_of_two(x) // _PARTS)
     return -(-x // part) * part

@@ -7,6 +7,7 @@ them again in each phase.  Vectors lie as memory does, for rows begin anywhere w
 from dataclasses import replace
 
 from inferno.mlir import func, ir, outside_values
+from inferno.powers import next_power_of_two
 from inferno.schedule.by_size import BySize
 from inferno.schedule.row_kernel import RowKernel, parse_sized_rows
 from inferno.schedule.row_lengths import LENGTHS, ranges, that_hold
@@ -75,7 +76,7 @@ def _points(c: RowKernel) -> Int:
 
 def _held(c: RowKernel, target: Target) -> list[Rows]:
     """Schedules that have rows in registers, by the lengths that they are for."""
-    lengths = dict.fromkeys(max(_SHORTEST, _power(int(hint(c.width) * x))) for x in LENGTHS)
+    lengths = dict.fromkeys(max(_SHORTEST, next_power_of_two(int(hint(c.width) * x))) for x in LENGTHS)
     return that_hold(_points(c), lengths, lambda longest: _holding(c, target, longest))
 
 
@@ -85,10 +86,10 @@ def _holding(c: RowKernel, target: Target, longest: int) -> Rows | None:
     bits = max(8, c.held_bits())
     vectors, rows = longest // vector, known.count
     points = max(vector, _POINTS if rows * known.width >= _MUCH and longest > _SHORT else _POINTS // 2)
-    across = min(_THREADS, max(_power(-(-longest // points)), min(_NEIGHBOURS, _power(vectors))))
+    across = min(_THREADS, max(next_power_of_two(-(-longest // points)), min(_NEIGHBOURS, next_power_of_two(vectors))))
     while rows * across < _ENOUGH * target.multiprocessors and across < min(_THREADS, vectors):
         across *= 2
-    threads = max(across, min(_BLOCK, _power(rows) * across), 32)
+    threads = max(across, min(_BLOCK, next_power_of_two(rows) * across), 32)
     while threads > max(across, 32) and -(-rows * across // threads) < 2 * target.multiprocessors:
         threads //= 2
     s = Rows(threads, across, vector, ragged=True, packed=True, reciprocals=True, approximate=True, longest=longest)
@@ -99,7 +100,7 @@ def _holding(c: RowKernel, target: Target, longest: int) -> Rows | None:
 def _by_turns(c: RowKernel, target: Target) -> Rows:
     """The one for rows of any length."""
     vector = most_lanes(c)
-    longest = _power(int(hint(c.width) * LENGTHS[-1]))
+    longest = next_power_of_two(int(hint(c.width) * LENGTHS[-1]))
     threads = min(_LOOPING[1], max(_LOOPING[0], longest // (vector * _UNROLL)))
     return Rows(
         threads, threads, vector, held=False, unroll=_UNROLL, ragged=True, reciprocals=True, approximate=True, online=bool(online_sums(c)) and not _computes(c),
@@ -109,8 +110,3 @@ def _by_turns(c: RowKernel, target: Target) -> Rows:
 def _computes(c: RowKernel) -> bool:
     """Whether bodies compute with sizes."""
     return any(isinstance(v.type, ir.IndexType) for s in c.steps for v in outside_values(s.generic))
-
-
-def _power(x: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, x - 1).bit_length()

@@ -1,4 +1,4 @@
-"""What in a program of kernels is a softmax or a logarithm of a sum of exponentials: a largest element, and the sum of exponentials of what is below it."""
+"""Find softmaxes and logsumexps in a program of kernels: a maximum, and the sum of exponentials below it."""
 
 from dataclasses import dataclass, replace
 from math import inf

@@ -7,6 +7,7 @@ from math import gcd
 from typing import ClassVar
 
 from inferno.mlir import func
+from inferno.powers import next_power_of_two
 from inferno.schedule.added_rows import EXTREMES, AddedRows, parse_added_rows
 from inferno.schedule.cost import tensor_bytes
 from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_order
@@ -105,7 +106,7 @@ def pick(c: AddedRows, lanes: int, multiprocessors: int) -> SortedRows:
     while ahead > 1 and ahead * _words(c, lanes) > _WAITING:
         ahead //= 2
     blocks = -(-_ROUNDS * resident * multiprocessors // slices)
-    steps, unroll = min(_MOST, _power(steps)), min(ahead, _power(each))
+    steps, unroll = min(_MOST, next_power_of_two(steps)), min(ahead, next_power_of_two(each))
     return SortedRows(lanes, width, groups, min(_TIMES * unroll, steps), steps, unroll, ahead, blocks, resident)
 
 
@@ -118,8 +119,3 @@ def _words(c: AddedRows, lanes: int) -> int:
     read = [(s.element, last is not None and s.strides[last] != 0) for s in sources]
     read += [(t.type.element_type, last is not None and t.type.shape[-1:] == [c.updates.sizes[last]]) for t, _ in c.updates.tables]
     return sum(-(-element.width * (lanes if along else 1) // 32) for element, along in read)
-
-
-def _power(number: int) -> int:
-    """The least power of two that is not less."""
-    return 1 << (number - 1).bit_length()

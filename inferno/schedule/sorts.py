@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func
+from inferno.powers import next_power_of_two
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
-_SHARED = 48 << 10
 # On an H200 float32 rows of 1024 took, 64M elements, 850 us with 16 items a thread of 64, 861 of 128 and 995 with 8 items; 256x4096 22 and 35; but
 # 16x1024 7.3 with 8 items and 5.5 with 4.
 _ITEMS, _MANY, _FEW = 16, 1 << 20, 1 << 15
@@ -46,7 +46,7 @@ def pick(c: SortKernel) -> Sorts:
 
 def power(x: int) -> int:
     """The next power of two, at least 2."""
-    return max(2, 1 << (x - 1).bit_length())
+    return max(2, next_power_of_two(x))
 
 
 def places(length: int, tile: int) -> int:
@@ -63,6 +63,6 @@ def item_bytes(c: SortKernel) -> int:
 def largest_tile(bytes_: int) -> int:
     """The most items, a power of two, that fit into shared memory with one more for every eighth."""
     found = 1024
-    while 2 * found * 9 // 8 * bytes_ < _SHARED:
+    while 2 * found * 9 // 8 * bytes_ < STATIC_SHARED:
         found *= 2
     return found

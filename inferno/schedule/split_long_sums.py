@@ -1,4 +1,4 @@
-"""A product of two tall matrices, as the gradient of a layer's weight is, becomes products of their parts and a kernel that adds these up.
+"""Split a product of two tall matrices, such as the gradient of a layer's weight, into products of their parts and a kernel that adds these up.
 
 A cluster shares the terms of a tile among 8 blocks at most, so few results of many terms leave most of the GPU without work.  Here the terms are cut into parts
 that are one batch, in float32, and what comes behind the product goes to the kernel that adds.  On an H200 ``x.t() @ y`` in bf16 took, as one kernel, by
@@ -13,6 +13,7 @@ from math import ceil
 from inferno.mlir import arith, clone_onto, func, ir, tensor, users, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.programs import PRECISION, callee, wants_library
+from inferno.powers import last_power_of_two
 from inferno.schedule.batch_products import Product, batch_of, batch_type, take_apart
 from inferno.schedule.chunk_kernels import cut_dimension, cut_shape, type_of
 from inferno.schedule.contraction import Contraction, parse_contraction
@@ -46,7 +47,7 @@ class _Split:
 def split_long_sums(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its products of 16-bit numbers; nothing for targets other than Hopper."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
@@ -69,8 +70,7 @@ def parts_of(kernel: func.FuncOp, c: Contraction, target: Target) -> int:
     tiles = ceil(c.M / _SIDE) * ceil(c.N / _SIDE)
     if c.K < _TERMS or c.M * c.N < _RESULTS or min(c.M, c.N) < _FEW or tiles > _TILES or not has_whole_lines(c):
         return 1
-    most = min(_MOST, _BLOCKS * target.multiprocessors // 132 // tiles, c.K // _EACH)
-    return 1 << (most.bit_length() - 1)
+    return last_power_of_two(min(_MOST, _BLOCKS * target.multiprocessors // 132 // tiles, c.K // _EACH))
 
 
 def _split(module: ir.Module, kernel: func.FuncOp, target: Target) -> _Split | None:

@@ -1,4 +1,4 @@
-"""Loops of a reshaped result, which a body divides by a size to find its places, as the loops that it had before."""
+"""Split the loops of a reshaped result, whose body divides indices by a size, into the loops that it had before."""
 
 from collections.abc import Sequence
 

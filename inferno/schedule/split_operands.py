@@ -1,4 +1,4 @@
-"""A factor that is computed, such as rows that are normalised, is written first where products take longer to compute it for each of their tiles.
+"""Write a computed operand, such as normalised rows, to memory first, where computing it again for each tile takes longer.
 
 ``fuse-contractions`` puts what is cheap into the contractions that read it, which is right of few rows: nothing is launched, and nothing written.  Of many
 rows every column of tiles computes its factor again, in the time of the tensor core, and so does every other contraction that reads it.
@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from math import inf
 
-from inferno.mlir import clone_onto, func, ir, tensor, users, walk
+from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds
 from inferno.passes.kernel_names import Names
@@ -17,11 +17,12 @@ from inferno.passes.programs import PRECISION, callee, programs, readers, root_o
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose, kernels
-from inferno.schedule.call_times import MEMORY_RATE, elementwise_time
+from inferno.schedule.call_times import elementwise_time
 from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import MEMORY_RATE, bit_width
 from inferno.schedule.merge_calls import may_change, new_kernel, replace_call
 from inferno.schedule.product_times import product_time
+from inferno.schedule.unchanged import unchanged
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 
@@ -49,22 +50,33 @@ def split_operands(module: ir.Module, target: str, always: str = "") -> None:
     """Take what computes a factor out of kernels without a schedule, if that takes less time by the estimates.  Calls that compute the same factor share it,
     and have to save together what it takes.  Nothing for targets other than Hopper.  ``always``: "1" for wherever a generator takes what is left."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
+    if not machine.hopper or wants_library(module):
         return
     with module.context, ir.Location.unknown():
-        while _split_once(module, machine, always == "1"):
+        whole: set[str] = set()
+        while _split_once(module, machine, always == "1", whole):
             pass
 
 
-def _split_once(module: ir.Module, target: Target, always: bool) -> bool:
-    """Write one factor of each kernel first: whether there are any."""
-    names, changed, every = Names(module), False, {k.name.value: k for k in kernels(module)}
-    found = {name: s for name, k in every.items() if may_change(k) and (s := _split(module, k, target, always)) is not None}
+def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str]) -> bool:
+    """Write one factor of each kernel first: whether there are any.  ``whole``: texts of kernels that are known to stay as they are."""
+    names, changed, every, found = Names(module), False, {k.name.value: k for k in kernels(module)}, {}
+    for name, kernel in every.items():
+        text = kernel.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{name}(", "@(", 1)
+        if text in whole:
+            continue
+        with unchanged(kernel):
+            split = _split(module, kernel, target, always) if may_change(kernel) else None
+        if split is None:
+            whole.add(text)
+        else:
+            found[name] = split
+    texts = {name: _text(split.maker) for name, split in found.items()}
     for program in programs(module) if found else ():
         groups = defaultdict(list)
         for call in [c for c in walk(program, "func.call") if callee(c) in found]:
             split = found[callee(call)]
-            groups[tuple(call.operands[n] for n in split.numbers), _text(split.maker)].append(call)
+            groups[tuple(call.operands[n] for n in split.numbers), texts[callee(call)]].append(call)
         for (operands, _), calls in groups.items():
             joins = any(u.name == "func.call" and _reduces(every.get(callee(u))) for u in readers(root_of(max(operands, key=lambda v: product(v.type.shape)))))
             if always or sum(found[callee(c)].saved for c in calls) > found[callee(calls[0])].time(joins):
@@ -104,8 +116,7 @@ def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool)
     before = product_time(kernel, target)
     if before is None and choose(kernel, target).generator == "universal":
         before = inf  # a factor of which places tell what counts, say, which kernels of products compute of few shapes
-    holder = ir.Module.create()
-    holder.body.append(kernel.operation.clone(ip=False))
+    holder = isolated_copy(kernel)
     split_contractions(holder)
     copy = holder.body.operations[0]
     best = None

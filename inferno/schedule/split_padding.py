@@ -1,4 +1,4 @@
-"""The padding of a convolution stays inside of its kernel only where the generator that takes the kernel reads around it."""
+"""Move the padding of a convolution out of its kernel, unless the generator that takes the kernel reads around it."""
 
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.mlir import arith, clone_onto, func, ir, owner, users, walk

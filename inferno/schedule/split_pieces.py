@@ -1,4 +1,4 @@
-"""What is put together of pieces in another order than theirs is put together in theirs, and then transposed.
+"""Concatenate pieces that lie in another layout than the result in their own layout, and transpose then.
 
 The four parts of a transposed convolution have their channels innermost, and the image that is made of them its places: a thread that stores eight
 neighbours reads one element of 16 bits of each of eight sectors.  Where places are sums of loops tiles of shared memory help (``turned_picks``), but not where

@@ -1,5 +1,5 @@
-"""A sum of products of which each factor is read once, ``torch.dot`` or a batch of them, is a reduction to generators; with what ends it, rounding to 16 bits
-for instance, it is fused like any other contraction, and they find it here as the sum and a map of it."""
+"""Present a sum of products of which each factor is read once (``torch.dot``, or a batch of them) as a reduction. Fusion treats it, and what ends it, such as a
+rounding to 16 bits, as any contraction; generators read it as the sum and a map of it."""
 
 from math import prod
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""On a GPU, let a reduction whose terms are read at computed places be a kernel that makes the terms and one that reduces them.
+"""On a GPU, split a reduction whose terms are gathered into a kernel that gathers the terms and one that reduces them.
 
 The generator of reductions reads whole vectors, and what it gathers an element at a time; one that makes terms can be part of the kernel whose rows
 they are of, as the losses of a cross entropy are.  (On an H200 the gather of 16384 losses with its sum took 16 us as one kernel.)

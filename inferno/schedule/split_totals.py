@@ -1,4 +1,4 @@
-"""On a GPU, let a total of all points that reads what rows come to be totals of these rows, and a total of them.
+"""On a GPU, split a total of all points that reads row sums into totals of rows, and a total of these.
 
 A divergence of two softmaxes is one sum of all points, of terms that need the largest element and the sum of exponentials of each row of both.  As a sum of
 everything it waits for the last row, and reads all again; as sums of rows it is part of the kernel that keeps the rows (``fuse-reductions``), which then

@@ -1,8 +1,8 @@
-"""Kernels that put tensors one behind the other in memory, and kernels that read parts of a tensor in which they lie so."""
+"""Kernels that concatenate tensors along the outermost dimension, and kernels that read slices of a tensor that consists of them."""
 
 from math import prod
 
-from inferno.mlir import arith, func, ir, tensor, walk
+from inferno.mlir import arith, func, ir, isolated_copy, tensor, walk
 from inferno.passes.programs import VIEWS, root_of
 from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule.accesses import argument_index
@@ -62,8 +62,7 @@ def _chosen(kernel: func.FuncOp, value: ir.Value) -> list[int] | None:
         return found
 
     with kernel.context, ir.Location.unknown():
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         copy = module.body.operations[0]
         value = next(o.operation.results[0] for o in copy.entry_block.operations if o.operation.name == "linalg.generic")
         return Tracer(copy).run(read)

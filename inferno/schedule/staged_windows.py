@@ -8,12 +8,11 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import band_windows, windows
-from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK
 from inferno.schedule.window_kernel import Axis, WindowKernel
 from inferno.symbolic import Int, bounds, reach
-from inferno.target import Target
+from inferno.target import WARP, Target
 
-_WARP = 32
 _BOX = 256  # elements along a dimension of a copy, at most
 _LINE = 128  # bytes: what a copy in shared memory begins at a multiple of
 _BARRIERS = 256  # bytes behind the slots
@@ -48,7 +47,7 @@ class StagedWindows:
     @property
     def consumers(self) -> int:
         """Threads that compute, and some to fill their last warp."""
-        return ceil(self.members / _WARP) * _WARP
+        return ceil(self.members / WARP) * WARP
 
     @property
     def members(self) -> int:
@@ -56,7 +55,7 @@ class StagedWindows:
 
     @property
     def threads(self) -> int:
-        return _WARP + self.consumers
+        return WARP + self.consumers
 
     @property
     def chunk(self) -> int:
@@ -93,7 +92,7 @@ class StagedWindows:
         return ceil(self.copied(c) / _LINE) * _LINE
 
     def copied(self, c: WindowKernel) -> int:
-        return self.chunk * self.pitch(c) * self.box_rows(c) * (bit_width(c.image.element) // 8)
+        return self.chunk * self.pitch(c) * self.box_rows(c) * c.width
 
     def rows_of_turn(self, c: WindowKernel) -> int:
         return min(c.down.step, c.taps(c.down))
@@ -132,7 +131,7 @@ class StagedWindows:
 
     def registers(self, c: WindowKernel) -> int:
         """About so many a thread has."""
-        raw = ceil(self.columns(c) * self.vector * self.rows_of_turn(c) * bit_width(c.image.element) / 32)
+        raw = ceil(self.columns(c) * self.vector * self.rows_of_turn(c) * c.width / 4)
         return self.vector * (self.ages(c) * self.along + c.terms) + raw + 17
 
 
@@ -148,7 +147,7 @@ def outer(c: WindowKernel) -> list[int]:
 
 def aligned(c: WindowKernel) -> int:
     """Elements of 16 bytes: along the innermost dimension copies begin at multiples of them, or are an illegal instruction."""
-    return 16 // (bit_width(c.image.element) // 8)
+    return 16 // c.width
 
 
 def ahead(c: WindowKernel) -> int:
@@ -164,10 +163,10 @@ def place_stride(c: WindowKernel, axis: Axis) -> int:
 def choose(kernel: func.FuncOp, target: Target) -> StagedWindows | None:
     """A schedule if it is the fastest of the ways to compute windows by the estimates."""
     c = read(kernel, target)
-    if c is None or moved_bytes(c.contraction) < _FEWEST:
+    if c is None or c.moved < _FEWEST:
         return None
     # In f32 the loads of ``windows`` are long enough: 3x3 with channels last takes 35 us here for 33 there, every second with channels first 54 for 50.
-    if bit_width(c.image.element) == 32 and c.side_by_side == (c.down.step == 1):
+    if c.width == 4 and c.side_by_side == (c.down.step == 1):
         return None
     found = pick(c, target)
     if found is None:
@@ -192,7 +191,7 @@ def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
     dims, begin = dimensions(c), -sum(a.low * place_stride(c, a) for a in (c.down, c.along))
     if innermost != 1 or c.image.offset != begin or len(dims) > 5 or prod(n for n, _ in dims) != prod(c.image.shape):
         return None
-    width = bit_width(c.image.element) // 8
+    width = c.width
     if any(s < 1 or (s * width) % (16 if n else 1) or s * width >= 2**40 for n, (_, s) in enumerate(dims)):
         return None
     if c.weight.strides[channel(c)] == 0 or any(c.weight.strides[d] for d in (*outer(c), c.down.loop, c.along.loop)):
@@ -219,7 +218,7 @@ def fits(s: StagedWindows, c: WindowKernel) -> bool:
         return False
     if s.rows > c.outputs(c.down) or s.height(c) >= c.outputs(c.down) + s.rows:
         return False
-    width = bit_width(c.image.element) // 8
+    width = c.width
     if c.side_by_side:
         lies = s.chunk % aligned(c) == 0 and s.vector * width <= 16
     else:
@@ -229,7 +228,7 @@ def fits(s: StagedWindows, c: WindowKernel) -> bool:
 
 def schedules(c: WindowKernel) -> Iterator[StagedWindows]:
     """What is worth a look."""
-    rows, width, most = c.outputs(c.down), bit_width(c.image.element) // 8, c.outputs(c.along)
+    rows, width, most = c.outputs(c.down), c.width, c.outputs(c.along)
     lengths = sorted({ceil(rows / n) for n in ((1, 2, 3, 4, 5, 7, 8) if c.side_by_side else (4, 7, 8))})
     along = [n for n in (4, 7, 8) if n <= most] or [most]
     if not c.side_by_side:  # what a thread stores of a row are 16 bytes, or 8
@@ -257,12 +256,12 @@ def pick(c: WindowKernel, target: Target) -> StagedWindows | None:
 
 def estimate(s: StagedWindows, c: WindowKernel, target: Target) -> float:
     """Microseconds: what memory takes, or the turns of a block one after the other, beside those of the blocks that are there at the same time."""
-    width = bit_width(c.image.element) // 8
+    width = c.width
     outputs, loaded = s.along * s.vector, s.columns(c) * s.rows_of_turn(c)
     slots = s.rows * outputs * (c.terms + 1.5) + s.turns(c) * (loaded * (1 + (s.vector if width < 4 else 0)) + (8 if s.strips else 40))
     warps = s.resident * ceil(s.consumers / 128)  # of the scheduler that has most of them
     rounds = ceil(s.tiles(c) / s.workers(c, target)) * ceil(s.chunks(c) * s.workers(c, target) / (target.multiprocessors * s.resident))
     computing = rounds * max(slots * (warps + _HALF), slots + s.turns(c) * _TURN) / CLOCK
     copied = s.turns(c) / s.rows if not s.strips else s.box_rows(c) / (s.height(c) * c.down.step)
-    memory = moved_bytes(c.contraction) * (1 + _AGAIN * (copied - 1)) / _RATE
+    memory = c.moved * (1 + _AGAIN * (copied - 1)) / _RATE
     return _START + (memory**1.5 + computing**1.5) ** (2 / 3)

@@ -1,5 +1,5 @@
-"""Maps in front of a reduction of the same points as one operation with it: an element is read once, what is made of it is a term, or part of one, and goes to
-memory as well where it is given back."""
+"""Maps in front of a reduction over the same points as one operation with it: an element is read once, what is made of it is a term, or part of one, and is
+also written to memory where it is a result."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,5 @@
-"""Which arguments of a kernel lie strewn: neighbours of what it makes read one element of a sector each, for neighbours in memory are along another loop."""
+"""Which arguments of a kernel are read uncoalesced (*strewn*): points that are neighbours in the result read one element of a sector each, because the argument
+is contiguous along another loop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

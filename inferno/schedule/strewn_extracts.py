@@ -1,5 +1,5 @@
-"""``tensor.extract`` at places that follow from the loops by sums and differences, as an operand with a map: a window that is turned round and transposed,
-as a convolution's gradient reads it, is one tensor walked backwards along its taps.
+"""``tensor.extract`` at indices that are sums and differences of loops, as an operand with an affine map: a window that is flipped and transposed, as a
+convolution's gradient reads it, is a tensor with negative strides.
 
 Of maps, only what lies strewn over memory along the last loop and side by side along others, which then goes through shared memory in tiles or boxes:
 512x512x3x3 in bf16, picked element by element, took longer than the convolution behind it, and 1280x2560x3x3 217 us.
@@ -8,7 +8,7 @@ Reductions read all of this kind so: the sum of a flipped tensor.
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import erase_dead, ir, owner, walk
 from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
 from inferno.schedule.accesses import Linear, loop_sizes, row_major
 
@@ -39,9 +39,7 @@ def read_by_maps(generic: ir.Operation, every: bool = False) -> ir.Operation:
     for old, new in zip(generic.results, made.results):
         old.replace_all_uses_with(new)
     generic.erase()
-    for op in reversed(walk(made)):  # what the places were computed of
-        if op != made and len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_dead(op for op in walk(made) if op != made)  # what the places were computed of
     return made
 
 

@@ -1,4 +1,4 @@
-"""What a reduction reads or writes strewn over memory: of neighbouring threads' elements, which lie in another order there, each is in a sector of its own.
+"""What a reduction reads or writes uncoalesced (*strewn*): neighbouring threads' elements are in sectors of their own, as that tensor has another layout.
 
 A kernel of sums has no tiles: what such elements cost says whether a map that turns a tensor becomes part of it, and which tensor's order its threads follow.
 """
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.symbolic import hint, product
+from inferno.target import SECTOR
 
-_SECTOR = 32  # bytes
 _SHORT = 4  # neighbours, up to which other loops read what else is in a sector soon
 # Elements a µs, each of a sector.  An H200 wrote, beside sums in channels last, 32x144x56x56 in channels first at 54e3 in float32 and 50e3 in bf16,
 # 32x240x28x28 at 67e3, and three tensors of 128x128x256 at 57e3; it read four of 32x144x56x56 at 270e3 to 480e3, four of 32x240x28x28 at 280e3 and
@@ -32,4 +32,4 @@ def is_strewn(sizes: Sequence[int], access: Access, inner: int) -> bool:
     """Whether neighbours along a loop are in different sectors, and another loop goes over what else these hold."""
     step, width = access.strides[inner], bit_width(access.element) // 8
     between = [d for d, stride in enumerate(access.strides) if stride == 1 and hint(sizes[d]) > _SHORT]
-    return isinstance(step, int) and abs(step) * width >= _SECTOR and hint(sizes[inner]) > _SHORT and bool(between)
+    return isinstance(step, int) and abs(step) * width >= SECTOR and hint(sizes[inner]) > _SHORT and bool(between)

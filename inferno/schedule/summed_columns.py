@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import func, ir, owner
+from inferno.mlir import func, ir, isolated_copy, owner
 from inferno.passes.generics import PARALLEL, body, dims, inputs, is_generic, kinds, maps, outputs, yielded
 from inferno.passes.programs import root_of
 from inferno.schedule.accesses import destination_index, filled
@@ -34,8 +34,7 @@ def parse_summed(kernel: func.FuncOp, target: Target, windows: bool) -> Summed |
     if not target.hopper or len(kernel.type.results) < 2:
         return None
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         found = _take_sums(module.body.operations[0])
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""What the end of a tile takes beside writing it: reading what is added to it, and arithmetic.
+"""What an epilogue costs beside writing the tile: reading what is added to it, and arithmetic.
 
 Both are hidden where two consumers have a tile each (``pingpong``) and one multiplies meanwhile, and otherwise not.
 """

@@ -1,4 +1,4 @@
-"""On a GPU, let a kernel that reads a large tensor which the kernel before it has just gone over begin with the end of it, which the L2 cache has then.
+"""On a GPU, let a kernel that reads a large tensor which the kernel before it has just gone over begin with its end, which the L2 cache still holds.
 
 Blocks start in order, so what a kernel touched last is the tensor's end; one behind it that begins at the beginning finds nothing, and drives out what it
 would have found.  Sums in chunks are taken in turns of all chunks then, so that they too end at the end.  On an H100, with 50 MB of cache, a softmax along the

@@ -1,4 +1,4 @@
-"""A kernel whose last operation turns what the others made walks its points in one order throughout.
+"""Let a kernel whose last operation transposes the others' result go over its points in one order throughout.
 
 A softmax along the first dimension that is given back transposed reads rows side by side and writes them one behind the other: with the loops of all its
 operations as the result has them, what they exchange lies in one order, and only what is read is in another, as ``columns`` takes it.

@@ -1,4 +1,4 @@
-"""Elements that a map picks in branches, as of a concatenation's pieces, which lie side by side along another loop than the result does.
+"""Gathers of a map in branches, such as of a concatenation's pieces, that are contiguous along another loop than the result (*turned*: transposed).
 
 Each such ``tensor.extract`` is read for a tile of points along the loop in which its tensor lies, only where its branch is taken, and picked from shared
 memory.  The tensor's other places may be what a table says, as of rows that are gathered.

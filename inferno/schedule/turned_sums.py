@@ -1,4 +1,4 @@
-"""Sums that read several tensors of which neighbours lie along different loops, one in rows and another one in columns.
+"""Sums that read several tensors of different layouts: one is contiguous along rows, another one along columns.
 
 By threads whose neighbours lie in one of them each element of the other is in a sector of its own, and a multiprocessor looks up one line of its cache at a
 time.  So a warp's threads are as many sums, which are neighbours there, as terms, which are neighbours here: of both it reads some lines, and what else these

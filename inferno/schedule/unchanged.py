@@ -1,4 +1,4 @@
-"""What is asked of a kernel several times while it stays as it is: some twenty generators read what contraction, rows or windows it is."""
+"""A cache of analyses of a kernel, valid while it does not change: some twenty generators ask what contraction, rows or windows it is."""
 
 import functools
 import threading

@@ -1,4 +1,4 @@
-"""An operand of a contraction that is an image read through windows, as in a convolution, and what Hopper's copy engine can bring of it.
+"""An operand of a contraction that is an image read through windows (im2col), as in a convolution, and what Hopper's copy engine can bring of it.
 
 A kernel's operand ``image[n, oh * stride + r * dilation, ow * ..., c]``, or that of a padded image, is seen as the matrix of all windows: a
 pixel of the result for each row, a tap's channels for each step along k.  That matrix is nowhere; the copy engine walks the image

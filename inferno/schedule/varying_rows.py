@@ -1,4 +1,4 @@
-"""Reads a kernel whose number of rows varies as if that were a number, and puts the symbols back into what was found.
+"""Analyse a kernel whose number of rows varies as if that were a number, and put the symbols back into the result.
 
 What goes over rows is found by factors of sizes, which symbols do not tell.  So a kernel is read twice, with large primes in the symbols'
 places, others each time: a number in what was found that is the same in both has nothing to do with the rows, and one that is the same multiple of
@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from inferno.dialect.sizes import SIZES
-from inferno.mlir import func, ir, tensor
+from inferno.mlir import func, ir, isolated_copy, tensor
 from inferno.passes.shapes import UnknownSize, shape, slice_parts, symbol_arguments
 from inferno.schedule.accesses import sink_constants
 from inferno.symbolic import Int, Symbol, evaluate, size_of
@@ -50,8 +50,7 @@ def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int], bodies: boo
     """A copy with known sizes, whose arguments are the same; None where an operation is none that can be changed like this.  With ``bodies`` those of
     structured operations compute what they take of sizes, from the arguments themselves."""
     with kernel.context, ir.Location.unknown():
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         function = module.body.operations[0]
         operations = [o.operation for o in function.entry_block.operations]
         if bodies and not all(sink_constants(o, tables=True) for o in operations if o.name == "linalg.generic"):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from inferno.mlir import func
 from inferno.schedule import mma, simt, wgmma
 from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
-from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
 from inferno.schedule.simt import VECTOR
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -166,7 +166,6 @@ def _inside(group: Group, lanes: int) -> bool:
 # Fitted to times on an H200, in microseconds: bf16 1x4096x11008 22.6, float32 1x4096x4096 17.4 and 8x4096x4096 24.4 (weights along
 # k); 26.3 and 18.2 (along n); 1x18944x3584 42.3 (along k, 64 threads), 1x8192x28672 107.3 (256 threads) and 147 to 187 (along n, lines of 256 to 32 bytes).
 START = 1.7  # microseconds until the first bytes arrive, and from the last ones to the results
-MEMORY_RATE = 4.3e6  # bytes a microsecond
 _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's columns lie together, by their bytes
 _RESIDENT, _REGISTERS, _MOST = 1280, 65536, 32  # threads, registers and blocks of a multiprocessor
 _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product

@@ -1,4 +1,4 @@
-"""Whether a contraction is cuBLASLt's where either may compute it: by the estimates of its time and of ours."""
+"""Choose between cuBLASLt and generated kernels for a contraction by estimates of both."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sums of rows that a vector weighs, which are imported as products with the vector, in the form that kernels over rows are read in.
+"""Sums of rows that are weighted by a vector, which are imported as products with the vector, in the form in which row-wise kernels are analysed.
 
 A contraction may have something made of its result in the same operation (a mean's quotient), or maps of its own before and behind it (``fuse-epilogues``).
 Rows have the sum, and then what is made of it; what the vector is made of is computed where it is read.

@@ -1,4 +1,4 @@
-"""Which schedules of contractions on Hopper's tensor cores are tried, and which of them is taken."""
+"""Which schedules of contractions on Hopper's tensor cores are compared, and which one is chosen."""
 
 import itertools
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.schedule.contraction import Contraction, Operand
-from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
+from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.result_parts import ROW, brought_tensors, written_by_element, written_in_lines
 from inferno.schedule.shared_tiles import begins_inside_of_sectors, height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
 from inferno.schedule.short_sums import clocks_of_shared_rows, ends_beside, is_short
@@ -98,7 +98,6 @@ _BY_ELEMENT = 0.6
 # 67.3 by turns).
 _SHOWN = {True: 0.6, False: 0.3}
 STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
-MEMORY_RATE = 4.3e6  # bytes a microsecond
 # Of up to so many rows with k innermost: microseconds that blocks take longer which leave the next kernel's none of the shared memory to begin in
 # (4x8192x8192 in 64 columns 35.5, of half of it 34.4; 4x4096x11008 in 88 25.4 and 24.2; 4x13824x5120 in 40 36.9 and 36.6), and the share of memory's
 # time where a multiprocessor has two blocks (4x8192x28672 in 112 columns 110.6, one block of them 112.8; 16x28672x8192 110.6 and 111.6).

@@ -1,4 +1,4 @@
-"""Schedules of ``wgmma`` for TF32 products with a factor that goes to the tensor core by registers (``codegen/wgmma_registers.py``)."""
+"""Schedules of ``wgmma`` for TF32 products with an operand that goes to the tensor core by registers (``codegen/wgmma_registers.py``)."""
 
 import itertools
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.schedule.contraction import Contraction, oriented
-from inferno.schedule.cost import At, bit_width, moved_bytes
+from inferno.schedule.cost import MEMORY_RATE, At, bit_width, moved_bytes
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
+from inferno.schedule.wgmma_cost import estimate
 from inferno.schedule.wgmma_schedule import Wgmma, deals, fit, splits, streams
 from inferno.target import Target
 

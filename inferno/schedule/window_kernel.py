@@ -6,14 +6,16 @@ in any order of dimensions: depthwise, with a few channels a group, and with any
 
 from collections.abc import Container
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd, prod
 
-from inferno.mlir import func, ir, owner
+from inferno.mlir import func, ir, isolated_copy, owner, walk
 from inferno.passes.padding import padding, zero_padding
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import Access, argument_index, iterators, knows_arguments, linear, loop_sizes, maps
 from inferno.schedule.contraction import Contraction, parse_split
+from inferno.schedule.cost import bit_width, moved_bytes
 from inferno.schedule.unchanged import asked_once
 from inferno.schedule.varying_rows import with_numbers
 from inferno.symbolic import Int, Size, bounds, ceildiv
@@ -90,7 +92,26 @@ class WindowKernel:
     def out(self) -> Access:
         return self.contraction.destinations[0].access
 
-    @property
+    # What each of thousands of schedules asks for is computed once.
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes of an element of the image."""
+        return bit_width(self.image.element) // 8
+
+    @cached_property
+    def moved(self) -> int:
+        """Bytes of all tensors, each once."""
+        return moved_bytes(self.contraction)
+
+    @cached_property
+    def operations(self) -> int:
+        """Of the epilogue, those that take long as often as they take longer than the others."""
+        epilogue = self.contraction.epilogue
+        names = [op.name for op in walk(epilogue.generic) if op.name.startswith(("arith.", "math."))] if epilogue is not None else []
+        return sum(8 if n.startswith("math.") or n == "arith.divf" else 1 for n in names if n != "arith.constant")
+
+    @cached_property
     def depth(self) -> int:
         """Terms that a tap of a window has: channels of a group, and taps along further axes."""
         return prod(self.sizes[d] for d in self.further)
@@ -102,7 +123,7 @@ class WindowKernel:
     def taps(self, axis: Axis | None) -> int:
         return self.sizes[axis.tap] if axis is not None and axis.tap is not None else 1
 
-    @property
+    @cached_property
     def terms(self) -> int:
         """Products of one sum."""
         return self.taps(self.down) * self.taps(self.along) * self.depth
@@ -137,8 +158,7 @@ def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
         return None
     numbers = {symbol: max(2, symbol.low, symbol.hint) for symbol in symbol_arguments(kernel.operation)}
     with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
+        module = isolated_copy(kernel)
         read = _read(module)
         if read is None or not numbers:
             return _with_roles(*read) if read is not None else None

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.accesses import Access
-from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.pixel_sums import parse_summed
+from inferno.schedule.unchanged import asked_once
 from inferno.schedule.window_kernel import WindowKernel, parse_windows
 from inferno.symbolic import Int, ceildiv
 from inferno.target import Target
@@ -67,14 +68,14 @@ class Windows:
 
     def registers(self, c: WindowKernel) -> int:
         """About so many a thread has."""
-        width = bit_width(c.image.element) // 8
         loaded = self.columns(c) * c.depth * (self.vector if c.lane is None or c.image.strides[c.lane] else 1)
         step = c.down.step if c.down is not None else 1
         per_channel = sum(c.lane is not None and a.strides[c.lane] != 0 for a in c.contraction.extras)
         kept = self.vector * (self.ages(c) * self.along + c.terms + per_channel)
-        return kept + loaded + (ceil(loaded * width / 4) * step if self.ahead else 0) + 30
+        return kept + loaded + (ceil(loaded * c.width / 4) * step if self.ahead else 0) + 30
 
 
+@asked_once
 def choose(kernel: func.FuncOp, target: Target) -> Windows | None:
     """A schedule if ``kernel`` has windows of few enough terms."""
     c = read(kernel, target)
@@ -163,30 +164,24 @@ def pick(c: WindowKernel, target: Target) -> Windows | None:
 
 def estimate(s: Windows, c: WindowKernel, target: Target) -> float:
     """Microseconds: what memory, scattered stores, the issue slots, loads or the latency of one row after the other take."""
-    width, step = bit_width(c.image.element) // 8, c.down.step if c.down is not None else 1
+    width, step = c.width, c.down.step if c.down is not None else 1
     outputs, ages = s.rows * s.along * s.vector, s.ages(c)
     read = (s.rows + ages - 1) * min(step, c.taps(c.down)) * s.columns(c) * c.depth  # places
     in_vector = s.vector if c.lane is None or c.image.strides[c.lane] else 1
     loads = read * max(1, in_vector * width // 16)
     slots = outputs * c.terms + 2 * loads + (read * in_vector if width < 4 else 0) + 2 * c.terms * s.vector + 60
-    slots += outputs * (_operations(c) + 1) + s.rows * s.along * 4 * len(c.contraction.destinations)
+    slots += outputs * (c.operations + 1) + s.rows * s.along * 4 * len(c.contraction.destinations)
     each = ceil(s.blocks(c) / target.multiprocessors) * s.threads  # threads of the multiprocessor that has most of them
     resident = max(s.threads, min(2048, 65536 // max(32, s.registers(c))) // s.threads * s.threads)
     warps = min(each, resident) / 128  # of a scheduler
     issue = each * slots / (128 * CLOCK * _ISSUED) * (warps + _HALF) / warps
     l1 = each * loads / 32 * _wavefronts(s, c, width) * _LINE / CLOCK
-    memory = moved_bytes(c.contraction) / _RATE
+    memory = c.moved / _RATE
     # Stores of two bytes that are apart: 3x3, 32x144x56x56, channels first, takes 45 us with 4 outputs side by side, 98 with 8.
     scattered = 0 if c.side_by_side or width > 2 else s.along * _bytes(c, [d.access for d in c.contraction.destinations]) / _SCATTERED
     latency = ceil(each / resident) * ((s.rows + ages - 1) * (0.7 if s.ahead else 1.0) + 1) * _LATENCY
     time = sum(x**2 for x in (memory, issue, scattered, l1, latency)) ** 0.5
     return _START + time * (_SEVERAL if c.lane is not None and not c.image.strides[c.lane] and _grouped(c) else 1)
-
-
-def _operations(c: WindowKernel) -> int:
-    epilogue = c.contraction.epilogue
-    names = [op.name for op in walk(epilogue.generic) if op.name.startswith(("arith.", "math."))] if epilogue is not None else []
-    return sum(8 if n.startswith("math.") or n == "arith.divf" else 1 for n in names if n != "arith.constant")
 
 
 def _wavefronts(s: Windows, c: WindowKernel, width: int) -> float:

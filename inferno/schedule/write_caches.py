@@ -1,4 +1,4 @@
-"""On Hopper, let attention write this step's keys and values to the caches that it reads: the kernel that puts them there in front is none any more.
+"""On Hopper, let attention write this step's keys and values to the caches that it reads, which saves the kernel that writes them.
 
 A write by itself (``write-slices``) is a copy of the cache, which is left out where the result lies in its place, and a scatter of rows.  Both come to
 the front of attention's function, which then returns the caches, too.  Who else reads a new cache reads it behind attention; where attention

@@ -1,4 +1,4 @@
-"""On a GPU, what is new in a part of a tensor is stored where it belongs: ``x[:, 1:] += y`` is one elementwise kernel, which reads and writes that part of x.
+"""On a GPU, write only the changed slice of a tensor: ``x[:, 1:] += y`` is one elementwise kernel, which reads and writes that slice of ``x``.
 
 ``outline-kernels`` leaves a kernel that makes the part, and one that copies the whole tensor and then the part into it.  The second one becomes elementwise
 (``written_parts.py``), and takes in what makes the part where that is elementwise, too, and reads of the old tensor no more than the elements that it writes:
@@ -8,7 +8,7 @@ otherwise the part is computed by itself, before anything is written.  Parts of 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir, linalg, owner, tensor
+from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.passes.shapes import slice_parts
@@ -110,9 +110,7 @@ def _store_there(kernel: func.FuncOp) -> bool:
         values = iter(made.results)
         func.ReturnOp([r.end(values) for r in results])
     end.erase()
-    for op in reversed(old):
-        if len(op.results) and not any(True for r in op.results for _ in r.uses):
-            op.erase()
+    erase_dead(old)
     return True
 
 

@@ -1,5 +1,4 @@
-"""Kernels whose results are tensors with new values in a part: as a function, a copy of the old tensor, an operation into a slice of that, and the slice back
-in its place.
+"""Kernels whose results are tensors with a changed slice: as a function a copy of the old tensor, an operation into a slice of that, and an insertion.
 
 The copy is a launch of its own, which is left out where the result lies in the old tensor's place (see ``mark-overwrites``); what is new is stored where it
 belongs.

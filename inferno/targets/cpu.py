@@ -40,6 +40,7 @@ def lower(module: ir.Module) -> str:
             _call_libm(function, code)
         entries = _entries(functions)
         run_upstream(code, _LOWER)
+        code.operation.verify()
         left = {o.name for o in walk(code) if not o.name.startswith(("llvm.", "builtin.module"))}
         if left:
             raise ValueError(f"not lowered to LLVM: {', '.join(sorted(left))}")

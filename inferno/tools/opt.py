@@ -146,7 +146,7 @@ def _run(chunk: Chunk, arguments: argparse.Namespace) -> int:
     try:
         module = ir.Module.parse(chunk.text, context)
         module.operation.verify()
-        run_pipeline(module, arguments.pass_pipeline, _observer(arguments, module))
+        run_pipeline(module, arguments.pass_pipeline, _observer(arguments, module), verify_each=True)
     except ir.MLIRError as error:
         module = None
         found += [d for e in error.error_diagnostics for d in collect(e)]

@@ -43,15 +43,15 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def device_times(versions: dict[str, Callable[[], object]], cold: bool = False, calls: int = 20) -> dict[str, float]:
+def device_times(versions: dict[str, Callable[[], object]], cold: bool = False) -> dict[str, float]:
     """Microseconds on the GPU of each version; a version that cannot be captured in a CUDA graph is left out.
 
-    A graph has ``calls`` calls, fewer if they take longer than 40 ms.  With ``cold`` twice the L2 is read before each call, and the
+    A graph has 20 calls, fewer if they take longer than 40 ms.  With ``cold`` twice the L2 is read before each call, and the
     time of that is taken off.  (After a write the L2 would hold what goes to memory during the call:
     a read of 136 MB took 53 us on an H200, and takes 42.)
     """
     once = max((_stream(v, 1, torch.device("cuda")) for v in versions.values()), default=0.0)
-    calls = max(2, min(calls, int(0.04 / max(once, 1e-9))))
+    calls = max(2, min(20, int(0.04 / max(once, 1e-9))))
     flush = torch.zeros(torch.cuda.get_device_properties(0).L2_cache_size // 4, dtype=torch.int64, device="cuda").sum
     graphs = {}
     for name, version in versions.items():

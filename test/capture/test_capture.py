@@ -8,6 +8,7 @@ from collections import namedtuple
 import pytest
 import sympy
 import torch
+from checks import assert_right
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
@@ -169,6 +170,17 @@ def test_shapes_that_depend_on_data_are_refused():
     for f in (torch.nonzero, lambda x: x[x > 0], torch.unique):
         with pytest.raises(UnsupportedOperation, match="depends on the data"):
             _ = capture(f, (torch.tensor([1.0, -1.0, 2.0]),)).text
+
+
+def test_an_operation_that_raises_is_left_out():
+    """A model that tries one way and goes another: torch.export keeps what raised in its graph."""
+    def tries(x):
+        try:
+            return x.view(7)
+        except RuntimeError:
+            return x.sum()
+
+    assert_right(tries, (torch.randn(6),), target="cpu")
 
 
 def test_what_cannot_be_traced_names_the_line():

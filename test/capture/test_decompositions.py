@@ -144,6 +144,19 @@ def test_evenly_spaced_numbers():
     torch.testing.assert_close((line, powers), (torch.linspace(-1, 2, 9), torch.logspace(0, 3, 7)))
 
 
+def test_evenly_spaced_numbers_of_a_size_that_varies():
+    """torch.export would take the size for a known one."""
+    def model(x):
+        n = x.shape[0]
+        return torch.linspace(-1, 1, n), torch.linspace(0.5, 3.0, 2 * n, dtype=torch.float64), torch.linspace(1, 0, n) + x
+
+    compiled = inferno.compile(model, (torch.zeros(12),), dynamic_shapes=({0: Dim("n", min=2, max=500)},), target="cpu", fallback=False)
+    for count in (12, 2, 301):
+        x = torch.randn(count)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-6, atol=1e-7)
+        assert all(a[-1] == b[-1] and a.dtype == b.dtype for a, b in zip(compiled(x)[:2], model(x)))
+
+
 def test_frexp():
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x = torch.cat([EDGES, 2.0 ** torch.arange(-149, 128.0), normal(100)]).to(dtype)
@@ -208,6 +221,25 @@ def test_bags_of_embeddings(mode, options):
     assert compare(mine[0], theirs[0], exact[0]).right
     if mode:  # of sums torch does not fill the others in
         assert torch.equal(mine[2], theirs[2]) and torch.equal(mine[3], theirs[3])
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("padding", [-1, 2])
+def test_gradients_of_bags_of_embeddings(mode, padding):
+    weight, indices, offsets, grad = normal(6, 4), torch.tensor([1, 2, 4, 5, 0, 3, 2]), torch.tensor([0, 3, 3]), normal(3, 4) + 1
+    weights = normal(7) if mode == 0 else None
+    _, bags, sizes, places = own()[aten._embedding_bag.default](weight, indices, offsets, False, mode, False, weights, False, padding)
+    _, *of_torch = aten._embedding_bag(weight, indices, offsets, False, mode, False, weights, False, padding)
+    rest = 6, False, mode, False, weights, padding
+    mine = own()[aten._embedding_bag_backward.default](grad, indices, offsets, bags, sizes, places, *rest)
+    theirs, exact = (aten._embedding_bag_backward(g, indices, offsets, *of_torch, *r) for g, r in ((grad, rest), to_float64((grad, rest))))
+    assert compare(mine, theirs, exact).right
+    assert own()[aten._embedding_bag_backward.default](grad, indices, offsets, bags, sizes, places, 6, True, *rest[2:]) is NotImplemented
+    if mode == 0:
+        args = grad, weight, indices, offsets
+        mine = own()[aten._embedding_bag_per_sample_weights_backward.default](*args, bags, mode, padding)
+        theirs, exact = (aten._embedding_bag_per_sample_weights_backward(*given, of_torch[0], mode, padding) for given in (args, to_float64(args)))
+        assert compare(mine, theirs, exact).right
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, inf])
@@ -480,6 +512,41 @@ def test_distances_of_pairs():
         check(aten._pdist_forward.default, normal(7, 4), p)
     check(aten._pdist_forward.default, normal(2, 1), 2.0)
     check(aten._euclidean_dist.default, normal(3, 30, 4), normal(3, 40, 4))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, inf])
+def test_gradients_of_distances(p):
+    """Rows that are equal, and differences of nothing, have none."""
+    a, b = normal(3, 5, 4), normal(3, 6, 4) + 0.1
+    a[:, 0], a[0, 1, 1] = b[:, 0], b[0, 0, 1]
+    distance = torch.cdist(a, b, p=p, compute_mode="donot_use_mm_for_euclid_dist")
+    check(aten._cdist_backward.default, normal(3, 5, 6), a, b, p, distance)
+    x = normal(7, 4)
+    x[2] = x[1]
+    check(aten._pdist_backward.default, normal(21), x, p, torch.pdist(x, p))
+
+
+@pytest.mark.parametrize("zero", [torch.tensor([0, 3, -2], dtype=torch.int32), torch.tensor([0.0, 1.3, -2.0])], ids=["integers", "floats"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
+def test_channels_rounded_to_steps(zero, dtype):
+    args = (normal(4, 3, 5) * 3).to(dtype), torch.tensor([0.1, 0.05, 0.3]), zero, 1, -16, 15
+    mine, theirs = own()[aten.fake_quantize_per_channel_affine_cachemask.default](*args), aten.fake_quantize_per_channel_affine_cachemask(*args)
+    assert mine[0].dtype == dtype and torch.equal(mine[1], theirs[1])
+    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("size, dim", [((4, 3, 5), 0), ((4, 3, 5), 2), ((4, 6), 1), ((4,), 0)])
+def test_gradients_of_weights_of_a_length(size, dim):
+    v, g = normal(*size), normal(*(n if d == dim else 1 for d, n in enumerate(size))) + 2
+    norms = aten._weight_norm_interface(v, g, dim)[1]
+    check(aten._weight_norm_interface_backward.default, normal(*size).flip(0) - 0.3, v, g, norms, dim)
+
+
+@pytest.mark.parametrize("ord", [1, -1, inf, -inf])
+def test_norms_of_matrices_by_sums(ord):
+    check(aten.linalg_norm.default, normal(4, 6), ord)
+    check(aten.linalg_norm.default, normal(4, 6, 3), ord, [2, 0], True)
+    assert own()[aten.linalg_norm.default](normal(4, 6), 2) is NotImplemented
 
 
 def test_rolls_of_scalars():

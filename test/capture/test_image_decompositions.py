@@ -201,9 +201,17 @@ def test_gradients_of_averages(size, window):
     check(aten.avg_pool2d_backward.default, grad, x, *window)
 
 
+@pytest.mark.parametrize("size, counts", [((12, 10), (5, 7)), ((12, 10), (7, 16)), ((12, 10), (1, 9)), ((5, 7, 9), (2, 3, 4))])
+def test_gradients_of_averages_in_windows_that_differ(size, counts):
+    """A place is in as many windows as begin before it and end behind it."""
+    op = aten._adaptive_avg_pool2d_backward.default if len(size) == 2 else aten._adaptive_avg_pool3d_backward.default
+    for dtype in (torch.float32, torch.float16):
+        check(op, normal(2, 3, *counts).to(dtype), normal(2, 3, *size).to(dtype))
+    assert own()[op](normal(1, 1, *[90] * len(size)), normal(1, 1, *[7] * len(size))) is NotImplemented
+
+
 def test_gradients_of_averages_in_windows_of_one_length():
     check(aten._adaptive_avg_pool2d_backward.default, normal(2, 3, 4, 2), normal(2, 3, 12, 12))
-    assert own()[aten._adaptive_avg_pool2d_backward.default](normal(2, 3, 5, 5), normal(2, 3, 12, 12)) is NotImplemented
     check(aten.avg_pool3d_backward.default, normal(2, 3, 3, 4, 5), normal(2, 3, 6, 4, 5), [2, 1, 1], [2, 1, 1], [0, 0, 0], False, True, None)
     x = normal(2, 3, 7, 4, 5)
     window = [5, 3, 3], [1, 1, 1], [2, 1, 0], False, False, None

@@ -40,6 +40,10 @@ class Threads:
         partner = me ^ place if "xor" in mode else np.where(lane >= place, me - place, me) if "up" in mode else warp + place % 32
         return [np.broadcast_to(operands[0], mask.shape)[partner], np.ones(self.count, bool)]
 
+    def nvvm_shfl_sync(self, op, operands, mask):
+        assert self.is_whole(mask, 32) and "bfly" in str(op.attributes["kind"])
+        return [np.broadcast_to(operands[1], mask.shape)[np.arange(self.count) ^ int(operands[2])]]
+
     def nvvm_redux_sync(self, op, operands, mask):
         assert self.is_whole(mask, 32)
         combine = {"add": np.add, "umin": np.minimum, "umax": np.maximum}[str(op.attributes["kind"]).rstrip(">").rpartition(" ")[2]]

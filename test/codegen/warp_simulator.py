@@ -103,13 +103,6 @@ class WarpSimulation(Simulation):
         x = [np.asarray(v) for v in operands]
         return [function(*x).astype(x[0].dtype)]
 
-    def llvm_intr_fma(self, op, operands, mask):
-        a, b, c = (np.asarray(x, np.float64) for x in operands)
-        return [(a * b + c).astype(np.float32)]
-
-    def llvm_intr_maxnum(self, op, operands, mask):
-        return [np.fmax(*operands)]
-
     # Memory.
 
     def llvm_load(self, op, operands, mask):

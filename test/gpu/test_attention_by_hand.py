@@ -3,7 +3,7 @@ hidden, dropout, and how much memory a step takes."""
 
 import pytest
 import torch
-from by_hand_cases import cases, dropped, least, nano, triangle
+from by_hand_cases import cases, dropped, least, nano, step, triangle
 
 from inferno.capture import trained_attention
 from inferno.capture.draws import SEEDS
@@ -12,14 +12,6 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
     pytest.mark.usefixtures("unmeasured"),
 ]
-
-
-def step(function, args, dtype, trained):
-    given = [a.detach().to(dtype).requires_grad_(n < trained) if a.is_floating_point() else a for n, a in enumerate(args)]
-    out = function(*given)
-    generator = torch.Generator("cuda").manual_seed(1)
-    out.backward(torch.randn(out.shape, device="cuda", generator=generator).to(args[0].dtype).to(dtype))
-    return [out.detach(), *(a.grad for a in given if a.requires_grad)]
 
 
 def compiled(function):

@@ -4,8 +4,8 @@ import functools
 
 import pytest
 import torch
+from by_hand_cases import step
 from torch import nn
-
 
 F = nn.functional
 
@@ -13,14 +13,6 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
     pytest.mark.usefixtures("unmeasured"),
 ]
-
-
-def step(function, args, dtype, trained):
-    given = [a.detach().to(dtype).requires_grad_(n < trained) if a.is_floating_point() else a for n, a in enumerate(args)]
-    out = function(*given)
-    generator = torch.Generator("cuda").manual_seed(1)
-    out.backward(torch.randn(out.shape, device="cuda", generator=generator).to(args[0].dtype).to(dtype))
-    return [out.detach(), *(a.grad for a in given if a.requires_grad)]
 
 
 def right(function, args, generators, trained=3):

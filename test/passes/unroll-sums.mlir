@@ -68,3 +68,37 @@ module {
     return %s, %q : tensor<4xf32>, tensor<3x4xf32>
   }
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+#number = affine_map<(r, c) -> ()>
+
+// One number times rows, in that order: what is read at no loop says nothing of which are neighbours.
+// CHECK-LABEL: func.func @main(%arg0: tensor<f32>, %arg1: tensor<3x64xf32>)
+// CHECK-NOT: "reduction"
+// CHECK-COUNT-3: tensor.extract_slice %arg1
+// CHECK: linalg.generic
+// CHECK-COUNT-3: arith.mulf
+// CHECK: arith.subf
+module {
+  func.func @main(%k: tensor<f32>, %x: tensor<3x64xf32>) -> tensor<3x64xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<64xf32>
+    %p = tensor.empty() : tensor<3x64xf32>
+    %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+    %s = linalg.generic {indexing_maps = [#number, #points, #columns], iterator_types = ["reduction", "parallel"]} ins(%k, %x : tensor<f32>, tensor<3x64xf32>) outs(%s0 : tensor<64xf32>) {
+    ^bb0(%n: f32, %a: f32, %o: f32):
+      %m = arith.mulf %n, %a : f32
+      %y = arith.addf %m, %o : f32
+      linalg.yield %y : f32
+    } -> tensor<64xf32>
+    %q = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<3x64xf32>, tensor<64xf32>) outs(%p : tensor<3x64xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %d = arith.subf %a, %b : f32
+      linalg.yield %d : f32
+    } -> tensor<3x64xf32>
+    return %q : tensor<3x64xf32>
+  }
+}

@@ -182,6 +182,27 @@ def test_what_no_call_depends_on_is_one_program():
     torch.testing.assert_close(compiled(x), model(x))
 
 
+def step(self, x):
+    self.rows[self.at % 2] = x
+    self.at += 1
+    self.last = x * 2
+    return self.rows.sum(0)
+
+
+def test_state_beside_an_integer_that_decides():
+    """A place that a buffer's value says is told to the trace, which looks at a tensor that is left behind when this is over."""
+    model, eager = (Stateful(step, last=None) for _ in range(2))
+    for module in (model, eager):
+        module.register_buffer("rows", torch.zeros(2, 4))
+        module.register_buffer("at", torch.tensor(0))
+    compiled = inferno.compile(model, (torch.ones(4),), target="cpu")
+    with torch.no_grad():
+        for x in torch.randn(3, 4):
+            torch.testing.assert_close(compiled(x), eager(x))
+    torch.testing.assert_close(model.last, eager.last)
+    torch.testing.assert_close(model.state_dict(), eager.state_dict())
+
+
 def test_the_error_names_what_is_changed():
     with pytest.raises(CaptureError, match=r"forward changes what is no tensor of its graph: self\.0\.n, self\.1\.n; a buffer"):
         inferno.compile(STATEFUL["a counter of a part"](), (torch.ones(4),), target="cpu", fallback=False)

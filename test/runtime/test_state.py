@@ -151,6 +151,31 @@ def test_examples_that_are_one_tensor_may_differ_later():
     assert_same(compiled(x), x + a)
 
 
+def turn(x):
+    x.mul_(2)
+    x.t_()
+    return x
+
+
+def widen(x):
+    x.unsqueeze_(0)
+    x[0, 1] = 3.0
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [turn, widen])
+def test_inputs_whose_own_shape_is_changed(function):
+    """An input that is written to and gets another shape or strides: these are no tensor's values."""
+    for shape in ((4, 4), (3, 4)):
+        ours, eager = torch.ones(shape), torch.ones(shape)
+        ours[0] = eager[0] = torch.arange(4.0)
+        result, expected = inferno.compile(function, (torch.randn(shape),), target="cpu")(ours), function(eager)
+        assert_same((result, ours), (expected, eager))
+        assert ours.stride() == eager.stride()
+    with pytest.raises(inferno.CaptureError, match=r"forward changes a given tensor's own shape or strides, now \((4, 3|1, 3, 4)\)"):
+        inferno.compile(function, (torch.randn(3, 4),), target="cpu", fallback=False)
+
+
 def test_inputs_that_overlap_while_one_is_written_to():
     def swap(x, y):
         old = x.clone()

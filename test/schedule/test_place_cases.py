@@ -6,73 +6,35 @@ from inferno.mlir import func, idle_context, ir
 from inferno.schedule.scatter_kernel import Rows, parse_scatter
 
 # Each is computed of %x, an index that was read, and of %r, %m and %c, the numbers of its row, of it in the row, and of its column.
-ROWS = {
-    "checked": ("""
+PLACE = """
       %a = arith.muli %x, %inner : i64
       %b = arith.muli %r, %row : i64
       %d = arith.addi %a, %b : i64
-      %e = arith.addi %d, %c : i64
+      %e = arith.addi %d, %c : i64"""
+CHECK = """
       %f = arith.cmpi sge, %x, %zero : i64
       %g = arith.cmpi slt, %x, %places : i64
       %h = arith.andi %f, %g : i1
-      %y = arith.select %h, %e, %total : i64""", True),
+      %y = arith.select %h, %e, %total : i64"""
+ROWS = {
+    "checked": (PLACE + CHECK, True),
     "counted from the end": ("""
       %n = arith.cmpi slt, %x, %zero : i64
       %w = arith.addi %x, %places : i64
       %v = arith.select %n, %w, %x : i64
       %f = arith.cmpi slt, %v, %zero : i64
       %g = arith.cmpi sge, %v, %places : i64
-      %h = arith.ori %f, %g : i1
-      %a = arith.muli %v, %inner : i64
-      %b = arith.muli %r, %row : i64
-      %d = arith.addi %a, %b : i64
-      %e = arith.addi %d, %c : i64
+      %h = arith.ori %f, %g : i1""" + PLACE.replace("%x", "%v") + """
       %y = arith.select %h, %total, %e : i64""", True),
-    "not checked above": ("""
-      %a = arith.muli %x, %inner : i64
-      %b = arith.muli %r, %row : i64
-      %d = arith.addi %a, %b : i64
-      %e = arith.addi %d, %c : i64
+    "not checked above": (PLACE + """
       %f = arith.cmpi sge, %x, %zero : i64
       %y = arith.select %f, %e, %total : i64""", False),
-    "checked for another size": ("""
-      %a = arith.muli %x, %inner : i64
-      %b = arith.muli %r, %row : i64
-      %d = arith.addi %a, %b : i64
-      %e = arith.addi %d, %c : i64
-      %f = arith.cmpi sge, %x, %zero : i64
-      %g = arith.cmpi sle, %x, %places : i64
-      %h = arith.andi %f, %g : i1
-      %y = arith.select %h, %e, %total : i64""", False),
+    "checked for another size": (PLACE + CHECK.replace("slt", "sle"), False),
     "to the row below": ("""
-      %a = arith.muli %x, %inner : i64
-      %k = arith.addi %r, %one : i64
-      %b = arith.muli %k, %row : i64
-      %d = arith.addi %a, %b : i64
-      %e = arith.addi %d, %c : i64
-      %f = arith.cmpi sge, %x, %zero : i64
-      %g = arith.cmpi slt, %x, %places : i64
-      %h = arith.andi %f, %g : i1
-      %y = arith.select %h, %e, %total : i64""", False),
-    "to other columns": ("""
-      %a = arith.muli %x, %inner : i64
-      %b = arith.muli %r, %row : i64
-      %d = arith.addi %a, %b : i64
-      %e = arith.addi %d, %m : i64
-      %f = arith.cmpi sge, %x, %zero : i64
-      %g = arith.cmpi slt, %x, %places : i64
-      %h = arith.andi %f, %g : i1
-      %y = arith.select %h, %e, %total : i64""", False),
+      %k = arith.addi %r, %one : i64""" + PLACE.replace("%r,", "%k,") + CHECK, False),
+    "to other columns": (PLACE.replace("%c", "%m") + CHECK, False),
     "by a number that may wrap around": ("""
-      %t = arith.muli %x, %row : i64
-      %a = arith.muli %t, %inner : i64
-      %b = arith.muli %r, %row : i64
-      %d = arith.addi %a, %b : i64
-      %e = arith.addi %d, %c : i64
-      %f = arith.cmpi sge, %t, %zero : i64
-      %g = arith.cmpi slt, %t, %places : i64
-      %h = arith.andi %f, %g : i1
-      %y = arith.select %h, %e, %total : i64""", True),  # what it is compared as is where it goes
+      %t = arith.muli %x, %row : i64""" + (PLACE + CHECK).replace("%x", "%t"), True),  # what it is compared as is where it goes
 }
 
 

@@ -1,5 +1,6 @@
 """docs/: what the pages print is what the commands in them print today, and every pass has its paragraph."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -7,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from inferno.mlir import ir, idle_context
-from inferno.passes import pass_names
+from inferno.passes import pass_names, summary
 from inferno.passes.manager import run_pipeline, split
+from inferno.passes.pipelines import PIPELINES
+from inferno.schedule.attributes import GENERATORS
 from inferno.targets.toolkit import find_tool
+from inferno.tools.cli import _parser as commands
 from inferno.tools.cli import main
 from inferno.tools.opt import _parser, _split
 
 ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 STAGES = re.findall(r"^    inferno compile (\S[^\n]*)\n\n```\w+\n(.*?)^```", (ROOT / "docs/ir.md").read_text(), re.M | re.S)
 PASSES = re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", (ROOT / "docs/passes.md").read_text(), re.M | re.S)
 
@@ -50,6 +55,61 @@ def test_the_file_is_the_model(capsys, monkeypatch):
 def test_every_pass_has_a_paragraph():
     missing = set(pass_names()) - {name for name, _ in PASSES}
     assert not missing, f"docs/passes.md says nothing of {', '.join(sorted(missing))}"
+
+
+def test_paragraphs_are_in_the_order_of_the_pipelines():
+    steps = [step for text in PIPELINES.values() for step in split(text) if step != "trim-results{windows=1}"]  # early, and for convolutions alone
+    ran = dict.fromkeys(step.partition("{")[0] for step in steps)
+    documented = [name for name, _ in PASSES]
+    assert [name for name in documented if name in ran] == [name for name in ran if name in pass_names()]
+    assert pass_names() == documented
+
+
+def test_paragraphs_begin_with_the_summary():
+    assert {name: paragraph.split("*")[1].replace("`", "") for name, paragraph in PASSES} == {name: summary(name) for name in pass_names()}
+
+
+def test_every_generator_has_a_row():
+    table = (ROOT / "docs/architecture.md").read_text().partition("| generator |")[2].partition("\n\n")[0]
+    rows = [name for row in re.findall(r"^\| (`[^|]*) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(rows) == sorted(GENERATORS)
+
+
+@pytest.mark.parametrize("package", sorted(p.parent for p in (ROOT / "inferno").glob("*/__init__.py")), ids=lambda p: p.name)
+def test_packages_name_modules_that_exist(package):
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
+    topics = re.findall(r"^\* (.*?)(?=^\* |^$|\Z)", text, re.M | re.S)
+    named = [name for topic in topics for name in re.findall(r"``(\w+)``", topic)]
+    assert [name for name in named if not (package / f"{name}.py").exists() and not (package / name).is_dir()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = target.partition("#")
+        if not path.startswith("http"):
+            other = (page.parent / path) if path else page
+            assert other.exists(), target
+            assert not anchor or anchor in anchors(other), target
+
+
+COMMANDS = [(page.name, command) for page in PAGES for command in re.findall(r"^    (inferno .*?)(?: > \S+|  +#.*)?$", page.read_text(), re.M)]
+
+
+@pytest.mark.parametrize("page, command", COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)])
+def test_commands_parse(page, command):
+    """With what they compile: ``-c`` and Python, or a file, a model in one, a folder."""
+    options = commands().parse_args(shlex.split(re.sub(r"[\[\]]", " ", command) if "-c " not in command else command)[1:])
+    if getattr(options, "code", None):
+        compile(options.code, command, "exec")
+    elif getattr(options, "expr", None):
+        assert re.fullmatch(r"EXPR|[\w./-]+(:\w+)?", options.expr), options.expr
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def run(text, pipeline):

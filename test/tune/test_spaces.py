@@ -19,7 +19,7 @@ from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import choose, generators, kernels, read_known
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.known import key_of
-from inferno.schedule.spaces import find, space_of
+from inferno.schedule.spaces import is_valid, space_of
 from inferno.target import find_target
 
 NORM = """func.func private @norm(%x: tensor<64x4096xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
@@ -105,7 +105,7 @@ def test_the_space_of_a_kernel(name):
         assert schedules[0] == choose(kernel, TARGET)
         for s in schedules[:: max(1, len(schedules) // 60)]:
             assert from_attribute(to_attribute(s)) == s
-            assert find(s.generator).valid(kernel, s, TARGET), s
+            assert is_valid(kernel, s, TARGET), s
             assert read_known(kernel, str(to_attribute(s)), TARGET) == s
 
 

@@ -4,7 +4,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,10 +30,46 @@ class _Line(NamedTuple):
         """Windows that a place may be in."""
         return -(-self.length // self.step)
 
+    def meet(self, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+        """For each of that ``number``: the window of each place, and whether the place is in it."""
+        place = torch.arange(self.size, device=device, dtype=torch.int32) + self.pad
+        last = torch.div(place, self.step, rounding_mode="trunc")
+        found = []
+        for t in range(self.number):
+            window = last - t
+            inside = (place - window * self.step < self.length) & (window >= 0) & (window < self.count)
+            found.append((window.clamp(0, self.count - 1), inside))
+        return found
+
     @property
     def whole(self) -> bool:
         """Whether each window ends in the image or its padding."""
         return (self.count - 1) * self.step + self.length <= self.size + 2 * self.pad
+
+
+class _Uneven(NamedTuple):
+    """One dimension whose windows are as equal as its size allows: window w from floor(w * size / count) to ceil((w + 1) * size / count)."""
+
+    size: int
+    count: int
+
+    @property
+    def number(self) -> int:
+        return max(self._behind(i) - i * self.count // self.size for i in range(self.size))
+
+    def _behind(self, place: Any) -> Any:
+        """The first window that begins behind a place."""
+        return ((place + 1) * self.count + self.size - 1) // self.size
+
+    def meet(self, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+        place = torch.arange(self.size, device=device, dtype=torch.int32)
+        first, behind = torch.div(place * self.count, self.size, rounding_mode="trunc"), self._behind(place)
+        return [((first + t).clamp(max=self.count - 1), first + t < behind) for t in range(self.number)]
+
+    def share(self, device: torch.device, wide: torch.dtype) -> Tensor:
+        window = torch.arange(self.count, device=device, dtype=torch.int32)
+        length = torch.div((window + 1) * self.size + self.count - 1, self.count, rounding_mode="trunc")
+        return 1 / (length - torch.div(window * self.size, self.count, rounding_mode="trunc")).to(wide)
 
 
 def _shares(
@@ -72,20 +108,15 @@ def _share(line: _Line, include_pad: bool, device: torch.device, wide: torch.dty
     return 1 / length.to(wide)
 
 
-def _met(grad: Tensor, lines: Sequence[_Line], shares: Sequence[Tensor] | None, dims: Sequence[int], wide: torch.dtype) -> Tensor:
+def _met(grad: Tensor, lines: Sequence[_Line | _Uneven], shares: Sequence[Tensor] | None, dims: Sequence[int], wide: torch.dtype) -> Tensor:
     """The sum over ``dims`` of what windows that a place is in have, each by its share: the last dimension outermost, so that what its windows come to is the
     same for neighbours of a row."""
     rank = len(lines)
     lead = grad.dim() - rank
     ways = {}
     for d in dims:
-        line = lines[d]
-        place = torch.arange(line.size, device=grad.device, dtype=torch.int32) + line.pad
         ways[d] = []
-        for t in range(line.number):
-            window = torch.div(place, line.step, rounding_mode="trunc") - t
-            inside = (place - window * line.step < line.length) & (window >= 0) & (window < line.count)
-            window = window.clamp(0, line.count - 1)
+        for window, inside in lines[d].meet(grad.device):
             share = None if shares is None else as_dimension(shares[d][window], d, rank)
             ways[d].append((as_dimension(window, d, rank), share, as_dimension(inside, d, rank)))
     whole = [as_dimension(torch.arange(n, device=grad.device, dtype=torch.int32), d, rank) for d, n in enumerate(grad.shape[lead:])]
@@ -125,12 +156,17 @@ def _gradient(rank: int) -> Callable:
 
 
 def adaptive_average_gradient(grad: Tensor, x: Tensor, rank: int) -> Tensor:
-    """Where windows are of one length."""
+    """Where windows are of one length, and where a place is in few of others."""
     sizes = list(zip(x.shape[-rank:], grad.shape[-rank:]))
-    if any(not isinstance(n, int) or not isinstance(m, int) or not m or n % m for n, m in sizes):
+    if any(not isinstance(n, int) or not n for n in (*x.shape, *grad.shape)) or not x.is_floating_point():
         return NotImplemented
-    kernel = [n // m for n, m in sizes]
-    return _shares(grad, x, kernel, kernel, [0] * rank, True)
+    if all(n % m == 0 for n, m in sizes):
+        kernel = [n // m for n, m in sizes]
+        return _shares(grad, x, kernel, kernel, [0] * rank, True)
+    lines, wide = [_Uneven(n, m) for n, m in sizes], torch.float64 if x.dtype == torch.float64 else torch.float32
+    if math.prod(line.number for line in lines) > _MOST_MET:
+        return NotImplemented
+    return _met(grad, lines, [line.share(x.device, wide) for line in lines], range(rank), wide).to(x.dtype)
 
 
 TABLE = {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture.decompositions.depthwise_gradients import depthwise_weight_gradient, is_summed_by_taps
-from inferno.capture.decompositions.window_sizes import are_known, is_depthwise, per_dimension
+from inferno.capture.decompositions.window_sizes import are_known, is_depthwise, padded_for_windows, per_dimension
 from inferno.capture.devices import on_hopper
 from inferno.settings import settings
 from inferno.tf32 import takes_tf32_convolutions
@@ -113,10 +113,7 @@ def weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, 
     """The gradient of the weight of a convolution without groups, in memory as the weight: place and tap change their parts."""
     if prod(weight.shape[2:]) == prod(stride) == 1 and not any(padding) and _are_rows(gradient, x):
         return _sum_of_pixels(_rows(gradient), _rows(x)).view(weight.shape)
-    widths = []
-    for n, places, taps, s, p, d in zip(x.shape[2:], gradient.shape[2:], weight.shape[2:], stride, padding, dilation):
-        widths = [p, (places - 1) * s + (taps - 1) * d + 1 - n - p, *widths]
-    image = aten.constant_pad_nd.default(x, widths) if any(widths) else x
+    image = padded_for_windows(gradient, x, weight, stride, padding, dilation)
     rank = len(stride)
     sums = aten.convolution.default(
         image.transpose(0, 1), gradient.transpose(0, 1), None, list(dilation), [0] * rank, list(stride), False, [0] * rank, 1,

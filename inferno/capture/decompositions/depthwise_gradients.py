@@ -10,7 +10,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.window_sizes import are_known, is_depthwise
+from inferno.capture.decompositions.window_sizes import are_known, is_depthwise, padded_for_windows
 from inferno.settings import settings
 from inferno.window_limits import MOST_TERMS
 
@@ -44,10 +44,7 @@ def _has_channels_last(x: Tensor) -> bool:
 
 def depthwise_weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes) -> Tensor:
     """The sums, in memory as the weight: of the image as much is read as windows reach, zeros around it included."""
-    widths = []
-    for n, places, taps, s, p, d in zip(x.shape[2:], gradient.shape[2:], weight.shape[2:], stride, padding, dilation):
-        widths = [p, (places - 1) * s + (taps - 1) * d + 1 - n - p, *widths]
-    image = aten.constant_pad_nd.default(x, widths) if any(widths) else x
+    image = padded_for_windows(gradient, x, weight, stride, padding, dilation)
     rank, (images, channels) = len(stride), x.shape[:2]
     image = image.transpose(0, 1).reshape(1, channels * images, *image.shape[2:])
     sums = aten.convolution.default(

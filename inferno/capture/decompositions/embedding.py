@@ -44,6 +44,47 @@ def embedding_bag(
     return found.to(weight.dtype), bag, number, most
 
 
+def embedding_bag_backward(
+    grad: Tensor, indices: Tensor, offsets: Tensor, offset2bag: Tensor, bag_size: Tensor, maximum_indices: Tensor, num_weights: int,
+    scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Tensor | None, padding_idx: int = -1,
+) -> Tensor:
+    """Of a table [``num_weights``, size]: each row that was looked up gets its bag's gradient, or of a maximum the elements that it is.  Where gradients
+    are divided by how often a row was looked up, eager on the CPU takes another row's number."""
+    if sparse:
+        return NotImplemented
+    return dense_gradient(grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx)
+
+
+def dense_gradient(
+    grad: Tensor, indices: Tensor, offset2bag: Tensor, bag_size: Tensor, maximum_indices: Tensor, num_weights: int, scale_grad_by_freq: bool, mode: int,
+    per_sample_weights: Tensor | None, padding_idx: int = -1,
+) -> Tensor:
+    """Of a table that is not sparse."""
+    if offset2bag.shape[0] != indices.shape[0] or not grad.is_floating_point() or scale_grad_by_freq or not indices.numel() or not grad.numel():
+        return NotImplemented
+    if mode == 2:
+        zeros = grad.new_zeros(num_weights, grad.shape[1])
+        return zeros.scatter_add(0, maximum_indices, torch.where((bag_size > 0).unsqueeze(-1), grad, 0.0))
+    wide = torch.float64 if grad.dtype == torch.float64 else torch.float32
+    rows = grad.index_select(0, offset2bag)
+    if per_sample_weights is not None:
+        rows = (rows.to(wide) * per_sample_weights.to(wide).unsqueeze(-1)).to(grad.dtype)
+    if mode == 1:
+        rows = (rows.to(wide) / bag_size.clamp(min=1)[offset2bag].unsqueeze(-1)).to(grad.dtype)
+    return aten.embedding_dense_backward.default(rows, indices, num_weights, padding_idx, scale_grad_by_freq)
+
+
+def sample_weights_backward(
+    grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, offset2bag: Tensor, mode: int, padding_idx: int = -1,
+) -> Tensor:
+    """Of the weights of a sum: what the bag's gradient has along each row."""
+    if offset2bag.shape[0] != indices.shape[0] or not indices.numel() or not weight.is_floating_point():
+        return NotImplemented
+    wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
+    found = (grad.index_select(0, offset2bag).to(wide) * weight.index_select(0, indices).to(wide)).sum(-1)
+    return (torch.where(indices == padding_idx, 0.0, found) if padding_idx >= 0 else found).to(weight.dtype)
+
+
 def even_bags(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
     mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
@@ -85,5 +126,8 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
 TABLE = {
     aten._embedding_bag.default: embedding_bag,
     aten._embedding_bag_forward_only.default: embedding_bag,
+    aten._embedding_bag_backward.default: embedding_bag_backward,
+    aten._embedding_bag_dense_backward.default: dense_gradient,
+    aten._embedding_bag_per_sample_weights_backward.default: sample_weights_backward,
     aten.embedding_renorm.default: embedding_renorm,
 }

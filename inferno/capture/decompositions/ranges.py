@@ -47,6 +47,20 @@ def arange_to(end: _Number, **options: object) -> Tensor:
     return arange(0, end, 1, **options)
 
 
+def sized_linspace(
+    start: _Number, end: _Number, steps: int, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **options: object,
+) -> Tensor:
+    """torch.linspace of a number of steps that varies, for which its operation takes a known one: from both ends to the middle, as torch counts."""
+    dtype = dtype or torch.get_default_dtype()
+    if not isinstance(steps, torch.SymInt) or any(type(n) not in (int, float) for n in (start, end)) or not dtype.is_floating_point or any(options.values()):
+        return NotImplemented
+    place = torch.arange(steps, device=device)
+    last = steps - 1
+    step = (float(end) - float(start)) / torch.sym_max(last, 1)
+    found = torch.where(place < steps // 2, place.to(torch.float64) * step + start, end - (last - place).to(torch.float64) * step)
+    return found.to(dtype)
+
+
 def _of_floats(function: Callable) -> Callable:
     @functools.wraps(function)
     def decompose(*args: Any, dtype: torch.dtype | None = None, **options: Any) -> Any:

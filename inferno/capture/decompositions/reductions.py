@@ -58,9 +58,11 @@ def softmax_backward(grad: Tensor, weights: Tensor, dim: int, input_dtype: torch
 
 
 def norm(x: Tensor, ord: float | None = None, dim: list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
-    """A norm of vectors; of matrices, NotImplemented for all but Frobenius'."""
-    vectors = ord is None or x.dim() == 1 if dim is None else len(dim) == 1 or ord is None
-    return torch.linalg.vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype) if vectors else NotImplemented
+    """A norm of vectors, or of matrices the largest or smallest sum of columns or rows; NotImplemented for those of singular values."""
+    if ord is None or (x.dim() == 1 if dim is None else len(dim) == 1):
+        return torch.linalg.vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    matrices = x.dim() == 2 if dim is None else len(dim) == 2
+    return aten.linalg_matrix_norm.default(x, ord, list(dim or (0, 1)), keepdim, dtype=dtype) if matrices and abs(ord) != 2 else NotImplemented
 
 
 def norm_by_name(x: Tensor, ord: str, dim: list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from inferno.powers import next_power_of_two
+
 aten = torch.ops.aten
 _MOST = 128  # rows; more are few launches of the library's, which are near its products' rate
 _BLOCK = 32  # rows that are solved by the inverse of their block: what it loses is that of a small block, as in libraries
@@ -20,7 +22,7 @@ def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, un
         return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=True).mT
     if upper:
         return solve_triangular(a.flip(-1, -2), b.flip(-2), upper=False, unitriangular=True).flip(-2)
-    size = min(_BLOCK, _power(rows))
+    size = min(_BLOCK, next_power_of_two(rows))
     count = -(-rows // size)
     inverses = inverse_of_unit_lower(_blocks(_padded(a, count * size), size))
     found: list[Tensor] = []
@@ -39,7 +41,7 @@ def inverse_of_unit_lower(a: Tensor) -> Tensor:
     That of ``[[p, 0], [q, r]]`` has ``-r^-1 q p^-1`` for q: from the inverses of blocks follow those of blocks of twice the size.
     """
     rows = a.shape[-1]
-    whole = _power(rows)
+    whole = next_power_of_two(rows)
     a = _padded(a, whole)
     size = min(whole, _SMALL)
     inverse = _inverses_as_a_whole(_blocks(a, size))
@@ -65,10 +67,6 @@ def _inverses_as_a_whole(a: Tensor) -> Tensor:
         inverse = identity - below if size == 1 else inverse - _product(_product(inverse, below), inverse)
         size *= 2
     return inverse.expand(a.shape)
-
-
-def _power(rows: int) -> int:
-    return 1 << (rows - 1).bit_length()
 
 
 def _padded(a: Tensor, rows: int) -> Tensor:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
+import torch
 from torch import Tensor
 
 from inferno.window_limits import MOST_TERMS
@@ -27,3 +28,13 @@ def is_depthwise(gradient: Tensor, x: Tensor, weight: Tensor, groups: int) -> bo
 def window_count(size: int, taps: int, stride: int, padding: int, dilation: int) -> int:
     """Places of a window along a dimension; less than 1 where it does not fit."""
     return (size + 2 * padding - dilation * (taps - 1) - 1) // stride + 1
+
+
+def padded_for_windows(
+    gradient: Tensor, x: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+) -> Tensor:
+    """The image with zeros around it, or cut off, so that the windows of a result of the gradient's size reach all of it and nothing else."""
+    widths: list[int] = []
+    for n, places, taps, s, p, d in zip(x.shape[2:], gradient.shape[2:], weight.shape[2:], stride, padding, dilation):
+        widths = [p, (places - 1) * s + (taps - 1) * d + 1 - n - p, *widths]
+    return torch.ops.aten.constant_pad_nd.default(x, widths) if any(widths) else x

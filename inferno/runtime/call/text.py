@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from inferno.capture import Signature
+from inferno.capture import Argument, Signature
 from inferno.capture.autocast import is_any
 from inferno.runtime.call.sizes import expected_shape
 from inferno.runtime.call.transforms import forward_levels, level, modes, tracing
@@ -102,28 +102,11 @@ def begin_call(
         conditions += [f"{p.symbol.low} <= {p.symbol.name} <= {p.symbol.high}" for p in places]
         conditions += [f"({guard})" for guard in signature.guards]
     for i, argument in enumerate(signature.arguments):
-        name, shape = values[i], f"shape{i}"
-        dense = f"{name}.is_contiguous()"
-        if (known := expected_shape(argument)) is not None:
-            scope[shape] = known
-        else:
-            shape = _tuple(argument.shape)
-        if argument.kind != "input" and argument.order is not None:
-            scope[f"st{i}"] = argument.outer_strides
-            dense = f"{name}.stride() == st{i}"
-        scope[f"d{i}"] = argument.dtype
         # The address, which is compared later, is of memory that is held: it says the device too.
-        is_tensor = f"type({name}) is Tensor" if argument.kind == "input" else f"isinstance({name}, Tensor)"
-        same = [f"{name} is w{i}", f"{name}._version == v{i}"] if i in frozen else [is_tensor, placed.format(name)]
-        conditions += [*same, f"{name}.shape == {shape}", f"{name}.dtype is d{i}", dense]
-        if argument.kind == "input":
-            conditions.append(f"not {name}.requires_grad")
-        if argument.dtype.is_complex:  # its memory may hold the conjugate
-            conditions.append(f"not {name}.is_conj()")
-        if argument.dtype.is_complex or (argument.kind == "input" and argument.dtype.is_floating_point):  # as of z.conj().imag
-            conditions.append(f"not {name}.is_neg()")
+        same = [f"{values[i]} is w{i}", f"{values[i]}._version == v{i}"] if i in frozen else _whose(values[i], argument, placed)
+        conditions += [*same, *_conditions(values[i], i, argument, scope)]
         if i in written:
-            conditions.append(f"not {name}.is_inference()")  # its writes are not counted
+            conditions.append(f"not {values[i]}.is_inference()")  # its writes are not counted
     addresses = [f"a{i}" for i in range(len(signature.arguments))]
     lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {values[i]}.data_ptr()" for i, a in enumerate(addresses)]
@@ -137,6 +120,32 @@ def begin_call(
             "        return result",
         ]
     return CallText(lines, scope, [values[i] for i in range(len(addresses))], addresses, prepared.count if prepared else 0, refuse)
+
+
+def _whose(name: str, argument: Argument, placed: str) -> list[str]:
+    """The conditions that ``name`` is a tensor where it should be."""
+    return [f"type({name}) is Tensor" if argument.kind == "input" else f"isinstance({name}, Tensor)", placed.format(name)]
+
+
+def _conditions(name: str, number: int, argument: Argument, scope: dict[str, Any]) -> list[str]:
+    """The conditions that the tensor ``name`` has the shape, type and strides of an argument; what they compare with is added to ``scope``."""
+    shape, dense = f"shape{number}", f"{name}.is_contiguous()"
+    if (known := expected_shape(argument)) is not None:
+        scope[shape] = known
+    else:
+        shape = _tuple(argument.shape)
+    if argument.kind != "input" and argument.order is not None:
+        scope[f"st{number}"] = argument.outer_strides
+        dense = f"{name}.stride() == st{number}"
+    scope[f"d{number}"] = argument.dtype
+    conditions = [f"{name}.shape == {shape}", f"{name}.dtype is d{number}", dense]
+    if argument.kind == "input":
+        conditions.append(f"not {name}.requires_grad")
+    if argument.dtype.is_complex:  # its memory may hold the conjugate
+        conditions.append(f"not {name}.is_conj()")
+    if argument.dtype.is_complex or (argument.kind == "input" and argument.dtype.is_floating_point):  # as of z.conj().imag
+        conditions.append(f"not {name}.is_neg()")
+    return conditions
 
 
 def add_prepared(lines: list[str], scope: dict[str, Any], prepared: Prepared | None, refuse: str) -> tuple[int, ...]:

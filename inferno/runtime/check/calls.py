@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from inferno.errors import InputError
 from inferno.mlir import func, ir, parse, tensor, walk
-from inferno.passes.programs import VIEWS, callee
+from inferno.passes.programs import VIEWS, callee, find_main
 from inferno.schedule.attributes import ATTRIBUTE
 
 
@@ -35,7 +35,7 @@ class Calls:
 def read_calls(module: ir.Module) -> Calls:
     """The calls of a module at the ``fused`` or ``scheduled`` stage.  InputError where sizes vary, or a kernel's destination is
     not fresh memory."""
-    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    main = find_main(module)
     block = main.regions[0].blocks[0]
     for value in (*block.arguments, *(r for o in block.operations for r in o.operation.results)):
         if not isinstance(value.type, ir.RankedTensorType) or not value.type.has_static_shape:

@@ -135,13 +135,13 @@ def _random_state(state: list[Tensor], device: torch.device) -> Iterator[None]:
         yield
 
 
-def check_kernels(compiled: Any, args: tuple, kwargs: dict[str, Any], stop: bool = False) -> list[KernelCheck]:
-    """Every kernel call of the compiled model's programs; with ``stop`` up to the first that is off.  Only a model with eager
-    operations between its programs is called, and then what it writes to is changed.
+def check_kernels(compiled: Any, args: tuple, kwargs: dict[str, Any]) -> list[KernelCheck]:
+    """Every kernel call of the compiled model's programs.  Only a model with eager operations between its programs is called, and then what it
+    writes to is changed.
 
     CheckError where the calls cannot be told apart.
     """
-    return [k for _, k in trace(programs_of(compiled, args, kwargs), compiled.device, stop)]
+    return [k for _, k in trace(programs_of(compiled, args, kwargs), compiled.device)]
 
 
 def programs_of(compiled: Any, args: tuple, kwargs: dict[str, Any]) -> list[tuple[Program, tuple[Tensor, ...]]]:

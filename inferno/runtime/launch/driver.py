@@ -52,11 +52,6 @@ def load(binary: bytes, name: str) -> Any:
     return check(driver.cuModuleLoadData(data), f"loading kernel {name}")
 
 
-def unload(module: Any) -> None:
-    """Unload a module; the context may be gone already when the interpreter ends."""
-    _bindings().cuModuleUnload(module)
-
-
 def function(module: Any, name: str, shared: int, cluster: int = 1) -> int:
     """The handle of a kernel, ready to be launched with ``shared`` bytes of dynamic shared memory and clusters of ``cluster`` blocks."""
     driver = _bindings()

@@ -8,7 +8,7 @@ from typing import Any
 
 from inferno.dialect.random import RANDOM
 from inferno.errors import CompileError, InputError
-from inferno.mlir import func, ir, parse, walk
+from inferno.mlir import ir, parse, walk
 from inferno.options import MATMUL
 from inferno.passes import modules
 from inferno.passes.contraction import is_convolution, is_exact
@@ -16,7 +16,7 @@ from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import FEW, PRECISION, UNMEASURED
+from inferno.passes.programs import FEW, PRECISION, UNMEASURED, find_main
 from inferno.passes.write_slices import WRITES
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
@@ -57,7 +57,8 @@ def needed(kind: str) -> list[str]:
 
 
 def print_module(module: ir.Module, locations: bool = False) -> str:
-    return module.operation.get_asm(enable_debug_info=locations)
+    """The text of a valid module: printing would verify it once more."""
+    return module.operation.get_asm(enable_debug_info=locations, assume_verified=True)
 
 
 def run(text: str, pipeline: str) -> str:
@@ -71,7 +72,7 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
     """``torch`` -> ``linalg``; keeps locations."""
     module = parse(text)
     recorder = _Recorder(record)
-    run_pipeline(module, "inferno-import", recorder)
+    run_pipeline(module, "inferno-import", recorder, verify_each=record)
     return print_module(module, locations=True), recorder.records
 
 
@@ -94,7 +95,7 @@ def fuse(
         if machine.kind == "nvptx":
             module.operation.attributes[EXPAND] = ir.UnitAttr.get(module.context)
             module.operation.attributes[WRITES] = ir.UnitAttr.get(module.context)
-        run_pipeline(module, "inferno-fuse", recorder)
+        run_pipeline(module, "inferno-fuse", recorder, verify_each=record)
         stages["fused"] = print_module(module)
     if stage != "scheduled":
         _allow_tf32(module, tf32, _TF32_CONVOLUTIONS in features)
@@ -102,7 +103,7 @@ def fuse(
             set_known(module, known or {})
         for feature in [f for f in features if f != _TF32_CONVOLUTIONS]:
             module.operation.attributes[f"inferno.{feature}"] = ir.UnitAttr.get(module.context)
-        run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
+        run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder, verify_each=record)
         for name in [n for n in (UNMEASURED, FEW) if n in module.operation.attributes]:
             del module.operation.attributes[name]
         asked = take_asked(module)
@@ -110,7 +111,7 @@ def fuse(
         stages["scheduled"] = print_module(module)
     with module.context:
         # The local form does not look at the rest of the module: 3 ms instead of 100 for 43 kernels.
-        texts = {k.name.value: f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in kernels(module)}
+        texts = {k.name.value: f"module {{\n{k.operation.get_asm(use_local_scope=True, assume_verified=True)}\n}}\n" for k in kernels(module)}
         best = {name: text.partition("\n")[0] for name, key in keys.items() if known and (text := known.get(key))}
         had = {k.name.value: k.attributes[ATTRIBUTE] for k in kernels(module) if k.name.value in best and key_of(k) == keys[k.name.value]}
     ignored = [name for name, schedule in had.items() if not stands_for(best[name], schedule) and matmul == "auto"]
@@ -219,7 +220,7 @@ def stage_of(text: str, target: str) -> str:
         first = error.error_diagnostics[0]
         place = str(first.location).removeprefix('loc("-":').removesuffix(")")
         raise InputError(f"it does not parse: line {place}: {first.message}") from error
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    main = find_main(module)
     if main is None or main.is_external:
         raise InputError("it has no function @main, so it is not IR of a stage from torch to gpu")
     if any(o.name.startswith("torch.") for o in walk(main)) or "!torch." in str(main.type):
@@ -289,14 +290,14 @@ def as_reproducer(text: str) -> tuple[str, Source, list[tuple[tuple[int, ...], s
     element types of the arguments."""
     fused = without_schedules(text)
     module = parse(fused)
-    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    main = find_main(module)
     return fused, to_pytorch(fused), [(tuple(t.shape), str(t.element_type)) for t in main.type.inputs]
 
 
 def argument_count(text: str) -> int:
     """How many arguments ``@main`` takes; random numbers are not given to it."""
     module = parse(text)  # which its operations need
-    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    main = find_main(module)
     attributes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []
     return len(main.type.inputs) - sum(RANDOM in ir.DictAttr(a) for a in attributes)
 

@@ -1,11 +1,11 @@
 """All schedules that a kernel may have, for the tuner, which measures them; the cost model's own choice is one.
 
-A generator joins by a module of its name here, with two functions:
+A generator joins by a module of its name here, with one or two functions:
 
 * ``space(kernel, target)``: its schedules of the kernel, each with the cost model's estimate in microseconds; none for a kernel that it does
   not take, or whose sizes vary.
 * ``valid(kernel, schedule, target)``: whether it generates the kernel with a schedule that is not of this run, but was measured, maybe by
-  another version.  It is asked at every compile, so it looks at that one schedule alone.
+  another version.  It is asked at every compile, so it looks at that one schedule alone.  Where there is no such function, schedules of the space are valid.
 
 Estimates only say in which order schedules are worth measuring.  Where they are equal the model does not tell schedules apart: the first
 stands for all of them until it turns out to be good.  The last generator, which takes every kernel, is asked where no other one has a space.
@@ -45,6 +45,16 @@ def estimate_of(kernel: func.FuncOp, schedule: Any, target: Target) -> float | N
         return dict((s, time) for time, s in module.space(kernel, target)).get(schedule) if module is not None else None
     except Undecided:
         return None
+
+
+def is_valid(kernel: func.FuncOp, schedule: Any, target: Target) -> bool:
+    """Whether the schedule's generator, if it has a space, generates the kernel with it."""
+    module = find(schedule.generator)
+    if module is None:
+        return False
+    if hasattr(module, "valid"):
+        return module.valid(kernel, schedule, target)
+    return any(s == schedule for _, s in module.space(kernel, target))
 
 
 def find(generator: str) -> ModuleType | None:

@@ -10,8 +10,3 @@ def space(kernel: func.FuncOp, target: Target) -> list[tuple[float, DualBf16x6]]
     """Schedules with their estimates."""
     pair = parse_pair(kernel) if target.kind == "nvptx" else None
     return candidates(kernel, pair, target) if pair is not None else []
-
-
-def valid(kernel: func.FuncOp, schedule: DualBf16x6, target: Target) -> bool:
-    """Whether it is one of them."""
-    return any(s == schedule for _, s in space(kernel, target))

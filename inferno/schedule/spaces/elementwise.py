@@ -11,12 +11,11 @@ from inferno.schedule.elementwise import Elementwise, choose, reused, transposed
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.split_pieces import generic_of
 from inferno.schedule.strewn_arguments import strewn_time
-from inferno.target import Target
+from inferno.target import STATIC_SHARED, Target
 
 _START = 1.5  # microseconds of a kernel that does next to nothing
 _RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
-_SHARED = 48 * 1024
 _THREADS, _VECTORS = (64, 128, 256, 512, 1024), (1, 2, 4, 8, 16)
 _REPEATS = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (1, 16))  # vectors a block apart, or iterations of another loop
 
@@ -63,4 +62,4 @@ def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     if s.tile not in (32, 64) or s.unroll * s.across > 1:
         return False
     held = sum((s.tile + 4) * s.tile * bit_width(point.sources[n].element) // 8 for n in transposed(point)[1])
-    return held <= _SHARED and s.tile % (s.threads // 32) == 0
+    return held <= STATIC_SHARED and s.tile % (s.threads // 32) == 0

@@ -7,8 +7,8 @@ from math import ceil, log2
 
 from inferno.mlir import func
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.reductions import STATIC, Reductions, pick, read
-from inferno.target import Target
+from inferno.schedule.reductions import Reductions, pick, read
+from inferno.target import STATIC_SHARED, Target
 
 _START, _RATE = 1.5, 4.3e6  # microseconds, bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
@@ -37,4 +37,4 @@ def valid(kernel: func.FuncOp, schedule: Reductions, target: Target) -> bool:
     c, s = read(kernel, target), schedule
     if c is None or not isinstance(c.count, int) or s.vector != pick(c, target, join=s.rows > 0).vector or not 1 <= s.unroll <= 16:
         return False
-    return s.fits(c) and s.shared_bytes(c) <= STATIC
+    return s.fits(c) and s.shared_bytes(c) <= STATIC_SHARED

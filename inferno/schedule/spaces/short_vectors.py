@@ -13,8 +13,3 @@ def space(kernel: func.FuncOp, target: Target) -> list[tuple[float, ShortVectors
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
     found = candidates(c, target) if c is not None and not c.varies else []
     return [(time, replace(s, threads=t)) for time, s in found for t in (s.threads, 64, 128)]
-
-
-def valid(kernel: func.FuncOp, schedule: ShortVectors, target: Target) -> bool:
-    """Whether it is one of them."""
-    return any(s == schedule for _, s in space(kernel, target))

@@ -14,8 +14,3 @@ def space(kernel: func.FuncOp, target: Target) -> list[tuple[float, SmallProduct
     c = parse(kernel) if target.kind == "nvptx" else None
     found = sorted(candidates(c, target), key=lambda item: item[0])[:_BEST] if c is not None else []
     return [(time, replace(s, threads=t)) for time, s in found for t in (s.threads, 64, 256)]
-
-
-def valid(kernel: func.FuncOp, schedule: SmallProducts, target: Target) -> bool:
-    """Whether it is one of them."""
-    return any(s == schedule for _, s in space(kernel, target))

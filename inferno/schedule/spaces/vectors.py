@@ -10,8 +10,3 @@ def space(kernel: func.FuncOp, target: Target) -> list[tuple[float, Vectors]]:
     """Schedules with their estimates."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
     return candidates(c, target) if c is not None and not c.varies else []
-
-
-def valid(kernel: func.FuncOp, schedule: Vectors, target: Target) -> bool:
-    """Whether it is one of them."""
-    return any(s == schedule for _, s in space(kernel, target))
