@@ -1,4 +1,7 @@
-"""Import the operation ``inferno::reduce_rows`` of decompositions, which torch-mlir does not know, as a ``tm_tensor.scatter`` of rows."""
+"""Import the largest and the smallest of rows at places as tm_tensor.scatter.
+
+Decompositions have them as ``inferno::reduce_rows``, which torch-mlir does not know.
+"""
 
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, owner, tensor, walk

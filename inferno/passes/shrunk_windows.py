@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, tensor
-from inferno.passes.generics import inputs, loop_sizes, maps
+from inferno.passes.generics import inputs, maps
 from inferno.passes.padding import zero_padding
 from inferno.passes.parts import Part
+from inferno.passes.shapes import shape
+from inferno.symbolic import Int
 
 
 def can_shrink(op: ir.Operation, number: int, dimension: int, parts: Sequence[Part]) -> bool:
     """Whether windows that are a part of all read what is there when nothing but zeros is left out in front of a dimension of an operand."""
     value, found = inputs(op)[number], _window(op, number, dimension, parts)
     zeros, made = zero_padding(owner(value)), owner(value)
-    if found is None or not value.type.has_static_shape or (made is not None and made.name == "tensor.insert_slice"):
+    if found is None or (made is not None and made.name == "tensor.insert_slice"):
         return False
-    return found[0] == 0 or (zeros is not None and found[0] <= zeros[0][dimension])
+    return found[0] == 0 or (zeros is not None and isinstance(found[0], int) and found[0] <= zeros[0][dimension])
 
 
 def shrink(op: ir.Operation, parts: Sequence[Part]) -> None:
@@ -28,8 +30,8 @@ def shrink(op: ir.Operation, parts: Sequence[Part]) -> None:
             found = None if isinstance(expression, ir.AffineDimExpr) else _window(op, number, d, parts)
             if found is not None:
                 begin, count = found
-                inner = made.operands[0].type.shape[d]
-                high[d] = max(0, min(high[d], begin + count - low[d] - inner))
+                behind = begin + count - low[d] - shape(made.operands[0])[d]
+                high[d] = max(0, min(high[d], behind)) if isinstance(behind, int) else high[d]
                 low[d] -= begin
         if (low, high) != tuple(map(list, zeros)):
             op.operands[number] = _padded(made, low, high)
@@ -37,11 +39,10 @@ def shrink(op: ir.Operation, parts: Sequence[Part]) -> None:
                 made.erase()
 
 
-def _window(op: ir.Operation, number: int, dimension: int, parts: Sequence[Part]) -> tuple[int, int] | None:
+def _window(op: ir.Operation, number: int, dimension: int, parts: Sequence[Part]) -> tuple[Int, Int] | None:
     """Where what is read of a dimension begins, and how much it is; None if it is not read by the sum of two loops, or places are not neighbours."""
     found = factors(maps(op)[number].results[dimension])
-    sizes = loop_sizes(op)
-    if found is None or any(not isinstance(n, int) for d in found for n in (*parts[d], sizes[d])) or any(parts[d][2] != 1 for d in found):
+    if found is None or any(parts[d][2] != 1 for d in found):
         return None
     begin = sum(parts[d][0] * by for d, by in found.items())
     return begin, 1 + sum((parts[d][1] - 1) * by for d, by in found.items())
@@ -68,10 +69,10 @@ def _padded(op: ir.Operation, low: Sequence[int], high: Sequence[int]) -> ir.Val
     if not any((*low, *high)):
         return source
     type_ = source.type
-    shape = [a + n + b for a, n, b in zip(low, type_.shape, high)]
+    sizes = [n if type_.is_dynamic_dim(d) else a + n + b for d, (a, n, b) in enumerate(zip(low, type_.shape, high))]
     body = op.regions[0].blocks[0].operations
     zero = body[len(body) - 1].operands[0]
-    padded = tensor.PadOp(ir.RankedTensorType.get(shape, type_.element_type), source, [], [], list(low), list(high))
+    padded = tensor.PadOp(ir.RankedTensorType.get(sizes, type_.element_type), source, [], [], list(low), list(high))
     index = ir.IndexType.get()
     block = padded.regions[0].blocks.append(*[index] * type_.rank, arg_locs=[op.location] * type_.rank)
     with ir.InsertionPoint(block):

@@ -4,6 +4,8 @@ The mean and the largest of what comes to a graph's nodes are of rows ``x[src]``
 both, they are as long as the edges.
 """
 
+from math import prod
+
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import callee, readers, root_of
@@ -20,7 +22,7 @@ def give_each(module: ir.Module) -> None:
     def copy(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         for number, call in enumerate([o for o in operations_in(main) if o.name == "func.call" and _looks_up(kernels.get(callee(o)))]):
             found = list(dict.fromkeys(readers(call.results[0])))
-            if 1 < len(found) <= _MOST and all(_adds(kernels, r) for r in found):
+            if 1 < len(found) <= _MOST and all(_adds(kernels, r, call.results[0]) for r in found):
                 call.attributes[_COPY] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
                 for reader in found[1:]:
                     _copy(call, reader)
@@ -55,8 +57,8 @@ def _looks_up(kernel: func.FuncOp | None) -> bool:
     return len(maps) == 1 and is_elementwise(maps[0]) and bool(tables) and small
 
 
-def _adds(kernels: dict[str, func.FuncOp], reader: ir.Operation) -> bool:
-    """Whether what reads the rows is a scatter, or a map that one alone reads."""
+def _adds(kernels: dict[str, func.FuncOp], reader: ir.Operation, rows: ir.Value) -> bool:
+    """Whether what reads the rows is a scatter, or a map that one alone reads, of no more points: each row is computed once."""
     kernel = kernels.get(callee(reader)) if reader.name == "func.call" else None
     if not is_open(kernel) or len(reader.results) != 1:
         return False
@@ -65,7 +67,8 @@ def _adds(kernels: dict[str, func.FuncOp], reader: ir.Operation) -> bool:
     found = list(dict.fromkeys(readers(reader.results[0])))
     scatters = len(found) == 1 and found[0].name == "func.call" and bool(walk(kernels[callee(found[0])], "tm_tensor.scatter"))
     maps = [o for o in operations_in(kernel) if o.name.startswith("linalg.")]
-    return scatters and is_open(kernels[callee(found[0])]) and len(maps) == 1 and is_elementwise(maps[0])
+    once = prod(kernel.type.results[0].shape) == prod(rows.type.shape)
+    return once and scatters and is_open(kernels[callee(found[0])]) and len(maps) == 1 and is_elementwise(maps[0])
 
 
 def _copy(call: ir.Operation, reader: ir.Operation) -> None:

@@ -4,7 +4,10 @@ simulator."""
 import pytest
 import torch
 import torch.nn.functional as F
+from checks import assert_close_to_float64
 from scheduled_program import assert_right, launches
+from torch.export import Dim
+from universal_program import SimulatedModel
 
 # The program, the shapes of its tensors, and how many kernels it has; those that turn a weight or a result count.
 CASES = {
@@ -27,3 +30,17 @@ def test_right(name, dtype):
     program, shapes, kernels = CASES[name]
     text = assert_right(program, tuple((torch.randn(s) / 2).to(dtype) for s in shapes))
     assert launches(text) == kernels, text[: text.index("func.func private")]
+
+
+@pytest.mark.parametrize("name, program, window", [
+    ("as many as there are", lambda x, w: F.conv1d(x, w, padding=3, groups=6)[..., :x.shape[-1]] * 2, 4),
+    ("but for the last ones", lambda x, w: F.conv1d(x, w, padding=4, dilation=2, groups=6)[..., 1:-3] * 2, 3),
+])
+def test_sizes_that_vary(name, program, window):
+    """Of the image, and of how many there are: the pad in front of it is known."""
+    torch.manual_seed(0)
+    run = None
+    for count, length in ((3, 40), (2, 17), (5, 64)):
+        args = torch.randn(count, 6, length), torch.randn(6, 1, window)
+        run = run or SimulatedModel(program, args, ({0: Dim.AUTO, 2: Dim.AUTO}, None), expand=True)
+        assert_close_to_float64(run(*args), program, args)
