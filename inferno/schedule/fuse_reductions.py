@@ -47,9 +47,10 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 @dataclass
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``meeting`` the reductions and scans that read a value, ``kinds`` what is known of kernels by
-    their names, ``known`` of calls, ``moves`` what kernels move, ``times`` what they take by themselves, ``estimates`` of those that several calls would be, by
-    their patterns, and whether they are ``scans``: the layers of a model ask for the same ones; ``few`` of few long rows by all multiprocessors; ``permuting``: whether maps, by their names, change the order of dimensions;
-    ``apart``: the patterns of kernels that write rows apart, ``cut`` of those that write parts of results."""
+    their names, ``known`` of calls, ``moves`` what kernels move, ``times`` what they take by themselves, ``estimates`` of those that several calls would be,
+    by their patterns, and whether they are ``scans``: the layers of a model ask for the same ones; ``few`` of few long rows by all multiprocessors;
+    ``permuting``: whether maps, by their names, change the order of dimensions; ``apart``: the patterns of kernels that write rows apart, ``cut`` of those
+    that write parts of results."""
 
     module: ir.Module
     main: func.FuncOp
