@@ -143,13 +143,19 @@ def run_upstream(module: ir.Module, passes: str) -> None:
     manager.run(module.operation)
 
 
+# What is in no body of a generic, which computes elements: there most of a program's operations are.  None has another one inside.
+_OUTSIDE = frozenset({
+    "func.call", "linalg.fill", "linalg.generic", "tensor.collapse_shape", "tensor.concat", "tensor.expand_shape", "tm_tensor.scan", "tm_tensor.sort",
+})
+
+
 def walk(op, *names: str) -> list[ir.Operation]:
     """The operations below ``op`` (itself included) in post-order; only those with one of ``names``, if any is given.
 
     A list, so that the caller may erase what it visits.
     """
     found: list[ir.Operation] = []
-    add, advance = found.append, ir.WalkResult.ADVANCE
+    add, advance, skip = found.append, ir.WalkResult.ADVANCE, ir.WalkResult.SKIP
 
     def visit(o: ir.Operation) -> ir.WalkResult:
         add(o)
@@ -160,7 +166,16 @@ def walk(op, *names: str) -> list[ir.Operation]:
             add(o)
         return advance
 
-    op.operation.walk(visit_named if names else visit)
+    def visit_outside(o: ir.Operation) -> ir.WalkResult:
+        name = o.name
+        if name in names:
+            add(o)
+        return skip if name == "linalg.generic" else advance
+
+    if names and _OUTSIDE.issuperset(names):
+        op.operation.walk(visit_outside, ir.WalkOrder.PRE_ORDER)
+    else:
+        op.operation.walk(visit_named if names else visit)
     return found
 
 

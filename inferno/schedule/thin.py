@@ -59,6 +59,9 @@ def beside_each_other(thin: Sequence[Wgmma], tiling: Tiling, width: int, target:
     tile_n = unit * ceil(columns / (2 * target.multiprocessors * rounds) / unit)
     if whole and max(2 * unit, whole[0].lhs_rows or FEW) <= tile_n:  # the rows, which each block reads, are not more than its columns
         found.append(replace(whole[0], tile_n=tile_n, chunks=_chunks(tile_n, tiling, width, at), resident=2))
-    halves = [replace(s, stages=n) for s in thin for n in range(_LEAST, s.stages) if factors == 1 and 0 < s.lhs_rows <= LEAVES_HALF]
-    largest = {replace(s, stages=0): s for s in halves if leaves_half(s, target)}  # of those that differ in nothing else
+    largest: dict[Wgmma, Wgmma] = {}  # of those that differ in nothing else
+    for s in [s for s in thin if factors == 1 and 0 < s.lhs_rows <= LEAVES_HALF]:
+        halves = (replace(s, stages=n) for n in reversed(range(_LEAST, s.stages)))
+        if (most := next((half for half in halves if leaves_half(half, target)), None)) is not None:
+            largest[replace(s, stages=0)] = most
     return [*found, *largest.values()]

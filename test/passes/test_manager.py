@@ -4,6 +4,7 @@ import pytest
 
 from inferno.errors import CompileError, PassError
 from inferno.mlir import ir, idle_context, walk
+from inferno.passes import find_pass, manager
 from inferno.passes.manager import parse, run_pipeline, split
 
 MODULE = "func.func @main(%a: i64, %ok: i1) -> i64 {\n%c = arith.constant 0 : i64\n%b = arith.addi %a, %c : i64\ncf.assert %ok, \"no\"\nreturn %b : i64\n}"
@@ -52,6 +53,25 @@ def test_passes_of_both_kinds_in_order():
         module = ir.Module.parse(MODULE)
         run_pipeline(module, "func.func(canonicalize),remove-asserts,cse", lambda text, m: seen.append((text, "cf.assert" in str(m))))
     assert seen == [("func.func(canonicalize)", True), ("remove-asserts", False), ("cse", False)]
+
+
+def _returns_something_else(module):
+    function = module.body.operations[0]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(list(function.type.inputs), [ir.IntegerType.get_signless(32)]))
+
+
+@pytest.mark.parametrize("pipeline,each,message", [
+    ("remove-asserts,fold-empty,cse", False, "^one of remove-asserts, fold-empty failed: "),
+    ("cse,remove-asserts", False, "^one of cse, remove-asserts failed: "),
+    ("cse,fold-empty,cse,remove-asserts", False, "^one of cse, remove-asserts failed: "),
+    ("cse,remove-asserts,fold-empty", True, "^remove-asserts failed: "),
+])
+def test_invalid_modules_are_found_before_upstreams_passes_and_at_the_end(monkeypatch, pipeline, each, message):
+    monkeypatch.setattr(manager, "find_pass", lambda name: _returns_something_else if name == "remove-asserts" else find_pass(name))
+    seen = []
+    with idle_context(), pytest.raises(PassError, match=message):
+        run_pipeline(ir.Module.parse(MODULE), pipeline, lambda text, _: seen.append(text), verify_each=each)
+    assert seen[-1:] == {"remove-asserts,fold-empty,cse": ["fold-empty"], "cse,remove-asserts,fold-empty": ["cse"]}.get(pipeline, ["remove-asserts"])
 
 
 def test_what_mlir_says_is_in_the_error():

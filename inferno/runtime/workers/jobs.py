@@ -62,10 +62,10 @@ def print_module(module: ir.Module, locations: bool = False) -> str:
 
 
 def run(text: str, pipeline: str) -> str:
-    """The text of a module after a pipeline."""
+    """The text of a module after a pipeline, whose last pass may leave it invalid."""
     module = parse(text)
     run_pipeline(module, pipeline)
-    return print_module(module)
+    return str(module)
 
 
 def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassRecord]]:
