@@ -77,6 +77,8 @@ def refusal(node: Node) -> str | None:
         return "of several values for one place any may stay, and torch is asked for deterministic algorithms"
     if getattr(target, "overloadpacket", None) in _SPACES and not node.meta["val"].dtype.is_floating_point:
         return "where evenly spaced integers are cut off depends on the processor"
+    if target is aten.fft_rfft.default:
+        return "the import multiplies by a table of as many rows as it has numbers, whose zeros are rounded"
     if target in _RESIZES:
         return "it changes a tensor's size in place"
     for value in _tensors(node.meta.get("val")):
@@ -93,7 +95,8 @@ def masks_of(node: Node) -> list[Node]:
 
 
 def picks_by_constants(graph: Graph) -> bool:
-    """Whether so many elements are picked, or found, as what is made of no input says: which they are may be found out while tracing."""
+    """Whether so many elements are picked, or found, as what is made of no input says, or a number of it is read: which they are may be found out while
+    tracing."""
     constant: set[Node] = set()
     for node in graph.nodes:
         if node.op != "call_function":
@@ -103,7 +106,9 @@ def picks_by_constants(graph: Graph) -> bool:
             return True
         if constant.issuperset(node.all_input_nodes) and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
             constant.add(node)
-            if any(free_unbacked_symbols(v) for v in _tensors(node.meta.get("val"))):
+            value = node.meta.get("val")
+            numbers = [value] if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else []
+            if any(free_unbacked_symbols(v) for v in (*_tensors(value), *numbers)):
                 return True
     return False
 
