@@ -230,6 +230,7 @@ def test_sparse_inputs_and_buffers(layout):
     model = Graph(edges)
     with torch.no_grad():
         fast, module = inferno.compile(f, (edges, x), target="cpu"), inferno.compile(model, (x,), target="cpu")
+        assert "a sparse_" in str(fast.explain()) and fast.explain(edges, x).call > 0
         torch.testing.assert_close(fast(edges, x), torch.relu(dense @ x + 1) * 2)
         torch.testing.assert_close(module(x), torch.relu(dense @ model.linear(x)) * 2)
     with pytest.raises(CaptureError, match=rf"argument edges is a sparse_{layout} tensor.*to_dense"):
