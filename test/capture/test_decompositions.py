@@ -549,6 +549,18 @@ def test_norms_of_matrices_by_sums(ord):
     assert own()[aten.linalg_norm.default](normal(4, 6), 2) is NotImplemented
 
 
+@pytest.mark.parametrize("options", [
+    (5, None, None, False, None, True), (4, 12, "window", False, None, True), (None, 12, "window", True, None, False), (4, 11, None, False, False, True),
+], ids=str)
+def test_spectra_of_short_times(options):
+    hop, length, window, *rest = options
+    weights = normal(length).abs() if window else None
+    for x in (normal(3, 80), normal(80)):
+        check(aten.stft.default, x, 16, hop, length, weights, *rest)
+    whole = torch.complex(normal(2, 60), normal(2, 60).flip(0))
+    check(aten.stft.default, whole, 16, hop, length, weights, rest[0], False, True)
+
+
 def test_rolls_of_scalars():
     same(aten.roll.default, torch.tensor(2.5), [3], [])
 

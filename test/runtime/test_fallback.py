@@ -90,6 +90,18 @@ def test_transforms_of_real_numbers_are_not_products_with_a_table():
     assert [f.target for f in compiled.fallbacks] == ["aten.fft_rfft.default"] * 2
 
 
+@pytest.mark.parametrize("function,left", [
+    (lambda x: torch.stft(x * 2, 16, 4, return_complex=True).abs() + 1, "aten.fft_rfft.default"),
+    (lambda x: torch.linalg.det(x[:, :9].unflatten(1, (3, 3)) * 2) + 1, "aten._linalg_det.default"),
+    (lambda x: torch.linalg.slogdet(x[:, :9].unflatten(1, (3, 3)) * 2)[1] + 1, "aten.linalg_slogdet.default"),
+])
+def test_what_the_import_would_not_do_well_is_left_alone(function, left, caplog):
+    """And is not tried: nothing is said of a fault of ours."""
+    compiled = inferno.compile(function, (x := torch.randn(3, 64),))
+    assert_close_to_float64(compiled(x), function, (x,))
+    assert [f.target for f in compiled.fallbacks] == [left] and not caplog.records
+
+
 def test_higher_order_operations():
     x = torch.randn(6, 6)
     expected = double(x)
