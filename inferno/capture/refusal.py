@@ -37,6 +37,14 @@ _NAMESPACES = ("aten", "prims", "quantized_decomposed")
 _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
 _PICKS = {aten.index.Tensor, aten._unsafe_index.Tensor}  # by a mask of which a later operation has told torch how many it has to select the import never ends
 _SPACES = (aten.linspace, aten.logspace)
+# What torch-mlir lowers to what no kernel is made of, or to n by n numbers, 8192 of which take 120 s to compile, and whose zeros are rounded.
+_UNFIT = {
+    **dict.fromkeys(
+        (aten._linalg_det.default, aten._linalg_slogdet.default, aten.linalg_slogdet.default),
+        "its lowering to linalg goes through a matrix by parts of sizes that vary",
+    ),
+    aten.fft_rfft.default: "its lowering to linalg is a product with a table",
+}
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 
 # Checks of what tracing has found out already; they are left out of what is compiled.
@@ -78,6 +86,8 @@ def refusal(node: Node) -> str | None:
         return "of several values for one place any may stay, and torch is asked for deterministic algorithms"
     if getattr(target, "overloadpacket", None) in _SPACES and not node.meta["val"].dtype.is_floating_point:
         return "where evenly spaced integers are cut off depends on the processor"
+    if target in _UNFIT:
+        return _UNFIT[target]
     if target in _RESIZES:
         return "it changes a tensor's size in place"
     for value in _tensors(node.meta.get("val")):
@@ -94,7 +104,8 @@ def masks_of(node: Node) -> list[Node]:
 
 
 def picks_by_constants(graph: Graph) -> bool:
-    """Whether so many elements are picked, or found, as what is made of no input says: which they are may be found out while tracing."""
+    """Whether so many elements are picked, or found, as what is made of no input says, or a number of it is read: which they are may be found out while
+    tracing."""
     constant: set[Node] = set()
     for node in graph.nodes:
         if node.op != "call_function":
@@ -104,7 +115,9 @@ def picks_by_constants(graph: Graph) -> bool:
             return True
         if constant.issuperset(node.all_input_nodes) and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
             constant.add(node)
-            if any(free_unbacked_symbols(v) for v in _tensors(node.meta.get("val"))):
+            value = node.meta.get("val")
+            numbers = [value] if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else []
+            if any(free_unbacked_symbols(v) for v in (*_tensors(value), *numbers)):
                 return True
     return False
 

@@ -549,6 +549,32 @@ def test_norms_of_matrices_by_sums(ord):
     assert own()[aten.linalg_norm.default](normal(4, 6), 2) is NotImplemented
 
 
+@pytest.mark.parametrize("options", [
+    (5, None, None, False, None, True), (4, 12, "window", False, None, True), (None, 12, "window", True, None, False), (4, 11, None, False, False, True),
+], ids=str)
+def test_spectra_of_short_times(options):
+    hop, length, window, *rest = options
+    weights = normal(length).abs() if window else None
+    for x in (normal(3, 80), normal(80)):
+        check(aten.stft.default, x, 16, hop, length, weights, *rest)
+    whole = torch.complex(normal(2, 60), normal(2, 60).flip(0))
+    check(aten.stft.default, whole, 16, hop, length, weights, rest[0], False, True)
+
+
+def test_what_is_put_at_no_places():
+    x, none = normal(3, 4), torch.zeros(0, dtype=torch.int64)
+    for index, values in (([none], normal(0, 4)), ([None, none], normal(3, 0)), ([none, torch.tensor([1])], torch.tensor(2.0))):
+        assert torch.equal(own()[aten.index_put.default](x, index, values, True), x)
+    ours = inferno.compile(lambda x, i: (x.index_add(0, i, x[i]), x.index_copy(0, i, x[:0])), (x, none), target="cpu", fallback=False)
+    assert all(torch.equal(found, x) for found in ours(x, none))
+
+
+def test_extrema_of_nothing():
+    for op in (aten.max.default, aten.min.default):
+        with pytest.raises(RuntimeError, match="Expected reduction dim to be specified for input.numel"):
+            own()[op](torch.empty(0, 3))
+
+
 def test_rolls_of_scalars():
     same(aten.roll.default, torch.tensor(2.5), [3], [])
 

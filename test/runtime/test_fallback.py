@@ -82,6 +82,26 @@ def loop(x):
     return torch.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), double(x)))[1]
 
 
+def test_transforms_of_real_numbers_are_not_products_with_a_table():
+    """As one, of n by n numbers, the highest frequency is real but for a rounding error, whose sign says whether its angle is pi or -pi."""
+    x = torch.randn(3, 32)
+    compiled = inferno.compile(lambda x: (torch.fft.rfft(x * 2).angle() + 1, torch.fft.rfft(x, 20).imag), (x,))
+    assert_close_to_float64(compiled(x), lambda x: (torch.fft.rfft(x * 2).angle() + 1, torch.fft.rfft(x, 20).imag), (x,))
+    assert [f.target for f in compiled.fallbacks] == ["aten.fft_rfft.default"] * 2
+
+
+@pytest.mark.parametrize("function,left", [
+    (lambda x: torch.stft(x * 2, 16, 4, return_complex=True).abs() + 1, "aten.fft_rfft.default"),
+    (lambda x: torch.linalg.det(x[:, :9].unflatten(1, (3, 3)) * 2) + 1, "aten._linalg_det.default"),
+    (lambda x: torch.linalg.slogdet(x[:, :9].unflatten(1, (3, 3)) * 2)[1] + 1, "aten.linalg_slogdet.default"),
+])
+def test_what_the_import_would_not_do_well_is_left_alone(function, left, caplog):
+    """And is not tried: nothing is said of a fault of ours."""
+    compiled = inferno.compile(function, (x := torch.randn(3, 64),))
+    assert_close_to_float64(compiled(x), function, (x,))
+    assert [f.target for f in compiled.fallbacks] == [left] and not caplog.records
+
+
 def test_higher_order_operations():
     x = torch.randn(6, 6)
     expected = double(x)
@@ -222,6 +242,7 @@ def test_sparse_inputs_and_buffers(layout):
     model = Graph(edges)
     with torch.no_grad():
         fast, module = inferno.compile(f, (edges, x), target="cpu"), inferno.compile(model, (x,), target="cpu")
+        assert "a sparse_" in str(fast.explain()) and fast.explain(edges, x).call > 0
         torch.testing.assert_close(fast(edges, x), torch.relu(dense @ x + 1) * 2)
         torch.testing.assert_close(module(x), torch.relu(dense @ model.linear(x)) * 2)
     with pytest.raises(CaptureError, match=rf"argument edges is a sparse_{layout} tensor.*to_dense"):

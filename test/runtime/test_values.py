@@ -252,6 +252,11 @@ def test_masks_of_no_input(name):
     assert isinstance(fast, CompiledModule) and not fast.explain().fallbacks
 
 
+def test_numbers_of_no_input():
+    """Python reads what is made of constants alone."""
+    assert_right(lambda x: [x * k for k in torch.linspace(0, 1, 4).tolist()], (torch.randn(3),), target="cpu")
+
+
 def test_a_mask_that_must_select_as_many_as_another_tensor_has():
     """So torch says how many there are, though they depend on the data: the import would never end."""
     def function(x, y):

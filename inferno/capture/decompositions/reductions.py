@@ -189,6 +189,13 @@ def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]
     return NotImplemented if x.dim() else (x.clone(), torch.zeros((), dtype=torch.int64, device=x.device))
 
 
+def extremum_of_all(x: Tensor) -> Tensor:
+    """NotImplemented, but for no elements, of which eager finds none."""
+    if any(isinstance(n, int) and n == 0 for n in x.shape):
+        raise RuntimeError("max() or min(): Expected reduction dim to be specified for input.numel() == 0")
+    return NotImplemented
+
+
 TABLE = {
     aten._softmax_backward_data.default: softmax_backward,
     aten.var_mean.correction: var_mean,
@@ -208,6 +215,8 @@ TABLE = {
     aten._is_any_true.default: lambda x: x.any(),
     aten.dist.default: dist,
     aten.logsumexp.default: logsumexp,
+    aten.max.default: extremum_of_all,
+    aten.min.default: extremum_of_all,
     aten.max.dim: max_dim,
     aten.min.dim: max_dim,
 }

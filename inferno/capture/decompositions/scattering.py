@@ -52,6 +52,8 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 
 
 def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    if any(i is not None and any(type(n) is int and n == 0 for n in i.shape) for i in indices):
+        return x.clone()  # nothing is put, which does not import
     if accumulate and (wide := _wider(x)) is not None:
         return aten.index_put.default(x.to(wide), indices, values.to(wide), True).to(x.dtype)
     if indices[0] is not None and x.dim() and all(i is None or (not i.dim() and i.dtype not in (torch.bool, torch.uint8)) for i in indices):

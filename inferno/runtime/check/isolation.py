@@ -111,9 +111,10 @@ class Isolated(TorchDispatchMode):
         torch._C._autograd._unsafe_set_version_counter(tuple(t for t, _ in self._versions), tuple(v for _, v in self._versions))
 
     def _copy(self, tensor: Tensor) -> Tensor:
-        """The copy of a tensor's memory, seen as the tensor; what is a view of a copy is written to itself."""
+        """The copy of a tensor's memory, seen as the tensor; what is a view of a copy is written to itself, and so is what is sparse, as torch writes to
+        what it has just made."""
         key = _storage(tensor)
-        if key in self._own:
+        if key in self._own or tensor.layout is not torch.strided:
             return tensor
         if key not in self._copies:
             if not tensor.is_inference():
@@ -159,8 +160,8 @@ class Isolated(TorchDispatchMode):
             return result
         # An operation in place returns what it wrote to: the caller gets the tensor that it gave.
         tensors = [v for v in originals if isinstance(v, Tensor)]
-        by_memory = {(_storage(self.read(t)), self.read(t).storage_offset(), tuple(t.shape)): t for t in tensors}
-        return tree_map(lambda r: by_memory.get((_storage(r), r.storage_offset(), tuple(r.shape)), r) if isinstance(r, Tensor) else r, result)
+        by_memory = {_place(self.read(t)): t for t in tensors}
+        return tree_map(lambda r: by_memory.get(_place(r), r) if isinstance(r, Tensor) else r, result)
 
     def _draw(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """The result of an operation that draws: with the numbers that were drawn before, where those are known."""
@@ -199,8 +200,13 @@ class Isolated(TorchDispatchMode):
             return tree_map(self.read, result)
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+def _storage(tensor: Tensor) -> int | None:
+    """The number of a tensor's memory; what is sparse has none of its own."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None
+
+
+def _place(tensor: Tensor) -> tuple:
+    return (_storage(tensor), tensor.storage_offset(), tuple(tensor.shape)) if tensor.layout is torch.strided else (id(tensor),)
 
 
 @contextmanager
