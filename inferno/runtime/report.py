@@ -142,7 +142,7 @@ class Report:
             console.print(f"a call takes {_time(self.call)}" + (f", {eager / self.call:.1%} of it in eager operations" if eager else ""))
         between = f" in {self.segments} segments" if self.segments != 1 else ""
         console.print(
-            f"{len(self.rows)} kernels{between}, {self.launches} launches, workspace {human(self.workspace, 1024, 'B')}, "
+            f"{counted(len(self.rows), 'kernel')}{between}, {counted(self.launches, 'launch', 'launches')}, workspace {human(self.workspace, 1024, 'B')}, "
             f"target {self.target}, compiled in {self.seconds:.1f} s"
         )
         return out.getvalue()
@@ -328,6 +328,11 @@ def read_schedule(text: str) -> tuple[str, str]:
     parts = [_tile(few, small) if "; " not in small else small, _tile(many, large) if "; " not in large else large]
     names = dict.fromkeys([*few.split(" or "), *many.split(" or ")])
     return " or ".join(names), f"{knobs['size'].strip(chr(34))} <= {knobs['limit']}: {parts[0]}; {parts[1]}"
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """So many of a thing: "1 kernel", "2 kernels"."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
 
 
 def _tile(generator: str, knobs: str) -> str:

@@ -197,6 +197,7 @@ def _print_diffs(text: str, passes: list) -> None:
 def _run(options: argparse.Namespace) -> int:
     import torch
 
+    from inferno.runtime.report import counted
     from inferno.tools.check import compare, reference
     from inferno.tools.package import names_package, run_package
 
@@ -216,7 +217,7 @@ def _run(options: argparse.Namespace) -> int:
         eager = subject.model(*subject.args, **subject.kwargs)
     found = compare(ours, eager, reference(subject.model, subject.args, subject.kwargs))
     report = compiled.explain()
-    print(f"{subject.name}: {len(report.rows)} kernels on {report.target}, compiled in {report.seconds:.1f} s{memory}, {found}")
+    print(f"{subject.name}: {counted(len(report.rows), 'kernel')} on {report.target}, compiled in {report.seconds:.1f} s{memory}, {found}")
     if options.bench:
         from inferno.tools.versus import render, versus
 

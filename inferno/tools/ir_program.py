@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.runtime.report import counted
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.build import build_from
 from inferno.runtime.check.comparison import Comparison, compare
@@ -111,5 +112,5 @@ def run_file(path: str, target: str | None, matmul: str = "auto") -> int:
     found = program.check(inputs)
     made = ", ".join(f"{tuple(r.shape)} {str(r.dtype).removeprefix('torch.')}" for r in results)
     verdict = f"not checked: {found}" if isinstance(found, str) else str(found)
-    print(f"{path}: {len(program.program.kernels)} kernels on {program.program.target.name}, gives {made or 'nothing'}; {verdict}")
+    print(f"{path}: {counted(len(program.program.kernels), 'kernel')} on {program.program.target.name}, gives {made or 'nothing'}; {verdict}")
     return 0 if isinstance(found, str) or found.right else 1

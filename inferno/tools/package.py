@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from inferno.capture import Signature
 from inferno.errors import InputError
+from inferno.runtime.report import counted
 
 
 def names_package(options: argparse.Namespace) -> bool:
@@ -38,7 +39,7 @@ def run_package(options: argparse.Namespace) -> int:
         second = [leaf for leaf in tree_leaves(compiled(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
         same = all(torch.equal(_bits(a), _bits(b)) for a, b in zip(first, second))
         verdict = "the same bits in two calls" if same else "OTHER BITS in a second call"
-    print(f"{options.expr}: {len(compiled.program.kernels)} kernels on {compiled.program.target.name}; results {shapes or 'none'}; {verdict}")
+    print(f"{options.expr}: {counted(len(compiled.program.kernels), 'kernel')} on {compiled.program.target.name}; results {shapes or 'none'}; {verdict}")
     if options.bench:
         from inferno.tools.timing import call_times
 

@@ -29,7 +29,7 @@ def test_a_right_model_and_a_kernel_that_is_asked_for(tmp_path, capsys):
     assert not ended.value.code and out.startswith("right"), out
     ir = str(tmp_path / "matmul_addf.mlir")
     assert main(["run", ir, "--target", "cpu"]) == 0
-    assert "1 kernels on cpu, gives (8, 16) float32; right" in capsys.readouterr().out
+    assert "1 kernel on cpu, gives (8, 16) float32; right" in capsys.readouterr().out
     assert main(["compile", ir, "--target", "sm_90a", "--ir", "scheduled"]) == 0
     assert "inferno.schedule" in capsys.readouterr().out
     assert main(["check", "-c", CODE, "--target", "cpu", "--kernel", "matmull"]) == 2

@@ -36,7 +36,7 @@ def test_run_checks(capsys):
 def test_explain(capsys):
     assert main(["explain", "-c", "torch.sigmoid(torch.randn(64, 64) * 2)", "--target", "sm_90a"]) == 0
     out = capsys.readouterr().out
-    assert "elementwise" in out and "1 kernels, 1 launches" in out
+    assert "elementwise" in out and "1 kernel, 1 launch" in out
 
 
 def printed(capsys, *arguments):

@@ -26,7 +26,7 @@ def path(compiled, tmp_path_factory):
 
 def test_explain_and_stages(compiled, path, capsys):
     assert main(["explain", path]) == 0
-    assert "1 kernels, 1 launches" in capsys.readouterr().out
+    assert "1 kernel, 1 launch" in capsys.readouterr().out
     for stage in ("fused", "ptx"):
         assert main(["compile", path, "--ir", stage]) == 0
         assert capsys.readouterr().out == compiled.ir(stage)
