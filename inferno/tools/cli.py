@@ -10,6 +10,7 @@ import logging
 import math
 import os
 import sys
+import traceback
 
 from inferno.errors import InfernoError, InputError, LaunchError, OptionError
 from inferno.options import MATMULS
@@ -30,6 +31,12 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except InfernoError as error:
         print(f"inferno: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == "<-c>"), None)
+        if line is None:
+            raise
+        print(f"inferno: -c, line {line}: {type(error).__name__}: {error}", file=sys.stderr)  # what the text itself does wrong
         return 1
 
 
@@ -131,7 +138,7 @@ def _compile(options: argparse.Namespace) -> int:
 
     if options.ir not in STAGES:
         near = difflib.get_close_matches(options.ir, STAGES, 1)
-        raise OptionError(f"unknown stage {options.ir!r}{f'; did you mean {near[0]}?' if near else ''} The stages are {', '.join(STAGES)}")
+        raise OptionError(f"unknown stage {options.ir!r}{f'; did you mean {near[0]}?' if near else '.'} The stages are {', '.join(STAGES)}")
     if names_package(options):
         return print_package(options)
     if options.code is None and (options.expr or "").endswith(".mlir"):

@@ -57,7 +57,7 @@ WHOLE = {
     "layer of frequencies": (spectral, (torch.randn(2, 4, 6, 4, dtype=torch.complex64), torch.randn(4, 4, 2, 2, dtype=torch.complex64))),
     "quotients of two widths": (lambda f, r: (r.double() / f, f.to(torch.complex128) / F, F / f.to(torch.complex128), f / r.double()), (F, REAL)),
     "replaced": (lambda f: torch.where(f.real > 0, f, torch.nan).nan_to_num(0.5, 1, 2) + (f / 0).nan_to_num(neginf=-3).real.clamp(-9, 9), (F,)),
-    "quotients": (lambda f, r: (f / F[:1], 1 / f, r / f, f / (1 + 2j), f.reciprocal()), (F, REAL)),
+    "quotients": (lambda f, r: (f / F[:1], 1 / f, r / f, f / (1 + 2j), f.reciprocal(), aten.div.Scalar(f, 3)), (F, REAL)),
     "sizes": (lambda f: (f.abs(), f.sgn(), f.mean(), f.cumsum(1), f**2), (F,)),
     "sizes of many": (lambda f: f.abs(), (torch.randn(4096, dtype=torch.complex64),)),
     "chosen": (chosen, (F, REAL)),

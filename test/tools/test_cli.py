@@ -102,6 +102,9 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
     (["compile", "-c", MATMUL, "--ir", "fuse"], 2, "unknown stage 'fuse'; did you mean fused?"),
     (["compile", "-c", MATMUL, "--target", "sm_99"], 2, "unknown target 'sm_99'"),
     (["compile", "-c", "x = ("], 1, "InputError: -c: not Python"),
+    (["compile", "-c", MATMUL, "--ir", "nothing"], 2, "unknown stage 'nothing'. The stages are torch, linalg"),
+    (["compile", "-c", "torch.foo(torch.randn(2))"], 1, "inferno: -c, line 1: AttributeError: module 'torch' has no attribute 'foo'"),
+    (["run", "-c", "torch.randn(2, 3) @ torch.randn(2, 3)"], 1, "inferno: -c, line 1: RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
     (["compile"], 1, "InputError: nothing to compile"),
     (["bench", "nope"], 2, "the suites are dynamic, matmul-relu"),
 ])
