@@ -18,6 +18,7 @@ from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, fastest, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.unchanged import asked_once
 from inferno.schedule.result_parts import ROW, store_maps
 from inferno.schedule.shared_tiles import shares
 from inferno.schedule.short_sums import fits_ends
@@ -70,9 +71,15 @@ class Im2col(Wgmma):
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
     """The schedule with the lowest estimate if ``kernel`` is a convolution for Hopper's tensor cores, and of so many channels, or with so few pixels in
     a row, that it is not faster as a contraction of windows that overlap in memory, with its padding there."""
+    time, schedule = best(kernel, target)
+    return schedule if schedule is not None and time <= _side_by_side(kernel, parse_unfolded(kernel, target), target) else None
+
+
+@asked_once
+def best(kernel: func.FuncOp, target: Target) -> tuple[float, Im2col | None]:
+    """The schedule with the lowest estimate of those that the kernel can have at all, in microseconds."""
     c = parse_unfolded(kernel, target)
-    time, schedule = least(kernel, c, target) if c is not None else (inf, None)
-    return schedule if schedule is not None and time <= _side_by_side(kernel, c, target) else None
+    return least(kernel, c, target) if c is not None else (inf, None)
 
 
 def least(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, Im2col | None]:

@@ -19,7 +19,7 @@ def contraction_time(kernel: func.FuncOp, target: Target) -> float | None:
         c = im2col.parse_unfolded(kernel, target)
         chosen = assign.choose(kernel, target) if c is not None else None
         if isinstance(chosen, im2col.Im2col):
-            return im2col.least(kernel, c, target)[0]
+            return im2col.best(kernel, target)[0]
         return product_time(kernel, target) if c is None or isinstance(chosen, Wgmma) else None
 
 
