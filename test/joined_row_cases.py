@@ -9,7 +9,7 @@ from reduction_cases import hard
 
 from inferno.schedule import joined_rows, reductions
 from inferno.schedule.reductions import Reductions
-from inferno.target import find_target
+from inferno.target import STATIC_SHARED, find_target
 
 F = torch.nn.functional
 TARGET = find_target("sm_90a")
@@ -63,7 +63,7 @@ def join(c, schedule: str) -> Reductions | None:
     rows = vector // gcd(vector, c.inner)
     across = rows * c.inner // vector
     s = Reductions(across, max(-(-32 // across), min(along or 512, 512 // across)), vector, unroll, chunks, rows=rows)
-    while s.shared_bytes(c) > reductions.STATIC:
+    while s.shared_bytes(c) > STATIC_SHARED:
         s = replace(s, along=s.along - 1)
     while s.chunks > 1 and not s.fits(c):
         s = replace(s, chunks=s.chunks - 1)

@@ -9,6 +9,7 @@ from universal_program import SimulatedModel
 
 from inferno.schedule import reductions
 from inferno.schedule.reductions import Reductions
+from inferno.target import STATIC_SHARED
 
 F = torch.nn.functional
 
@@ -22,7 +23,7 @@ def chosen(force: Reductions | None):
         if c is None:
             return None
         s = reductions.pick_sized(c, TARGET)
-        found.append(force if force is not None and force.fits(c) and force.shared_bytes(c) <= reductions.STATIC else s)
+        found.append(force if force is not None and force.fits(c) and force.shared_bytes(c) <= STATIC_SHARED else s)
         return found[-1]
 
     return choose, found
