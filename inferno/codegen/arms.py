@@ -19,7 +19,8 @@ from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
 from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, scf, walk
 from inferno.passes.shapes import known_size, symbol_arguments
-from inferno.schedule.kernel_parts import anonymous, extract, parts_of
+from inferno.passes.programs import anonymous
+from inferno.schedule.kernel_parts import extract, parts_of
 from inferno.symbolic import Int, substitute
 
 _REGISTERS = 65536  # of a multiprocessor

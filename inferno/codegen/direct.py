@@ -7,16 +7,16 @@ Where blocks share a tile's terms each leaves its sums in the workspace, always 
 from dataclasses import dataclass, replace
 
 from inferno.codegen.direct_bf16x6 import ORDER, Emitter
+from inferno.codegen.direct_factor import pairs
 from inferno.codegen.direct_parts import generate_sums
-from inferno.codegen.elements import join, store_vector
+from inferno.codegen.elements import store_vector
 from inferno.codegen.expand_math import expand_maps
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
-from inferno.codegen.nvvm_builder import integer_type
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.errors import CompileError
-from inferno.mlir import func, ir, vector
+from inferno.mlir import func, ir
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.direct import Direct, Way, fits, kind_of, registers, takes, terms_of, ways
 from inferno.symbolic import ceildiv, reach
@@ -97,8 +97,7 @@ class _Emitter(Emitter):
     def split(self, row: list[ir.Value], larger: bool) -> list[list[ir.Value]]:
         if self.is_split:
             return super().split(row, larger)
-        one = ir.VectorType.get([1], integer_type(32))
-        return [[vector.ExtractOp(vector.bitcast(one, join(row[i:i + 2])), [], [0]).result for i in range(0, len(row), 2)]]
+        return [pairs(row)]
 
     def begin(self, sums: list[ir.Value]) -> list[list[ir.Value]]:
         return super().begin(sums) if self.is_split else [list(sums[i:i + 4]) for i in range(0, len(sums), 4)]

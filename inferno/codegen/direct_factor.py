@@ -4,12 +4,14 @@ A fragment of the tensor core has two pairs of terms for each thread, which may 
 a fragment's is as free, so that what has those innermost is read in as wide pieces as what has the terms innermost.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.codegen.elements import lanes_of, splat
+from inferno.codegen.elements import join, lanes_of, splat
 from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import integer_type
 from inferno.codegen.simt_operand import Reader, group_offset
-from inferno.mlir import arith, ir
+from inferno.mlir import arith, ir, vector
 from inferno.schedule.direct_bf16x6 import Way
 
 
@@ -72,3 +74,9 @@ class Factor:
         if self.way.along_k:
             return [[x for piece in group for x in piece] for group in groups]
         return [[piece[lane] for piece in group] for group in groups for lane in range(self.neighbours)]
+
+
+def pairs(row: Sequence[ir.Value]) -> list[ir.Value]:
+    """The registers of a row's numbers of 16 bits, two in each."""
+    one = ir.VectorType.get([1], integer_type(32))
+    return [vector.ExtractOp(vector.bitcast(one, join(row[i:i + 2])), [], [0]).result for i in range(0, len(row), 2)]

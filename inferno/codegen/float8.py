@@ -5,7 +5,7 @@ It makes the largest number of what is too large, and loses the sign of what is 
 
 from inferno.codegen.elements import join, lanes_of, splat
 from inferno.dialect.float8 import ROUNDED
-from inferno.mlir import arith, ir, llvm, owner, users, vector, walk
+from inferno.mlir import arith, ir, is_unread, llvm, owner, users, vector, walk
 from inferno.target import Target
 
 _TWO = "e4m3x2"  # those that need no more than their signs, and are rounded in pairs
@@ -62,7 +62,7 @@ def _erase(op: ir.Operation, source: ir.Value) -> None:
         new = [o for o in made if o is not None and o.name.startswith(("arith.", "vector.broadcast")) and o not in found]
         found.update(dict.fromkeys(new))
         pending += new
-    while dead := [o for o in found if not any(True for r in o.results for _ in r.uses)]:
+    while dead := [o for o in found if is_unread(o)]:
         for o in dead:
             del found[o]
             o.erase()

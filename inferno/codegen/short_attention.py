@@ -11,7 +11,7 @@ from math import e, inf, log2
 
 from inferno.codegen.attention_results import rounded, with_sources
 from inferno.codegen.attention_softmax import HALVES, Softmax, number, pack_weights, scale_rows
-from inferno.codegen.direct_factor import Factor
+from inferno.codegen.direct_factor import Factor, pairs
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import element_bytes, gpu_function, integers_for, parameters_of
@@ -24,7 +24,7 @@ from inferno.codegen.nvvm_builder import Words, integer_type
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, vector
+from inferno.mlir import arith, func, ir
 from inferno.schedule.bands import Band
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.short_attention import ROWS, ShortAttention, ShortTiling, Side, fits, read
@@ -35,7 +35,7 @@ from inferno.target import Target
 def generate(kernel: func.FuncOp, schedule: ShortAttention, target: Target) -> None:
     """Add the ``gpu.module`` of attention and make ``kernel`` its launcher."""
     name, t = kernel.name.value, read(kernel, target)
-    if t is None or not fits(schedule, t):
+    if t is None or not fits(schedule):
         raise CompileError(f"@{name} is not attention that {schedule} computes")
     a = t.kernel
     for map_ in (a.score, a.epilogue):
@@ -72,10 +72,10 @@ class _Emitter:
         self.place_factors()
         loaded = [[f.load(self.term(step), self.ragged) for f in (self.q, self.k)] for step in range(t.steps)]
         values = [self.v.load(self.key(j, 0), self.cut) for j in range(self.k.count)]
-        made = t.kernel.score is not None
-        factor = log2(e) * (1.0 if made or t.kernel.scale <= 0 else t.kernel.scale)
-        softmax = Softmax(Words({}), factor, made)
-        weights, state, _ = softmax.step(self.finish(self.scores(loaded), scaled=made or t.kernel.scale <= 0), None)
+        made, scale = t.kernel.score is not None, t.kernel.scale
+        folded = not made and scale > 0  # softmax multiplies in any case
+        softmax = Softmax(Words({}), log2(e) * (scale if folded else 1.0), made)
+        weights, state, _ = softmax.step(self.finish(self.scores(loaded), scaled=not folded), None)
         sums = self.sums(pack_weights(weights, t.kernel.weight), values)
         results = scale_rows(sums, softmax.reciprocals(softmax.totals(state), t.kernel.safe))
         with where(*present):
@@ -85,10 +85,10 @@ class _Emitter:
         t = self.tiling
         # Of factors that both have their terms outermost neighbours of a warp are a thread's of different ones, so that whole lines are read.
         self.apart = 1 if t.q.way.along_k or t.k.way.along_k else 4
-        self.q = self.factor(t.scores, t.kernel.q, t.scores.m, t.q, t.terms, self.apart)
-        self.k = self.factor(t.scores, t.kernel.k, t.scores.n, t.k, t.terms, self.apart)
+        self.q = self.factor(t.scores, t.scores.lhs, t.scores.m, t.q, t.terms, self.apart)
+        self.k = self.factor(t.scores, t.scores.rhs, t.scores.n, t.k, t.terms, self.apart)
         # A pair of weights is of keys that are as far apart as rows of the factor of keys.
-        self.v = self.factor(t.values, t.kernel.v, t.values.n, t.v, 2, self.k.neighbours)
+        self.v = self.factor(t.values, t.values.rhs, t.values.n, t.v, 2, self.k.neighbours)
         self.q.place(self.batch, self.first)
         self.k.place(self.batch, 0)
         self.v.place(self.batch, 0)
@@ -96,9 +96,8 @@ class _Emitter:
         self.cut = t.scores.N % t.k.extent != 0
 
     def factor(self, c: Contraction, operand: Operand, side: Group, how: Side, terms: int, apart: int) -> Factor:
-        plain = replace(operand, extend=None)
         along = "k" if how.way.along_k else "mn"
-        reader = Reader(self.ints, plain, c.batch, side, c.k, operand.element, self.buffers, lanes=how.way.lanes, along=along)
+        reader = Reader(self.ints, operand, c.batch, side, c.k, operand.element, self.buffers, lanes=how.way.lanes, along=along)
         return Factor(reader, how.way, how.extent, self.pair, terms, apart)
 
     def term(self, step: int) -> Integer:
@@ -120,7 +119,7 @@ class _Emitter:
         """For each 8 keys four numbers, two neighbours' of both rows."""
         sums = [[number(0.0)] * 4 for _ in range(self.k.count)]
         for step, of_factors in enumerate(loaded):
-            lhs, rhs = ([_pairs(row) for row in f.numbers(x, self.term(step), self.ragged)] for f, x in zip((self.q, self.k), of_factors))
+            lhs, rhs = ([pairs(row) for row in f.numbers(x, self.term(step), self.ragged)] for f, x in zip((self.q, self.k), of_factors))
             for at in range(0, self.tiling.terms // 2, 2):
                 upper, lower = (row[at:at + 2] for row in lhs)
                 for j, row in enumerate(rhs):
@@ -163,7 +162,7 @@ class _Emitter:
     def sums(self, weights: Sequence[ir.Value], loaded: list) -> list[ir.Value]:
         """For each 8 columns four numbers; of each 8 keys there are two registers of weights."""
         nothing = arith.constant(integer_type(32), 0)
-        values = [[_pairs(row)[0] for row in self.v.numbers(x, self.key(j, 0), self.cut)] for j, x in enumerate(loaded)]
+        values = [[pairs(row)[0] for row in self.v.numbers(x, self.key(j, 0), self.cut)] for j, x in enumerate(loaded)]
         sums = [[number(0.0)] * 4 for _ in range(self.v.count)]
         for j in range(0, len(values), 2):
             last = j + 1 == len(values)
@@ -195,9 +194,3 @@ class _Rounded(Epilogue):
     def apply(self, m: Integer, n: Integer, sums: ir.Value, others: ir.Value | None, width: int) -> list[ir.Value]:
         made = super().apply(m, n, sums, others, width)
         return [rounded(x, d.access.element) if d.source is None else x for x, d in zip(made, self.contraction.destinations)]
-
-
-def _pairs(row: Sequence[ir.Value]) -> list[ir.Value]:
-    """The registers of a row's numbers, two in each."""
-    one = ir.VectorType.get([1], integer_type(32))
-    return [vector.ExtractOp(vector.bitcast(one, join(row[i:i + 2])), [], [0]).result for i in range(0, len(row), 2)]

@@ -4,22 +4,15 @@ Decompositions have them as ``inferno::reduce_rows``, which torch-mlir does not 
 """
 
 from inferno.errors import PassError
-from inferno.mlir import arith, ir, owner, tensor, walk
-from inferno.passes.torch_tensors import from_builtin, load_casts, size_of, to_builtin
+from inferno.mlir import arith, ir, owner, tensor
+from inferno.passes.torch_tensors import from_builtin, replace_operators, size_of, to_builtin
 
-_OPERATOR = "torch.inferno.reduce_rows"
 _KINDS = {"amax": arith.maxsi, "amin": arith.minsi}
 
 
 def import_row_extremes(module: ir.Module) -> None:
     """Replace every such ``torch.operator``; PassError for a kind or a type that there is not."""
-    found = [o for o in walk(module.operation, "torch.operator") if ir.StringAttr(o.attributes["name"]).value == _OPERATOR]
-    if not found:
-        return
-    load_casts(module.context)
-    for op in found:
-        with ir.InsertionPoint(op), op.location:
-            _replace(op)
+    replace_operators(module, ("torch.inferno.reduce_rows",), _replace)
 
 
 def _replace(op: ir.Operation) -> None:

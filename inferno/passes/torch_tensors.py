@@ -3,10 +3,10 @@
 torch-mlir's own conversion of types folds the casts away.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from inferno.errors import PassError
-from inferno.mlir import arith, ir, run_upstream, tensor
+from inferno.mlir import arith, ir, run_upstream, tensor, walk
 from inferno.passes.generics import PARALLEL, build
 
 _INTEGERS = {"si64": "i64", "si32": "i32", "si16": "i16", "si8": "i8", "ui8": "i8"}
@@ -16,6 +16,20 @@ def load_casts(context: ir.Context) -> None:
     """Load the dialect of the casts, which only the passes that use it do."""
     with context:
         run_upstream(ir.Module.create(ir.Location.unknown()), "torch-backend-to-linalg-on-tensors-backend-pipeline")
+
+
+def replace_operators(module: ir.Module, names: Container[str], rewrite: Callable[[ir.Operation], None]) -> None:
+    """Rewrite each ``torch.operator`` with one of these names, at the insertion point in front of it, with the dialect of the casts at hand."""
+    found = [o for o in walk(module.operation, "torch.operator") if operator_name(o) in names]
+    if found:
+        load_casts(module.context)
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            rewrite(op)
+
+
+def operator_name(op: ir.Operation) -> str:
+    return ir.StringAttr(op.attributes["name"]).value
 
 
 def to_builtin(value: ir.Value) -> ir.Value:

@@ -1,15 +1,17 @@
 """Choose the schedule of attention on Hopper's tensor cores."""
 
+from math import inf
+
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.attention_by_size import for_sizes
 from inferno.schedule.attention_candidates import candidates
 from inferno.schedule.attention_cost import estimate
-from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_schedule import Attention, completed
 from inferno.schedule.attention_support import is_new, read
-from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.by_size import BySize
+from inferno.schedule.cost import fastest
+from inferno.schedule.unchanged import asked_once
 from inferno.target import Target
 
 
@@ -20,16 +22,20 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | BySize | None:
         return None
     if found is not None and found[0].varies:
         return for_sizes(*found, target)
-    best = _best(*found, target) if found is not None else None
-    return completed(best[1], found[0]) if best is not None else None
+    best = _best(kernel, target)[1]
+    return completed(best, found[0]) if best is not None else None
 
 
 def time(kernel: func.FuncOp, target: Target) -> float | None:
     """Microseconds of attention by its best schedule; None where there is none, or it depends on sizes that vary."""
+    found, best = _best(kernel, target)
+    return found if best is not None else None
+
+
+@asked_once
+def _best(kernel: func.FuncOp, target: Target) -> tuple[float, Attention | None]:
+    """Of sizes that are known."""
     found = read(kernel, target)
-    best = None if found is None or found[0].varies else _best(*found, target)
-    return best and best[0]
-
-
-def _best(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> tuple[float, Attention] | None:
-    return min(((estimate(s, a, tiling, target), s) for s in candidates(a, tiling, target)), key=lambda item: item[0], default=None)
+    if found is None or found[0].varies:
+        return inf, None
+    return fastest((estimate(s, *found, target), s) for s in candidates(*found, target))

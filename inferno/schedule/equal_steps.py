@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.generics import REDUCTION, is_generic, kinds
-from inferno.passes.programs import VIEWS, callee, readers, root_of
+from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of
 from inferno.schedule.batch_products import Product, take_apart
 from inferno.schedule.merge_calls import inputs_of, may_change, operations_in
 from inferno.schedule.pointwise import parse_pointwise
@@ -107,9 +107,9 @@ class EqualSteps:
     def text(self, name: str) -> tuple[str, list[tuple[int, ...]]]:
         """A kernel without its name and without where its slices begin; and that."""
         if name not in self.texts:
-            text = self.kernels[name].operation.get_asm(use_local_scope=True)
+            text = anonymous(self.kernels[name])
             offsets = [tuple(int(n) for n in found[1].split(",")) for found in _SLICE.findall(text)]
-            self.texts[name] = _SLICE.sub(r"\1[]", text).replace(f"@{name}(", "@(", 1), offsets
+            self.texts[name] = _SLICE.sub(r"\1[]", text), offsets
         return self.texts[name]
 
     def alike(self, a: ir.Operation, b: ir.Operation) -> bool:

@@ -20,6 +20,7 @@ from inferno.schedule.call_times import elementwise_time
 from inferno.schedule.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls
 from inferno.schedule.operation_order import order_by_need
 from inferno.schedule.product_times import contraction_time
+from inferno.schedule.unchanged import unchanged
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import Target, find_target
 
@@ -127,7 +128,8 @@ class Fusion:
             if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
                 kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
             order_by_need(kernel.entry_block)
-            self.made[key] = kernel if self.takes(kernel) and self.pays([kernel], owned) else None
+            with unchanged(kernel):
+                self.made[key] = kernel if self.takes(kernel) and self.pays([kernel], owned) else None
             if self.made[key] is None:
                 kernel.operation.erase()
         if self.made[key] is None:

@@ -55,11 +55,6 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
     return part, numbers
 
 
-def anonymous(part: func.FuncOp) -> str:
-    """The text of a function without its name: equal for parts that compute the same."""
-    return part.operation.get_asm(use_local_scope=True).replace(f"@{part.name.value}(", "@(", 1)
-
-
 def operations_of(kernel: func.FuncOp, results: Sequence[int]) -> list[ir.Operation]:
     """The operations that compute these results, in order."""
     return _slice(kernel, [_returned(kernel)[r] for r in results])

@@ -6,11 +6,11 @@ both, they are as long as the edges.
 
 from math import prod
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import func, ir, walk
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.cost import tensor_bytes
-from inferno.schedule.merge_calls import inputs_of, is_open, merge_in, operations_in
+from inferno.schedule.merge_calls import clone_view, inputs_of, is_open, merge_in, operations_in
 
 _COPY = "inferno.copy"  # the number of the call that others are copies of
 _MOST = 4  # readers
@@ -78,13 +78,4 @@ def _copy(call: ir.Operation, reader: ir.Operation) -> None:
         known = {call.results[0]: new.results[0]}
         for number, value in enumerate(inputs_of(reader)):
             if root_of(value) == call.results[0]:
-                reader.operands[number] = _view(value, known)
-
-
-def _view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
-    if value not in known:
-        made = owner(value)
-        new = made.clone()
-        new.operands[0] = _view(made.operands[0], known)
-        known[value] = new.results[0]
-    return known[value]
+                reader.operands[number] = clone_view(value, known)

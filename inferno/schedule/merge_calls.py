@@ -296,7 +296,7 @@ def _inline(
     kernel: func.FuncOp, call: ir.Operation, known: dict[ir.Value, ir.Value], destinations: dict[ir.Value, ir.Value], names: Renamed,
 ) -> None:
     """Clone the kernel's operations; a result that stays inside gets a tensor of its own."""
-    values = [_clone_view(v, known) for v in inputs_of(call)]
+    values = [clone_view(v, known) for v in inputs_of(call)]
     merged = ir.InsertionPoint.current.block.owner
     for result, own in zip(call.results, list(kernel.entry_block.arguments)[len(values):]):
         if result not in destinations:
@@ -311,11 +311,12 @@ def _inline(
         clone_onto(op, here)
 
 
-def _clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
+def clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """A copy, at the insertion point, of the views by which a value is what is ``known``, which gets them."""
     if value in known:
         return known[value]
     op = owner(value)
-    operands = [_clone_view(v, known) for v in op.operands]
+    operands = [clone_view(v, known) for v in op.operands]
     new = op.clone()
     for i, v in enumerate(operands):
         new.operands[i] = v

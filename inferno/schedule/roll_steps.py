@@ -10,11 +10,11 @@ Done where a generator takes the loop and its estimate is below that of the call
 from math import inf
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
-from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of, wants_library
 from inferno.schedule import recurrence
 from inferno.schedule.batch_products import Slices, batch_type, batched, slices_of
 from inferno.schedule.join_pieces import join_pieces
-from inferno.schedule.cost import count_bytes
+from inferno.schedule.cost import count_bytes, fastest
 from inferno.schedule.equal_steps import EqualSteps, State, Steps, place_of
 from inferno.schedule.first_steps import from_zeros, zeros_like
 from inferno.schedule.inline_steps import inline_step
@@ -163,10 +163,10 @@ class _Roll(EqualSteps):
 
     def loop(self, steps: Steps, kernel: func.FuncOp) -> func.FuncOp | None:
         """The kernel with the loop if it is to be called, or an equal one that another layer calls; None, without a kernel, if it is not."""
-        text = kernel.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{kernel.name.value}(", "@(", 1)
+        text = anonymous(kernel)
         if text not in self.loops:
             found = recurrence.candidates(recurrence.read(kernel, self.target), self.target)
-            self.loops[text] = None, min((time for time, _ in found), default=inf)
+            self.loops[text] = None, fastest(found)[0]
         known, time = self.loops[text]
         taken = time < inf and (self.always or time < self.time(steps))
         if not taken or known is not None:

@@ -5,11 +5,12 @@ is padded in memory, and nothing waits for a barrier: a warp reads what it multi
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 from inferno.mlir import func, ir
+from inferno.schedule import attention
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.attention_support import has_supported_accesses
 from inferno.schedule.bands import Band
@@ -77,7 +78,7 @@ class ShortTiling:
     @property
     def terms(self) -> int:
         """Of a thread in a step of a product."""
-        return max(4, *(s.way.lanes for s in (self.q, self.k) if s.way.along_k), 4)
+        return max([4, *(s.way.lanes for s in (self.q, self.k) if s.way.along_k)])
 
     @property
     def steps(self) -> int:
@@ -89,14 +90,19 @@ class ShortTiling:
         return self.scores.B * ceildiv(self.scores.M, ROWS)
 
     @property
+    def loaded(self) -> int:
+        """Numbers that a thread reads: of both factors of scores, and of values."""
+        return (self.q.count + self.k.count) * self.steps * self.terms + _PAIR * self.k.count * self.v.count
+
+    @property
     def registers(self) -> int:
-        """Of a thread: both factors of scores, values, scores and sums."""
-        loaded = (self.q.count + self.k.count) * self.steps * self.terms + 2 * self.k.count * self.v.count
-        return loaded // 2 + 4 * self.k.count + 4 * self.v.count
+        """Of a thread: what it reads, scores and sums."""
+        return self.loaded // 2 + 4 * self.k.count + 4 * self.v.count
 
 
 _MOST_KEYS, _MOST_COLUMNS = 64, 128
 _PAIR = 2  # keys of a pair of weights
+_WARPS = (4, 2, 8, 1)
 _REGISTERS, _OVERHEAD = 190, 40  # of a thread, for numbers, and for places and counters
 # Bytes of memory a microsecond; microseconds of its start, and of a warp from its first load to its last store; instructions that a multiprocessor starts in a
 # clock, and that a warp has for places, for each number of a pair that is read, for each score and each result.  Fitted to 17 times on an H200: 12544x12x8x64
@@ -107,8 +113,6 @@ _PLACES, _LOADED, _SCORE, _RESULT = 150, 0.6, 5.0, 2.0
 
 def choose(kernel: func.FuncOp, target: Target) -> ShortAttention | None:
     """The schedule, unless tiles of 64 queries are estimated to take less time."""
-    from inferno.schedule import attention
-
     own = time(kernel, target)
     if own is None:
         return None
@@ -154,7 +158,7 @@ def products(a: AttentionKernel) -> tuple[Contraction, Contraction]:
     f32 = ir.F32Type.get()
 
     def product(n: Group, k: Group, rhs: Operand, epilogue: Map | None, destinations: tuple[Destination, ...]) -> Contraction:
-        plain = [Operand(o.element, o.access, o.prologue, None) for o in (a.q, rhs)]  # multiplied as they are
+        plain = [replace(o, extend=None) for o in (a.q, rhs)]  # multiplied as they are
         return Contraction(a.sizes, a.batch, a.queries, n, k, *plain, f32, epilogue, destinations, a.tf32, a.module)
 
     return product(a.keys, a.depth, a.k, a.score, (Destination(0, a.destinations[0].access),)), product(a.width, a.keys, a.v, a.epilogue, a.destinations)
@@ -174,15 +178,15 @@ def _side(c: Contraction, operand: Operand, side: Group, most_terms: int, extent
     raise AssertionError(f"no way to read {operand}")
 
 
-def fits(s: ShortAttention, t: ShortTiling) -> bool:
-    return s.warps in (1, 2, 4, 8) and t.registers <= _REGISTERS
+def fits(s: ShortAttention) -> bool:
+    return s.warps in _WARPS
 
 
 def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, ShortAttention]]:
     """Schedules with their estimates, for the tuner."""
     t = read(kernel, target)
     if t is not None:
-        yield from ((estimate(t, target), ShortAttention(warps)) for warps in (4, 2, 8, 1))
+        yield from ((estimate(t, target), ShortAttention(warps)) for warps in _WARPS)
 
 
 def estimate(t: ShortTiling, target: Target) -> float:
@@ -190,10 +194,9 @@ def estimate(t: ShortTiling, target: Target) -> float:
     a, c = t.kernel, t.values
     accesses = dict.fromkeys([*(x for o in (a.q, a.k, a.v) for x in o.reads), *a.score_extras, *a.extras, *(d.access for d in a.destinations)])
     memory = sum(accessed_bytes(x, c.sizes) for x in accesses) / _RATE
-    loaded = (t.q.count + t.k.count) * t.steps * t.terms + 2 * t.k.count * t.v.count
     narrow = sum(2 * o.count / s for o, s in ((t.q, t.q.way.lanes), (t.k, t.k.way.lanes), (t.v, t.v.way.lanes)))
     products = ceildiv(t.k.count, 2) * t.v.count + t.k.count * t.steps * t.terms // 4
-    instructions = _PLACES + _LOADED * loaded + narrow + 2 * products + 4 * t.k.count * _SCORE * (1 + len(a.score_extras)) + 4 * t.v.count * _RESULT
+    instructions = _PLACES + _LOADED * t.loaded + narrow + 2 * products + 4 * t.k.count * _SCORE * (1 + len(a.score_extras)) + 4 * t.v.count * _RESULT
     tiles = hint(t.tiles)
     computed = tiles * instructions / target.multiprocessors / _ISSUED / CLOCK
     resident = target.multiprocessors * min(64, 65536 // (32 * (t.registers + _OVERHEAD)))

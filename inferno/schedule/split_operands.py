@@ -13,7 +13,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import PRECISION, callee, programs, readers, root_of, wants_library
+from inferno.passes.programs import PRECISION, anonymous, callee, programs, readers, root_of, wants_library
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import sink_constants
 from inferno.schedule.assign import choose, kernels
@@ -62,7 +62,7 @@ def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str]
     """Write one factor of each kernel first: whether there are any.  ``whole``: texts of kernels that are known to stay as they are."""
     names, changed, every, found = Names(module), False, {k.name.value: k for k in kernels(module)}, {}
     for name, kernel in every.items():
-        text = kernel.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{name}(", "@(", 1)
+        text = anonymous(kernel)
         if text in whole:
             continue
         with unchanged(kernel):
