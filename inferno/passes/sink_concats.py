@@ -19,7 +19,7 @@ _ORDERLESS = {f"arith.{name}" for name in (
     "addf", "maximumf", "minimumf", "maxnumf", "minnumf", "addi", "maxsi", "minsi", "maxui", "minui", "andi", "ori", "xori",
 )}
 _MOST = 4  # pieces: a point has registers for each
-# Terms of float32 of which rows are added in float64 (``codegen/row_turns.py``): those that are added before would be rounded.
+# Terms of float32 of which rows are added in float64 (``codegen/rows/row_turns.py``): those that are added before would be rounded.
 _SHORT = 64
 # Rows of arguments alone, which kernels read side by side where they lie, too: on an H200 logsumexp of two of 16384x1024 in bf16 took 22.7 us so and 58.3
 # before, the norms of two of 8192x2048 in float32 33.8 and 33.5, but seven steps of two of 27x12352 in float16 0.9 more.

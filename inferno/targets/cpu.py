@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.native_checks import REPORTS
+from inferno.codegen.cpu.native_checks import REPORTS
 from inferno.errors import CompileError
 from inferno.mlir import ExecutionEngine, arith, func, idle_context, ir, run_upstream, walk
 from inferno.targets.bf16_conversion import add_bf16_conversion

@@ -8,6 +8,7 @@ from importlib import import_module
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import module_of
 from inferno.target import Target, find_target
 from inferno.targets import nvptx
 
@@ -61,8 +62,8 @@ def build(text: str, generator: str, schedule: object = None, target: Target = T
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
         name = kernel.name.value
-        schedule = schedule or import_module(f"inferno.schedule.{generator}").choose(kernel, target)
-        import_module(f"inferno.codegen.{generator}").generate(kernel, schedule, target)
+        schedule = schedule or import_module(module_of(generator)).choose(kernel, target)
+        import_module(module_of(generator, "codegen")).generate(kernel, schedule, target)
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         module.operation.verify()
         generated = str(module)
@@ -77,7 +78,7 @@ def choose(text: str, generator: str, target: Target = TARGET) -> object:
     """What ``choose`` says of the only kernel function of ``text``."""
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        return import_module(f"inferno.schedule.{generator}").choose(kernels(module)[0], target)
+        return import_module(module_of(generator)).choose(kernels(module)[0], target)
 
 
 def tensor(shape: tuple[int, ...], element: str) -> str:

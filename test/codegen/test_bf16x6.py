@@ -12,7 +12,7 @@ from kernels import TARGET, build, check_arrivals, choose, matmul
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.schedule.bf16x6 import CANDIDATES, SPLIT, _FEW, Bf16x6
+from inferno.schedule.matmul.bf16x6 import CANDIDATES, SPLIT, _FEW, Bf16x6
 from inferno.target import find_target
 
 SCHEDULES = [s for s, _ in (*CANDIDATES, *SPLIT)]
@@ -100,7 +100,7 @@ def test_other_types_are_left_to_others(text):
 
 
 def test_only_on_hopper():
-    from inferno.schedule import bf16x6
+    from inferno.schedule.matmul import bf16x6
 
     assert find_target("sm_80").hopper is False and bf16x6.choose(None, find_target("sm_80")) is None
 

@@ -8,7 +8,7 @@ from universal_program import SimulatedModel
 
 from inferno.mlir import idle_context, ir
 from inferno.schedule import assign
-from inferno.schedule.chosen_terms import chosen_together
+from inferno.schedule.analysis.chosen_terms import chosen_together
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

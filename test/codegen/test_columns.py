@@ -13,7 +13,7 @@ from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import short_rows
+from inferno.schedule.rows import short_rows
 from inferno.target import find_target
 
 

@@ -9,8 +9,8 @@ from piece_cases import CASES, F, cat, half, rope
 from torch.export import Dim
 from universal_program import SimulatedModel
 
-from inferno.schedule import elementwise
-from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.maps import elementwise
+from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -6,7 +6,7 @@ import pytest
 from kernels import build, choose, tensor
 
 from inferno.errors import CompileError
-from inferno.schedule.dual import Dual
+from inferno.schedule.matmul.dual import Dual
 
 SWIGLU = """%n = arith.negf %g : f32
   %e = math.exp %n : f32

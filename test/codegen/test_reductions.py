@@ -15,8 +15,9 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import assign, reductions
+from inferno.schedule import assign
 from inferno.schedule.assign import kernels
+from inferno.schedule.reductions import reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -7,7 +7,7 @@ from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
 import inferno
-from inferno.schedule import packed_rows, short_rows
+from inferno.schedule.rows import packed_rows, short_rows
 from inferno.target import find_target
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16

@@ -9,9 +9,9 @@ from kernels import TARGET, build, choose, matmul
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.wgmma import candidates
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma import candidates
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
 ROUND = {"results": ("bf16",), "body": "%y0 = arith.truncf %s : f32 to bf16"}
 TF32 = {"element": "f32", "attributes": '{inferno.precision = "tf32"}'}

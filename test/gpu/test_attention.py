@@ -6,7 +6,7 @@ from checks import assert_right
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import inferno
-from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention.attention_schedule import Attention
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
@@ -154,7 +154,7 @@ def compiled_as(schedule, model, args):
     """Attention with a schedule."""
     from fixed_schedules import TARGET
     from inferno.schedule import assign
-    from inferno.schedule.attention_kernel import parse_attention
+    from inferno.schedule.attention.attention_kernel import parse_attention
     from universal_program import compile_universal
 
     def choose(kernel):

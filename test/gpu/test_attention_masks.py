@@ -9,8 +9,8 @@ from checks import assert_right, compare, poison_memory, reference
 from fixed_schedules import TARGET
 
 from inferno.schedule import assign
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_schedule import Attention
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal

@@ -8,8 +8,8 @@ import pytest
 import torch
 from checks import assert_right
 
-from inferno.schedule import bf16x6
-from inferno.schedule.contraction import oriented, parse_contraction
+from inferno.schedule.matmul import bf16x6
+from inferno.schedule.matmul.contraction import oriented, parse_contraction
 from inferno.target import find_target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))

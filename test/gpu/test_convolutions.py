@@ -17,7 +17,7 @@ from convolution_cases import BOTH, CASES, PLAIN, RELU, SAME, drawn, operands, p
 from convolutions import Form
 
 import inferno
-from inferno.schedule.im2col import Im2col
+from inferno.schedule.convolution.im2col import Im2col
 from inferno.tools.ir_program import IrProgram
 
 pytestmark = pytest.mark.skipif(

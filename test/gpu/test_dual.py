@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
 import inferno
-from inferno.schedule import assign, dual, dual_bf16x6, dual_vectors, spaces
+from inferno.schedule import assign, spaces
+from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.target import find_target
 from inferno.tools.check import compare
 

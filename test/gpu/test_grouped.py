@@ -13,7 +13,7 @@ from universal_program import compile_universal
 
 import inferno
 from inferno.schedule import assign
-from inferno.schedule import grouped as schedules
+from inferno.schedule.matmul import grouped as schedules
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

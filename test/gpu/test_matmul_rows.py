@@ -9,7 +9,7 @@ from contraction_cases import repeats
 from row_cases import CASES, operands, scheduled
 
 import inferno
-from inferno.schedule.wgmma_rows import WgmmaRows
+from inferno.schedule.matmul.wgmma_rows import WgmmaRows
 from inferno.tools.ir_program import IrProgram
 
 F = torch.nn.functional

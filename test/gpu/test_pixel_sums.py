@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from convolutions import Form
 from pixel_sum_cases import CASES, expected, operands, program
 
-from inferno.schedule.pixel_sums import PixelSums
+from inferno.schedule.convolution.pixel_sums import PixelSums
 from inferno.tools.ir_program import IrProgram
 
 pytestmark = pytest.mark.skipif(

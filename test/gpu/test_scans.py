@@ -7,8 +7,8 @@ from scan_cases import FUSED, PASSES
 from torch.utils._pytree import tree_leaves
 from universal_program import compile_universal
 
-from inferno.schedule import scans
-from inferno.schedule.scans import Scans
+from inferno.schedule.scans import scans
+from inferno.schedule.scans.scans import Scans
 from inferno.target import find_target
 
 pytestmark = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from checks import assert_right, check, poison_memory
 from torch import nn
 
 import inferno
-from inferno.schedule.siblings import Siblings
+from inferno.schedule.composite.siblings import Siblings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from siblings_program import compile_merged

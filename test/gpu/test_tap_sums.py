@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
 from tap_sum_cases import NAMED, Case
 
-from inferno.schedule.tap_sums import TapSums
+from inferno.schedule.convolution.tap_sums import TapSums
 from inferno.tools.ir_program import IrProgram
 
 pytestmark = [

@@ -8,8 +8,9 @@ import pytest
 import torch
 from checks import check, poison_memory
 
-from inferno.schedule import bf16x6, elementwise, vectors, wgmma
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import bf16x6, vectors, wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
 from inferno.target import find_target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))

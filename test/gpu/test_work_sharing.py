@@ -5,7 +5,7 @@ import pytest
 import torch
 from fixed_schedules import gelu, right
 
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
 F = torch.nn.functional
 

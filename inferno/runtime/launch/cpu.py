@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from inferno.codegen.native_checks import BY_ZERO
+from inferno.codegen.cpu.native_checks import BY_ZERO
 from inferno.errors import CompileError, DivisionByZero, IndexOutOfRange
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS

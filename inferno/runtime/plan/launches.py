@@ -7,7 +7,7 @@ What a kernel makes of a tensor by a copy of it, and changes to that, is where t
 argument copies nothing.
 """
 
-from inferno.codegen.launcher import buffer_type, integer
+from inferno.codegen.builders.launcher import buffer_type, integer
 from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError

@@ -6,11 +6,11 @@ from dataclasses import replace
 from math import log2
 
 from inferno.mlir import func, walk
-from inferno.schedule.cost import bit_width, count_bytes
-from inferno.schedule.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
-from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.split_pieces import generic_of
-from inferno.schedule.strewn_arguments import strewn_time
+from inferno.schedule.analysis.cost import bit_width, count_bytes
+from inferno.schedule.maps.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
+from inferno.schedule.maps.pointwise import parse_pointwise
+from inferno.schedule.maps.strewn_arguments import strewn_time
+from inferno.schedule.passes.split_pieces import generic_of
 from inferno.target import STATIC_SHARED, Target
 
 _START = 1.5  # microseconds of a kernel that does next to nothing

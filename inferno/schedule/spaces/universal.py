@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from math import prod
 
 from inferno.mlir import func, ir, walk
-from inferno.schedule.cost import count_bytes
-from inferno.schedule.universal import Universal
+from inferno.schedule.analysis.cost import count_bytes
+from inferno.schedule.universal.universal import Universal
 from inferno.target import Target
 
 _START, _RATE, _STEP = 3.0, 3e6, 0.02  # microseconds, bytes a microsecond, and how much worse each step away from the usual is: guesses that only sort
