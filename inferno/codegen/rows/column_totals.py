@@ -14,7 +14,6 @@ from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.rows.row_steps import RowStep
 
 MEAN = -1  # the number of means, where a row's moments are taken at once
-Get = Callable[[ir.Value, ir.Type], list[ir.Value]]
 
 
 class ColumnTotals:
@@ -28,81 +27,28 @@ class ColumnTotals:
         return convert(tree(combiner.combine, lanes_of(value)) if self.s.shares_lanes(self.c) else value, combiner.total)
 
     def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
-        ints, s, c, count = self.ints, self.s, self.c, len(self.places)
+        """Combine what threads have of each row, and take what it comes to: across a block's threads, the rows of a group, and the blocks of a cluster."""
+        s, c = self.s, self.c
         if s.alone(c):
             self._rows.update(self.results(reducing, parts))
             return
-        lanes = 1 if s.shares_lanes(c) else s.vector  # that a thread has parts of
-        side, members = s.across * lanes, c.together * lanes // s.vector
-        of_warps = [self.shared[self.parts[n]] for n, _ in running]
-        numbers = s.numbers(c)
-        of_block, whole, *of_rows = ([self.shared[self.lists + self.places[n] + i * count] for n, _ in running] for i in range(2 + (c.together > 1)))
-        results = {n: array for (n, _), array in zip(running, whole)}
-        if s.once:
-            results[MEAN] = self.shared[self.lists + (2 + (c.together > 1)) * count]
-        several = self.leave(running, parts, of_warps)
-        gpu.barrier()
-
-        def bring(threads: int, arrays: list[ir.Value], to: list[ir.Value], get: Get) -> None:
-            """By so many threads, each what ``get`` says of an array."""
-            def put() -> None:
-                for (_, k), array, target in zip(running, arrays, to):
-                    memref.store(to_memory(tree(k.combine, get(array, k.total))), target, [ints.index(self.thread)])
-
-            self.where([ints.less(self.thread, threads)], put)
-
-        def conclude(get: Callable[[int, Combiner], list[ir.Value]]) -> None:
-            """By a thread for each number: what all threads take of it."""
-            found = self.results(reducing, {n: tree(k.combine, get(i, k)) for i, (n, k) in enumerate(running)})
-            for n, value in found.items():
-                memref.store(to_memory(value), results[n], [ints.index(self.thread)])
-
-        mine = ints.rem(self.thread, numbers) if self.exchange is not None else self.thread
-
-        def of_row(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
-            at = mine if members == 1 else self.thread
-            return [from_memory(memref.load(array, [ints.index(at, w * side)]), type_) for w in range(several)]
-
-        def of_group(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
-            rows = [ints.add(ints.mul(mine, members), i) for i in range(members)]
-            places = [ints.add(ints.mul(ints.rem(r, lanes), s.across), ints.div(r, lanes)) for r in rows]
-            return [from_memory(memref.load(array, [ints.index(p)]), type_) for p in places]
-
-        def of_blocks(array: ir.Value, type_: ir.Type) -> list[ir.Value]:
-            return [from_memory(read_remote(array, rank, self.thread), type_) for rank in range(s.cluster)]
-
-        def send(arrays: list[ir.Value], get: Get) -> None:
-            """A thread for each number and block sends it."""
-            def put() -> None:
-                values = [tree(k.combine, get(array, k.total)) for (_, k), array in zip(running, arrays)]
-                self.exchange.send(self.now, places, values)
-
-            self.where([ints.less(self.thread, self.exchange.senders)], put)
-
-        def receive() -> None:
-            self.exchange.wait(self.now)
-            conclude(lambda i, k: [self.exchange.receive(places[i], rank, k.total, self.thread) for rank in range(s.cluster)])
-
-        places = [self.places[n] for n, _ in running]
+        combination = _Combination(self, reducing, running, parts)
         if self.exchange is not None and not self.exchange.ready:
             self.exchange.await_others()
-        if members > 1:
-            bring(side, of_warps, of_rows[0], of_row)
-            gpu.barrier()
-        last, get = (of_rows[0], of_group) if members > 1 else (of_warps, of_row)
+        combination.combine_groups()
         if self.exchange is not None:
-            send(last, get)
-            self.where([ints.less(self.thread, numbers)], receive)
+            combination.send()
+            combination.receive()
         elif s.cluster > 1:
-            bring(numbers, last, of_block, get)
+            combination.leave_of_block()
             wait_for_cluster()
-            self.where([ints.less(self.thread, numbers)], lambda: conclude(lambda i, k: of_blocks(of_block[i], k.total)))
+            combination.combine_cluster()
         else:
-            self.where([ints.less(self.thread, numbers)], lambda: conclude(lambda i, k: get(last[i], k.total)))
+            combination.combine_block()
         gpu.barrier()
         if s.cluster > 1 and self.exchange is None and not any(self.reductions(phase)[1] for phase in range(self.now + 1, c.phases)):
             arrive_in_cluster()
-        self._rows.update({n: self.taken(results[n], type_) for n, type_ in self.result_types(reducing).items()})
+        self._rows.update({n: self.taken(combination.whole[n], type_) for n, type_ in self.result_types(reducing).items()})
 
     def results(self, reducing: list[RowStep], totals: dict[int, ir.Value]) -> dict[int, ir.Value]:
         """What reductions come to with what they begin with."""
@@ -161,3 +107,98 @@ class ColumnTotals:
         if together > 1:
             return join([get(ints.div(ints.add(ints.mul(self.column, s.vector), i), together)) for i in range(s.vector)])
         return join([get(self.column, i * s.across) for i in range(s.vector)])
+
+
+class _Combination:
+    """What is in shared memory of the reductions of one phase, on its way from threads to the whole block and cluster.
+
+    Each combiner has its own array at every stage: what warps (or threads) have of a row, what rows of a group have, what the block has, and the whole.
+    ``numbers``: how many results a combiner has in a block.
+    """
+
+    def __init__(self, e: ColumnTotals, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
+        self.e, self.reducing, self.running = e, reducing, running
+        s, c, count = e.s, e.c, len(e.places)
+        self.lanes = 1 if s.shares_lanes(c) else s.vector  # that a thread has parts of
+        self.side, self.members = s.across * self.lanes, c.together * self.lanes // s.vector
+        of_warps = [e.shared[e.parts[n]] for n, _ in running]
+        self.numbers = s.numbers(c)
+        self.block, whole, *of_rows = ([e.shared[e.lists + e.places[n] + i * count] for n, _ in running] for i in range(2 + (c.together > 1)))
+        self.whole = {n: array for (n, _), array in zip(running, whole)}
+        if s.once:
+            self.whole[MEAN] = e.shared[e.lists + (2 + (c.together > 1)) * count]
+        self.places = [e.places[n] for n, _ in running]
+        self.several = e.leave(running, parts, of_warps)
+        gpu.barrier()
+        self.mine = e.ints.rem(e.thread, self.numbers) if e.exchange is not None else e.thread
+        self.of_rows = of_rows[0] if self.members > 1 else None
+        self.last, self.get = of_warps, self.get_row
+
+    def combine_groups(self) -> None:
+        """Where rows share their reductions: what each of them comes to is what the next step reads."""
+        if self.members > 1:
+            self.bring(self.side, self.last, self.of_rows)
+            gpu.barrier()
+            self.last, self.get = self.of_rows, self.get_group
+
+    def combine_block(self) -> None:
+        self.conclude(lambda i, k: self.get(self.last[i], k.total))
+
+    def leave_of_block(self) -> None:
+        self.bring(self.numbers, self.last, self.block)
+
+    def combine_cluster(self) -> None:
+        e = self.e
+        self.conclude(lambda i, k: [from_memory(read_remote(self.block[i], rank, e.thread), k.total) for rank in range(e.s.cluster)])
+
+    def send(self) -> None:
+        """A thread for each number and block sends it."""
+        e = self.e
+
+        def put() -> None:
+            values = [tree(k.combine, self.get(array, k.total)) for (_, k), array in zip(self.running, self.last)]
+            e.exchange.send(e.now, self.places, values)
+
+        e.where([e.ints.less(e.thread, e.exchange.senders)], put)
+
+    def receive(self) -> None:
+        e = self.e
+
+        def get(i: int, k: Combiner) -> list[ir.Value]:
+            return [e.exchange.receive(self.places[i], rank, k.total, e.thread) for rank in range(e.s.cluster)]
+
+        self.conclude(get, lambda: e.exchange.wait(e.now))
+
+    def bring(self, threads: int, arrays: list[ir.Value], to: list[ir.Value]) -> None:
+        """By so many threads, each what ``get`` says of an array."""
+        e = self.e
+
+        def put() -> None:
+            for (_, k), array, target in zip(self.running, arrays, to):
+                memref.store(to_memory(tree(k.combine, self.get(array, k.total))), target, [e.ints.index(e.thread)])
+
+        e.where([e.ints.less(e.thread, threads)], put)
+
+    def conclude(self, get: Callable[[int, Combiner], list[ir.Value]], begin: Callable[[], None] = lambda: None) -> None:
+        """By a thread for each number, which begins with ``begin``: what all threads take of it."""
+        e = self.e
+
+        def put() -> None:
+            begin()
+            found = e.results(self.reducing, {n: tree(k.combine, get(i, k)) for i, (n, k) in enumerate(self.running)})
+            for n, value in found.items():
+                memref.store(to_memory(value), self.whole[n], [e.ints.index(e.thread)])
+
+        e.where([e.ints.less(e.thread, self.numbers)], put)
+
+    def get_row(self, array: ir.Value, type_: ir.Type) -> list[ir.Value]:
+        """A row's parts."""
+        ints, at = self.e.ints, self.mine if self.members == 1 else self.e.thread
+        return [from_memory(memref.load(array, [ints.index(at, w * self.side)]), type_) for w in range(self.several)]
+
+    def get_group(self, array: ir.Value, type_: ir.Type) -> list[ir.Value]:
+        """What the rows of a group came to."""
+        ints, across = self.e.ints, self.e.s.across
+        rows = [ints.add(ints.mul(self.mine, self.members), i) for i in range(self.members)]
+        places = [ints.add(ints.mul(ints.rem(r, self.lanes), across), ints.div(r, self.lanes)) for r in rows]
+        return [from_memory(memref.load(array, [ints.index(p)]), type_) for p in places]
