@@ -259,67 +259,110 @@ def _along(c: ScanKernel, target: Target) -> Scans:
     return replace(s, group=_group(s, c))
 
 
+@dataclass(frozen=True)
+class _Across:
+    """A scan across memory, and how its neighbours are read: ``vector`` at once, of tensors of which the narrowest has elements of ``narrow`` bytes;
+    ``widest`` threads have all neighbours, and one has ``items`` vectors of a tile."""
+
+    c: ScanKernel
+    target: Target
+    vector: int
+    narrow: int
+    widest: int
+    items: int
+
+    def lanes(self, bytes_: int) -> int:
+        """Threads that read so many neighbouring bytes of the narrowest tensor."""
+        return min(self.widest, max(1, bytes_ // (self.vector * self.narrow)))
+
+    @property
+    def single(self) -> bool:
+        """Whether nothing is computed in front, and running values take a register each."""
+        return isinstance(self.c.source, Access) and self.c.combiner.type.width == 32
+
+
 def _across(c: ScanKernel, target: Target) -> Scans:
     vector = min(_COLUMNS, _vector(c))
     narrow = min(_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
     widest = min(_WARP, next_power_of_two(ceil(c.inner / vector)))
-    items = max(1, min(8, _HELD // (vector * c.bytes)))
-    if c.length <= items and c.inner >= _WARP * vector:
-        threads = min(_WALKS, next_power_of_two(c.inner // vector))
-        while threads > _WARP and (c.outer * c.inner < threads * vector * target.multiprocessors or not Scans(threads, threads, vector, c.length).fits(c)):
-            threads //= 2
-        return Scans(threads, threads, vector, c.length)  # a thread has all: 4 of a million in float32 took an H200 21.6 us by warps of 16 columns, a copy 7
-    enough = (_BLOCKS - 0.5) * target.multiprocessors
-    pairs = Scans(_PAIRS[0], _PAIRS[1], 2, _PAIRS[2])
-    many = c.length >= FEW * pairs.tile(c) and pairs.blocks(c) >= 2 * _BLOCKS * target.multiprocessors
-    if many and vector == 2 and c.bytes == 8 and isinstance(c.combiner, BodyCombiner):
-        return pairs
+    a = _Across(c, target, vector, narrow, widest, max(1, min(8, _HELD // (vector * c.bytes))))
+    return _by_threads(a) or _by_pairs(a) or _by_single_blocks(a) or _by_walks(a) or _by_groups(a)
 
-    def lanes_of(bytes_: int) -> int:
-        """Threads that read so many neighbouring bytes of the narrowest tensor."""
-        return min(widest, max(1, bytes_ // (vector * narrow)))
 
-    def of(threads: int, lanes: int) -> Scans:
-        return Scans(max(_WARP, min(threads, lanes * next_power_of_two(ceil(c.length / items)))), lanes, vector, items)
+def _by_threads(a: _Across) -> Scans | None:
+    """A thread has whole rows, if they are short: 4 of a million in float32 took an H200 21.6 us by warps of 16 columns, a copy 7."""
+    c = a.c
+    if c.length > a.items or c.inner < _WARP * a.vector:
+        return None
+    threads, multiprocessors = min(_WALKS, next_power_of_two(c.inner // a.vector)), a.target.multiprocessors
+    while threads > _WARP and (c.outer * c.inner < threads * a.vector * multiprocessors or not Scans(threads, threads, a.vector, c.length).fits(c)):
+        threads //= 2
+    return Scans(threads, threads, a.vector, c.length)
 
-    single = isinstance(c.source, Access) and c.combiner.type.width == 32  # nothing is computed in front, and running values take a register each
+
+def _by_pairs(a: _Across) -> Scans | None:
+    """Blocks walk recurrences of many rows."""
+    c, pairs = a.c, Scans(_PAIRS[0], _PAIRS[1], 2, _PAIRS[2])
+    many = c.length >= FEW * pairs.tile(c) and pairs.blocks(c) >= 2 * _BLOCKS * a.target.multiprocessors
+    return pairs if many and a.vector == 2 and c.bytes == 8 and isinstance(c.combiner, BodyCombiner) else None
+
+
+def _by_single_blocks(a: _Across) -> Scans | None:
+    """Blocks walk whole rows, one a multiprocessor, with a tile ahead."""
+    c, multiprocessors = a.c, a.target.multiprocessors
     for bytes_ in (_LINE, _LINE // 2) if c.bytes == 2 else (_LINE,):
-        s = Scans(256, lanes_of(bytes_), vector, _ALONE[0] // (vector * c.bytes), stages=1)
-        if single and c.bytes <= 4 and _ALONE[1] * target.multiprocessors <= s.blocks(c) <= target.multiprocessors and s.tiles(c) >= _ALONE[2] and s.fits(c):
+        s = Scans(256, a.lanes(bytes_), a.vector, _ALONE[0] // (a.vector * c.bytes), stages=1)
+        if a.single and c.bytes <= 4 and _ALONE[1] * multiprocessors <= s.blocks(c) <= multiprocessors and s.tiles(c) >= _ALONE[2] and s.fits(c):
             return s
-    for bytes_, blocks in ((2 * _LINE, 8 * target.multiprocessors), (_LINE, enough), (_LINE // 2, enough)):
-        s = of(_WALKS, lanes_of(bytes_))
+    return None
+
+
+def _by_walks(a: _Across) -> Scans | None:
+    """Blocks walk whole rows, if these are many or short: of as many neighbours as still gives enough of them."""
+    c, multiprocessors = a.c, a.target.multiprocessors
+    enough = (_BLOCKS - 0.5) * multiprocessors
+    for bytes_, blocks in ((2 * _LINE, 8 * multiprocessors), (_LINE, enough), (_LINE // 2, enough)):
+        lanes = a.lanes(bytes_)
+        s = Scans(max(_WARP, min(_WALKS, lanes * next_power_of_two(ceil(c.length / a.items)))), lanes, a.vector, a.items)
         if s.blocks(c) >= blocks:
             # 8192x8192 in bf16 took 78 us with a tile ahead in shared memory and 100 without, in float32 154 and 146; 256x512x512 in bf16 99 and 71.
             ahead = replace(s, stages=1)
-            return ahead if c.bytes == 2 and s.blocks(c) < 2 * _BLOCKS * target.multiprocessors and ahead.fits(c) else s
-    if s.tiles(c) <= FEW:
-        return s
+            return ahead if c.bytes == 2 and s.blocks(c) < 2 * _BLOCKS * multiprocessors and ahead.fits(c) else s
+    return s if s.tiles(c) <= FEW else None
+
+
+def _by_groups(a: _Across) -> Scans:
+    """Blocks look back, in groups of tiles."""
+    c, target, vector = a.c, a.target, a.vector
     few = c.outer * c.inner * c.bytes < _WARP * _LINE
-    if c.bytes == 2 and lanes_of(_LINE) * vector * c.bytes == _LINE:
-        s = Scans(256, lanes_of(_LINE), vector, _FEW_HALVES[0])
-        if s.chains(c) < _CHAINS:
-            s = replace(s, lanes=s.lanes // 2)
-            return replace(s, group=min(_FEW_HALVES[2], _group(s, c)))
-        waiting = _waiting(replace(s, resident=5), c, target)
-        if waiting is not None or few:
-            return waiting or replace(s, group=_FEW_HALVES[1])
-    if c.bytes == 8 and narrow == 2:
+    if c.bytes == 2 and a.lanes(_LINE) * vector * c.bytes == _LINE and (s := _halves_by_groups(a, few)) is not None:
+        return s
+    if c.bytes == 8 and a.narrow == 2:
         # Largest numbers of bf16, and where they are: of 65536x1024 334 us with 16 items that wait, 404 with 8 in registers.
-        waiting = _waiting(Scans(256, lanes_of(_LINE // 2), vector, _FEW_HALVES[0]), c, target)
+        waiting = _waiting(Scans(256, a.lanes(_LINE // 2), vector, _FEW_HALVES[0]), c, target)
         if waiting is not None:
             return waiting
     if few:
-        s = Scans(512, lanes_of(2 * _LINE), vector, 8)
-        while c.bytes == 4 and s.chains(c) < _CHAINS and s.lanes * vector * narrow > _SECTOR:
+        s = Scans(512, a.lanes(2 * _LINE), vector, 8)
+        while c.bytes == 4 and s.chains(c) < _CHAINS and s.lanes * vector * a.narrow > _SECTOR:
             s = replace(s, lanes=s.lanes // 2)
         return replace(s, group=_group(s, c))
-    s = Scans(256, lanes_of(_LINE), vector, 8)
+    s = Scans(256, a.lanes(_LINE), vector, 8)
     s = replace(s, group=_group(s, c))
-    if single and not c.steps and c.bytes == 4 and s.blocks(c) >= _MANY * target.multiprocessors:
+    if a.single and not c.steps and c.bytes == 4 and s.blocks(c) >= _MANY * target.multiprocessors:
         # Of 65536x1024 in float32 an H100 took 217 us in groups of 4 by three blocks, which have all registers they want; 209 and 213 so.
         return replace(s, resident=4, group=min(128, 2 * s.group))
     return s
+
+
+def _halves_by_groups(a: _Across, few: bool) -> Scans | None:
+    """The same for 16-bit numbers whose columns are whole lines, where they are few or tiles wait in shared memory."""
+    s = Scans(256, a.lanes(_LINE), a.vector, _FEW_HALVES[0])
+    if s.chains(a.c) < _CHAINS:
+        s = replace(s, lanes=s.lanes // 2)
+        return replace(s, group=min(_FEW_HALVES[2], _group(s, a.c)))
+    waiting = _waiting(replace(s, resident=5), a.c, a.target)
+    return waiting or (replace(s, group=_FEW_HALVES[1]) if few else None)
 
 
 def _waiting(s: Scans, c: ScanKernel, target: Target) -> Scans | None:
