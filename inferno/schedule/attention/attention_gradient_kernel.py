@@ -116,6 +116,19 @@ class _Weights:
     dropped: Expression | None
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """``scores`` inside of ``band`` or of ``blocks``, computed of ``inner``, which is the product times ``scale``; ``queries`` are the loops that these are in
+    terms of, if there are some."""
+
+    scores: Expression
+    inner: Expression
+    scale: float
+    band: Band | None
+    queries: list[Loop] | None
+    blocks: Blocks | None
+
+
 class _Parser(Parser):
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
 
@@ -162,39 +175,80 @@ class _Parser(Parser):
     def part(self, which: Sequence[int]) -> AttentionGradient:
         """What the results of these numbers are."""
         results, outs = self.elements(which)
-        sums = [only([r], CONTRACTION) for r in results]
-        if any(holds(r, MAXIMUM, SUM) for r in results):
-            raise NotUnderstood
-        # The columns of one result are those of all.
-        columns = sums[0].loops
-        for i, own in enumerate(sums[1:], 1):
-            if [c.size for c in own.loops] != [c.size for c in columns]:
-                raise NotUnderstood
-            results[i] = self.tracer.renamed(results[i], dict(zip(own.loops, columns)))
-        sums = [only([r], CONTRACTION) for r in results]
+        sums, columns = self.sums(results)
         weights, factors = zip(*(sorted(s.operands, key=lambda e: not holds(e, CONTRACTION)) for s in sums))
         softmax = self.read_weights(weights)
         found, power, product, other = softmax.found, softmax.power, softmax.product, softmax.other
         kept, dropped = self.kept(found[0], other, softmax.dropped, len(found) == 2)
         stationary, streamed, scale_of_scores = self.operands_of((product, other), columns)
-        of_weights = [loop for own in outs[0] for loop in own if loop in found[0].moves_with()]
-        ends = [[loop for own in out for loop in own if loop not in of_weights] for out in outs]
-        loops = list(dict.fromkeys([*of_weights, *columns, *product.loops, *other.loops, *(loop for end in ends for loop in end)]))
-        self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
-        if len({*of_weights, *columns, *product.loops, *other.loops}) != len(of_weights) + len(columns) + len(product.loops) + len(other.loops):
-            raise NotUnderstood
-        peeled, base, totals = softmax.peeled, softmax.base, softmax.totals
-        of_table = set() if peeled is None else {loop for loop, _ in peeled.read.strides if loop not in loops}
-        if found[0].moves_with() - of_table != {*of_weights, *columns} or any({*e} & {*product.loops, *other.loops} for e in ends):
-            raise NotUnderstood
-        self.sizes = tuple(loop.size for loop in loops)
+        of_weights, ends = self.number_loops(softmax, columns, outs)
         for one, end, value, weight, inner in zip(factors, ends, streamed, weights, (product, other)):
             self.same(one, end, value, inner.loops)
             if weight.name != "arith.extf" or weight.operands[0].type != value.operands[0].type:
                 raise NotUnderstood
         self.weight = weights[0].operands[0]
-        keys, turned, of_keys = self.keys_of(product, totals, of_weights, columns, stationary, streamed)
+        keys, turned, of_keys = self.keys_of(product, softmax.totals, of_weights, columns, stationary, streamed)
         shared = [loop for loop in (*of_weights, *columns) if loop not in of_keys[0].moves_with() | of_keys[1].moves_with()]
+        seen = self.seen_scores(softmax, keys, shared, of_weights, columns)
+        score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
+        gradient = make_map(self.module, [found[0]], self.numbers, power, kept)
+        dropout = None if dropped is None else read_dropout(dropped, keys, self.numbers)
+        made = [self.stored(*each) for each in zip(which, results, sums, outs, ends)]
+        a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
+        base, totals = softmax.base, softmax.totals
+        of_totals = None if base is totals else make_map(self.module, [base], self.numbers, totals)
+        totals = Access(totals.argument, totals.type, self.strides(totals), totals.offset, totals.shape)
+        of_whole = None if seen.blocks is None else seen.blocks.whole.score
+        maps = [m for m in (score, of_whole, gradient, *(m.epilogue for m in made)) if m is not None]
+        self.accesses = [
+            *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
+            *([] if dropout is None else dropout.places), *([] if seen.blocks is None else [seen.blocks.table]),
+        ]
+        rows, inner_columns = (list(keys), seen.queries or self.longest(columns)) if turned else (seen.queries or self.queries(shared), list(keys))
+        batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
+        groups = [self.group(g) for g in (batch, rows, inner_columns, outer, product.loops, other.loops)]
+        if any(not g.flat for i, g in enumerate(groups) if i not in (0, 3)):
+            raise NotUnderstood
+        if dropout is not None and not dropout.has(groups[2 if turned else 1].dims, self.sizes):
+            raise NotUnderstood
+        made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
+        if any(not m.columns.flat for m in made):
+            raise NotUnderstood
+        return AttentionGradient(
+            self.sizes, *groups, a, b, seen.scale * scale_of_scores, score, seen.band, seen.blocks, totals, of_totals, gradient, dropout, turned,
+            tuple(made), None, None, self.module,
+        )
+
+    def sums(self, results: list[Expression]) -> tuple[list[Expression], Loops]:
+        """The contraction that each of the ``results`` is made of, and the loops that they sum over: the columns of one are renamed to be those of all."""
+        sums = [only([r], CONTRACTION) for r in results]
+        if any(holds(r, MAXIMUM, SUM) for r in results):
+            raise NotUnderstood
+        columns = sums[0].loops
+        for i, own in enumerate(sums[1:], 1):
+            if [c.size for c in own.loops] != [c.size for c in columns]:
+                raise NotUnderstood
+            results[i] = self.tracer.renamed(results[i], dict(zip(own.loops, columns)))
+        return [only([r], CONTRACTION) for r in results], columns
+
+    def number_loops(self, softmax: _Weights, columns: Loops, outs: Sequence[Sequence[Loops]]) -> tuple[list[Loop], list[list[Loop]]]:
+        """Give all loops numbers; the results' loops that weights move with, and of each result the others."""
+        gradient, product, other = softmax.found[0], softmax.product, softmax.other
+        of_weights = [loop for own in outs[0] for loop in own if loop in gradient.moves_with()]
+        ends = [[loop for own in out for loop in own if loop not in of_weights] for out in outs]
+        loops = list(dict.fromkeys([*of_weights, *columns, *product.loops, *other.loops, *(loop for end in ends for loop in end)]))
+        self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
+        if len({*of_weights, *columns, *product.loops, *other.loops}) != len(of_weights) + len(columns) + len(product.loops) + len(other.loops):
+            raise NotUnderstood
+        of_table = set() if softmax.peeled is None else {loop for loop, _ in softmax.peeled.read.strides if loop not in loops}
+        if gradient.moves_with() - of_table != {*of_weights, *columns} or any({*e} & {*product.loops, *other.loops} for e in ends):
+            raise NotUnderstood
+        self.sizes = tuple(loop.size for loop in loops)
+        return of_weights, ends
+
+    def seen_scores(self, softmax: _Weights, keys: Loops, shared: Sequence[Loop], of_weights: Sequence[Loop], columns: Loops) -> _Seen:
+        """The scores where they are seen, which a band or a table of blocks says."""
+        peeled, product = softmax.peeled, softmax.product
         scores, band, blocks = self.tracer.rebuild(softmax.scores, plain), None, None
         if peeled is None:
             scores, band, queries = self.find_band(scores, keys, shared)
@@ -207,36 +261,9 @@ class _Parser(Parser):
             blocks = None if queries is None else make_blocks(peeled, queries, keys, others, lambda e: access_of(e, self.numbers), whole)
             if blocks is None or not _are_whole_tables(blocks, queries) or any(blocks.table.strides[self.numbers[c]] for c in columns if c in others):
                 raise NotUnderstood
-        score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
-        gradient = make_map(self.module, [found[0]], self.numbers, power, kept)
-        dropout = None if dropped is None else read_dropout(dropped, keys, self.numbers)
-        made = [self.stored(*each) for each in zip(which, results, sums, outs, ends)]
-        a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
-        of_totals = None if base is totals else make_map(self.module, [base], self.numbers, totals)
-        totals = Access(totals.argument, totals.type, self.strides(totals), totals.offset, totals.shape)
-        maps = [m for m in (score, None if blocks is None else blocks.whole.score, gradient, *(m.epilogue for m in made)) if m is not None]
-        self.accesses = [
-            *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
-        ]
-        self.accesses += [] if dropout is None else dropout.places
-        if blocks is not None:
-            self.accesses.append(blocks.table)
-        rows, inner_columns = (list(keys), queries or self.longest(columns)) if turned else (queries or self.queries(shared), list(keys))
-        batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
-        groups = [self.group(g) for g in (batch, rows, inner_columns, outer, product.loops, other.loops)]
-        if any(not g.flat for i, g in enumerate(groups) if i not in (0, 3)):
-            raise NotUnderstood
-        if dropout is not None and not dropout.has(groups[2 if turned else 1].dims, self.sizes):
-            raise NotUnderstood
-        made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
-        if any(not m.columns.flat for m in made):
-            raise NotUnderstood
-        return AttentionGradient(
-            self.sizes, *groups, a, b, scale * scale_of_scores, score, band, blocks, totals, of_totals, gradient, dropout, turned, tuple(made), None,
-            None, self.module,
-        )
+        return _Seen(scores, inner, scale, band, queries, blocks)
 
-    def read_weights(self, weights: Sequence[Expression]) -> "_Weights":
+    def read_weights(self, weights: Sequence[Expression]) -> _Weights:
         """What the ``weights`` of one or two sums are made of: the gradients of scores, which come first, and exponentials of scores below a number a row."""
         found, dropped = [unrounded(w) for w in weights], None
         if len(found) == 2:

@@ -147,6 +147,38 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
         return replace(found, writes=writes) if found is not None and writes else found
 
 
+@dataclass(frozen=True)
+class _Products:
+    """The ``result`` is a sum of ``weights`` times ``v``.  These are a softmax of ``scores``, which dropout has multiplied by ``factor``; scores are computed
+    of ``product``, that of ``q`` and ``k`` times ``scale``.  ``peeled``: the table of a mask of blocks; ``safe`` and ``sink`` as in AttentionKernel."""
+
+    result: Expression
+    weights: Expression
+    factor: Expression | None
+    scores: Expression
+    safe: bool
+    sink: Expression | None
+    peeled: Peeled | None
+    product: Expression
+    q: Expression
+    k: Expression
+    v: Expression
+    scale: float
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """``scores`` inside of ``band``, computed of ``inner``, which is the product times ``scale``.  ``queries``: the loops that the band or the table of blocks
+    is in terms of, if there are some; ``whole``: what whole blocks of the table are."""
+
+    scores: Expression
+    inner: Expression
+    scale: float
+    band: Band | None
+    queries: list[Loop] | None
+    whole: Whole | None
+
+
 class Parser:
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else.  ``pages``: whether keys and values may lie in pages;
     ``blocks``: whether a table may say what is seen; ``writes``: whether keys and values may be written to before."""
@@ -159,6 +191,42 @@ class Parser:
 
     def parse(self) -> AttentionKernel:
         results, out = self.results()
+        found = self.products(results)
+        width = self.number_loops(out, found)
+        logarithms, largest = self.statistics(found.product, found.safe, found.sink)
+        shared = [r for r in self.rows if r not in found.v.moves_with() | found.k.moves_with()]
+        seen = self.seen(found, shared)
+        destinations, epilogue = self.destinations(results, out, found.result)
+        operands = [self.operand(e) for e in (found.q, found.k, found.v)]
+        score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
+        reach = self.reach(seen.scores) if found.peeled is None else None
+        sink = None if found.sink is None else access_of(found.sink, self.numbers)
+        self.accesses = [
+            *(reach or ()), *(() if sink is None else (sink,)),
+            *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
+            *(a for m in (score, None if seen.whole is None else seen.whole.score, epilogue) if m is not None for a in m.sources if a is not None),
+            *(d.access for d in destinations), *(x for x in (logarithms, largest) if x is not None),
+        ]
+        dropout = None if found.factor is None else read_dropout(found.factor, self.keys, self.numbers)
+        self.accesses += [] if dropout is None else dropout.places
+        keys = self.group(self.keys)  # of which tables of pages say nothing
+        self.accesses += [e.pages.table for e in operands if e.pages]
+        queries = seen.queries or self.queries(shared)
+        blocks = None if found.peeled is None else self.blocks_of(found.peeled, queries, seen.whole)
+        if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
+            reach = None  # each query of a tile has its own
+        batch, queries, depth, width = (self.group(g) for g in ([r for r in self.rows if r not in queries], queries, found.product.loops, width))
+        groups = [batch, queries, keys, depth, width]
+        if not all(g.flat for g in groups[1:]) or not (dropout is None or dropout.has(queries.dims, self.sizes)):
+            raise NotUnderstood
+        weight = found.weights.operands[0].type if found.weights.name == "arith.extf" else found.weights.type
+        return AttentionKernel(
+            self.sizes, *groups, *operands, weight, seen.scale * found.scale, score, seen.band, reach, blocks, sink, found.safe, epilogue, destinations,
+            logarithms, largest, self.of_logarithm, dropout, takes_tf32(self.kernel), self.module,
+        )
+
+    def products(self, results: Sequence[Expression]) -> _Products:
+        """The two contractions, and the softmax between them."""
         o = only(results, CONTRACTION)
         weights, v = sorted(o.operands, key=lambda e: not holds(e, MAXIMUM))
         self.keys = o.loops
@@ -172,59 +240,39 @@ class Parser:
         if holds(scores, MAXIMUM, SUM, PAGED, stop=product) or any(holds(r, MAXIMUM, SUM, PAGED, stop=o) for r in results) or holds(q, PAGED):
             raise NotUnderstood
         (q, of_q), (k, of_k) = map(unscaled, (q, k))
-        rows, width = self.classify(out, scores, v)
-        if sink is not None and (sink.name != READ or sink.moves_with() - set(rows)):
+        return _Products(o, weights, factor, scores, safe, sink, peeled, product, q, k, v, of_q * of_k)
+
+    def number_loops(self, out: Sequence[Loops], found: _Products) -> list[Loop]:
+        """Give all loops numbers: rows, keys, the product's, and those over the width, which are returned."""
+        self.rows, width = self.classify(out, found.scores, found.v)
+        if found.sink is not None and (found.sink.name != READ or found.sink.moves_with() - set(self.rows)):
             raise NotUnderstood
-        self.rows, loops = rows, [*rows, *self.keys, *product.loops, *width]
+        loops = [*self.rows, *self.keys, *found.product.loops, *width]
         self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
         if len(self.numbers) != len(loops):
             raise NotUnderstood
         self.sizes = tuple(loop.size for loop in loops)
-        logarithms, largest = self.statistics(product, safe, sink)
-        statistics = [x for x in (logarithms, largest) if x is not None]
-        shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
-        scores, band = self.tracer.rebuild(scores, plain), None
-        if peeled is None:
+        return width
+
+    def seen(self, found: _Products, shared: Sequence[Loop]) -> _Seen:
+        """The scores where they are seen, which a band or a table of blocks says."""
+        scores, band = self.tracer.rebuild(found.scores, plain), None
+        if found.peeled is None:
             scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
         else:
-            queries = queries_of(peeled, rows, shared)
-        scores, inner, scale = self.scale(scores, product)
-        whole = None if peeled is None else self.whole(peeled, scores, inner, scale, product)
-        destinations, epilogue = self.destinations(results, out, o)
-        operands = [self.operand(e) for e in (q, k, v)]
-        scale *= of_q * of_k
-        score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
-        reach, sink = self.reach(scores) if peeled is None else None, None if sink is None else access_of(sink, self.numbers)
-        self.accesses = [
-            *(reach or ()), *(() if sink is None else (sink,)),
-            *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
-            *(a for m in (score, None if whole is None else whole.score, epilogue) if m is not None for a in m.sources if a is not None),
-            *(d.access for d in destinations), *statistics,
-        ]
-        dropout = None if factor is None else read_dropout(factor, self.keys, self.numbers)
-        self.accesses += [] if dropout is None else dropout.places
-        keys = self.group(self.keys)  # of which tables of pages say nothing
-        self.accesses += [e.pages.table for e in operands if e.pages]
-        queries = queries or self.queries(shared)
-        blocks = None
-        if peeled is not None:
-            outer = [r for r in rows if r not in queries]
-            blocks = make_blocks(peeled, queries, self.keys, outer, lambda e: access_of(e, self.numbers), whole)
-            if blocks is None:
-                raise NotUnderstood
-            self.accesses.append(blocks.table)
-        if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
-            reach = None  # each query of a tile has its own
-        batch, queries, depth, width = (self.group(g) for g in ([r for r in rows if r not in queries], queries, product.loops, width))
-        groups = [batch, queries, keys, depth, width]
-        if not all(g.flat for g in groups[1:]) or not (dropout is None or dropout.has(queries.dims, self.sizes)):
+            queries = queries_of(found.peeled, self.rows, shared)
+        scores, inner, scale = self.scale(scores, found.product)
+        whole = None if found.peeled is None else self.whole(found.peeled, scores, inner, scale, found.product)
+        return _Seen(scores, inner, scale, band, queries, whole)
+
+    def blocks_of(self, peeled: Peeled, queries: Sequence[Loop], whole: Whole) -> Blocks:
+        """What a mask's table says of blocks of queries and keys."""
+        outer = [r for r in self.rows if r not in queries]
+        blocks = make_blocks(peeled, queries, self.keys, outer, lambda e: access_of(e, self.numbers), whole)
+        if blocks is None:
             raise NotUnderstood
-        weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
-        tf32 = takes_tf32(self.kernel)
-        return AttentionKernel(
-            self.sizes, *groups, *operands, weight, scale, score, band, reach, blocks, sink, safe, epilogue, destinations, logarithms, largest,
-            self.of_logarithm, dropout, tf32, self.module,
-        )
+        self.accesses.append(blocks.table)
+        return blocks
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
         """An element of each result, and the loops of the dimensions, which all have in common but for the last ones, if those have a number a row."""
