@@ -295,6 +295,7 @@ def _expression(expr: ir.AffineExpr, values: list[Int], dims: int) -> Int | None
     return a % b if isinstance(expr, ir.AffineModExpr) else None
 
 
+# By a comparison's predicate, whether it says that the left side is less (-1) or more.
 _ORDERS = {"slt": -1, "ult": -1, "sle": -1, "ule": -1, "sgt": 1, "ugt": 1, "sge": 1, "uge": 1}
 
 

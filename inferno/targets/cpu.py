@@ -15,7 +15,7 @@ _LOWER = (
     "convert-cf-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,"
     "reconcile-unrealized-casts,canonicalize,cse"
 )
-OPTIMIZATION = 3
+OPTIMIZATION = 3  # LLVM's level
 # LLVM would take half of AVX-512's registers on Intel's server cores, whose 512-bit units torch's own kernels use.
 _WIDTH = "512"
 _ANNOTATION = "llvm.loop_annotation"

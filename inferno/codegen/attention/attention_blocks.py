@@ -18,7 +18,7 @@ from inferno.schedule.attention.listed_blocks import HIDDEN, MASKED, WHOLE, Bloc
 from inferno.schedule.tiles.tiling import Axis
 from inferno.symbolic import ceildiv, product
 
-_THREADS = 256
+_THREADS = 256  # of a block
 _HEAD = 4  # numbers in front of a list's blocks, of which the last is not used
 
 

@@ -23,7 +23,7 @@ from inferno.schedule.attention.attention_schedule import LINE
 from inferno.schedule.attention.attention_tiling import Copied
 from inferno.symbolic import ceildiv
 
-_THREADS = 128
+_THREADS = 128  # of the producer, a warpgroup
 _TOGETHER = 4  # loads of 8 numbers that are under way at a time
 _AT_ONCE = 8  # the same of a tile's queries, keys and values where these are all that there is
 

@@ -25,12 +25,12 @@ from inferno.schedule.attention.attention_tiling import Copied
 from inferno.schedule.matmul.contraction import Operand
 from inferno.symbolic import Int, Symbol, ceildiv, divisor
 
-_THREADS = 256
+_THREADS = 256  # of a block
 _HIGH = -65536  # the bits of a float32 that are a bf16
 _TINY = 2.0**-126  # the smallest piece, next to which a number is as good as exact if it is at least:
 _SMALL = 2.0**-90
 _TINY_WEIGHT = 2.0**-100  # beside weights, which are up to 1
-_NO_NUMBER = 0x7FC00000
+_NO_NUMBER = 0x7FC00000  # a quiet NaN's bits
 
 
 def weight_pieces(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:

@@ -21,7 +21,7 @@ from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.attention.attention_schedule import GAP
 from inferno.symbolic import ceildiv
 
-THREADS = 128
+THREADS = 128  # of a consumer, a warpgroup
 _AT_ONCE = 32  # shares that a thread reads at a time, of one place or of several: six registers each
 
 

@@ -14,7 +14,7 @@ from inferno.codegen.matmul.row_epilogue import exchange
 from inferno.codegen.nvvm.nvvm_builder import Words, operation
 from inferno.mlir import arith, ir, llvm
 
-HALVES = (0, 1)
+HALVES = (0, 1)  # of a thread's sums: it has those of two rows, 8 apart
 _CHAINS = 4  # of dependent additions or maxima, each of which takes 4 cycles
 
 

@@ -12,7 +12,7 @@ import struct
 from inferno.codegen.builders.elements import splat
 from inferno.mlir import arith, ir, math
 
-_SMALL, _LARGE = 2.0**-64, 2.0**64
+_SMALL, _LARGE = 2.0**-64, 2.0**64  # half of float32's exponents: a quotient's rest and the product that corrects it are normal numbers
 
 
 def has_reciprocal(divisor: float | None) -> bool:

@@ -15,7 +15,7 @@ from inferno.mlir import clone_onto, ir, memref, outside_values, owner
 from inferno.passes.shapes import is_dynamic, materialise, shape
 from inferno.symbolic import Int, Symbol, product, reach
 
-_LIMIT = 2**31
+_LIMIT = 2**31  # what 32 bits do not hold
 
 
 def is_root(value: ir.Value) -> bool:

@@ -9,7 +9,7 @@ from inferno.mlir import arith, ir, scf
 from inferno.passes.shapes import shape
 from inferno.symbolic import Int, ceildiv, divisor, product
 
-THREADS = 256
+THREADS = 256  # of a block
 
 
 def copy_lanes(source: ir.Value, target: ir.Value) -> int:

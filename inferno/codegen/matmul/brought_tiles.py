@@ -20,7 +20,7 @@ from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.tiles.result_parts import ROW, Brought, columns_together, tile_parts
 
-_SLOT = 64 * ROW
+_SLOT = 64 * ROW  # bytes
 
 
 @dataclass

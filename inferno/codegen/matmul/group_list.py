@@ -18,8 +18,8 @@ from inferno.codegen.nvvm.nvvm_builder import (
 from inferno.mlir import arith, clone_onto, ir, nvvm, owner
 from inferno.schedule.matmul.picked import Picked
 
-FIRST = 2
-_THREADS, _WARP = 1024, 32
+FIRST = 2  # where the list begins, behind the number of tiles
+_THREADS, _WARP = 1024, 32  # of the only block, as many as there can be; of a warp
 
 
 def numbers(rows: int) -> int:

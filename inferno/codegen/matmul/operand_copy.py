@@ -18,7 +18,7 @@ from inferno.schedule.matmul.contraction import Operand
 from inferno.schedule.tiles.tiling import Source, main_read
 from inferno.symbolic import Int, Symbol, ceildiv, is_multiple, product
 
-THREADS = 256
+THREADS = 256  # of a block
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from inferno.schedule.matmul.presplit import padded
 from inferno.schedule.tiles.tiling import Axis
 from inferno.symbolic import ceildiv
 
-THREADS = 256
+THREADS = 256  # of a block
 _TERMS = 8  # of a thread
 _LINES = 8  # neighbours of one term that are read together where lines are innermost: a sector
 

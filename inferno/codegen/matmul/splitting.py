@@ -20,7 +20,7 @@ from inferno.mlir import arith, ir, llvm
 from inferno.schedule.matmul.bf16x6 import CUT, DEPTH
 from inferno.schedule.tiles.tiling import Axis
 
-PARTS = 3
+PARTS = 3  # of 8 bits each: float32's 24
 _TOGETHER = 4  # loads under way at the same time, at most
 
 

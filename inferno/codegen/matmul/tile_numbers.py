@@ -12,7 +12,7 @@ from inferno.codegen.nvvm.nvvm_builder import (
 from inferno.mlir import ir, llvm
 from inferno.symbolic import Int, minimum
 
-_NO_TILE = -1
+_NO_TILE = -1  # the number that ends a role
 
 Body = Callable[..., Sequence[ir.Value]]
 

@@ -14,7 +14,7 @@ from inferno.schedule.matmul.row_contraction import RowContraction
 from inferno.schedule.rows.row_kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 
-_SMALL, _LARGE, _SCALE = 2.0**-100, 2.0**100, 2.0**64
+_SMALL, _LARGE, _SCALE = 2.0**-100, 2.0**100, 2.0**64  # divisors that are scaled, and by what: reciprocals are normal from 2^-126 to 2^126
 
 
 def multiply_by_reciprocals(step: RowStep, kernel: RowKernel | RowContraction) -> None:

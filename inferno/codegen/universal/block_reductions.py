@@ -24,7 +24,7 @@ from inferno.schedule.universal.universal import Universal
 from inferno.symbolic import Int, bounds, ceildiv, hint
 from inferno.target import Target
 
-_UNROLL = 4
+_UNROLL = 4  # running values of a thread, which do not wait for each other
 _VARYING = 256  # terms that a sum of varying length is taken to have at least
 
 

@@ -14,7 +14,7 @@ from inferno.passes.shapes import known_shape
 from inferno.schedule.analysis.combiners import Combiner, scan_combiner
 from inferno.symbolic import Int, ceildiv, hint, product
 
-_THREADS = 256
+_THREADS = 256  # of a block
 # Shorter rows are not worth the barriers; with more rows than this, threads alone fill the machine.
 _LONG, _FEW = 512, 16384
 

@@ -25,7 +25,7 @@ from inferno.schedule.analysis.accesses import row_major
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
 from inferno.symbolic import Int, ceildiv, hint, product
 
-_THREADS = 256
+_THREADS = 256  # of a block
 # A step of a lone chain of dependent updates waits for memory; one of a search hits the cache, but is taken by each element
 # of the destination, of which the machine handles this many at a time.
 _UPDATE_NS, _SEARCH_NS, _RESIDENT = 500, 20, 132 * 2048

@@ -13,7 +13,7 @@ from inferno.mlir import arith, ir, memref, owner, scf
 from inferno.passes.shapes import known_shape
 from inferno.symbolic import Int, ceildiv, product
 
-_THREADS = 256
+_THREADS = 256  # of a block
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from inferno.schedule.attention.attention_schedule import Attention, lines
 from inferno.schedule.attention.attention_tiling import AttentionTiling
 from inferno.target import Target
 
-_KEYS = (128, 64, 32)
-_STAGES = (8, 7, 6, 5, 4, 3, 2)
+_KEYS = (128, 64, 32)  # of a block of them
+_STAGES = (8, 7, 6, 5, 4, 3, 2)  # slots, of which the most is taken that fits
 _MOST_QUERIES = 16  # of a head: more were not timed, and fill a warpgroup's products the better
 _FEWEST_KEYS = 64  # of fewer not each warp has some; cut by the kernel they take 3 us
 # Clocks of a warp for a block of keys: for each 32 numbers of its keys and values, by the rows of a tile, and others (estimates; 128 columns, 16 keys a warp

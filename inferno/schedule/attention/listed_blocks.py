@@ -15,8 +15,8 @@ from inferno.schedule.analysis.pages import without_casts
 from inferno.schedule.matmul.contraction import Map
 from inferno.symbolic import Int, is_multiple, product
 
-HIDDEN, MASKED, WHOLE = 0, 1, 2
 LEAST = 16  # keys of a block, the fewest that a tile has
+HIDDEN, MASKED, WHOLE = 0, 1, 2
 """What a table says of a block: nothing is seen; the score function counts, as it does where the table says any other number; another one does."""
 
 

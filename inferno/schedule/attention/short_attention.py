@@ -100,9 +100,9 @@ class ShortTiling:
         return self.loaded // 2 + 4 * self.k.count + 4 * self.v.count
 
 
-_MOST_KEYS, _MOST_COLUMNS = 64, 128
+_MOST_KEYS, _MOST_COLUMNS = 64, 128  # of which a warp holds scores and sums in registers
 _PAIR = 2  # keys of a pair of weights
-_WARPS = (4, 2, 8, 1)
+_WARPS = (4, 2, 8, 1)  # of a block; the model does not tell them apart, and so the first is its choice
 _REGISTERS, _OVERHEAD = 190, 40  # of a thread, for numbers, and for places and counters
 # Bytes of memory a microsecond; microseconds of its start, and of a warp from its first load to its last store; instructions that a multiprocessor starts in a
 # clock, and that a warp has for places, for each number of a pair that is read, for each score and each result.  Fitted to 17 times on an H200: 12544x12x8x64

@@ -28,7 +28,7 @@ ROWS = 16
 _MOST_CHANNELS = 128
 _SHARED_OUT = ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4), (8, 4))  # groups of a block, and of a warp
 _UNROLLED = 384  # products of a warp that are spelled out; of more there is a loop over the rows of the window
-_MOST_REGISTERS = 230
+_MOST_REGISTERS = 230  # by ``registers``, which says it about: 255 are all that a thread can have
 _LARGE = 112  # places along a side, of which parts of it are no small tiles
 # Fitted to 210 kernels of 22 layers measured on an H100, 12% off on average: microseconds of a launch; clocks of a multiprocessor for a copied piece of the
 # weights, a byte and a line of the image, a product of 16x8x16, a load of its factors, a warp, a line of results, a turn of a warp's results, and that much

@@ -16,7 +16,7 @@ from inferno.symbolic import Int, ceildiv
 from inferno.target import Target
 from inferno.window_limits import FEW_CHANNELS, MOST_TERMS
 
-_REGISTERS = 200
+_REGISTERS = 200  # of a thread, by ``registers``, that are worth a look; 255 are all
 # Fitted to 70 kernels measured on an H200, 10% off on average: microseconds of a launch and of a row's loads, bytes a microsecond of memory and of
 # stores of two bytes each, the share of issue slots that many warps use, warps of a scheduler that use half of that, and clocks of a line of loads.
 _START, _LATENCY, _RATE, _SCATTERED, _ISSUED, _HALF, _LINE = 1.0, 0.25, 3.6e6, 3.0e6, 0.95, 0.35, 1.5

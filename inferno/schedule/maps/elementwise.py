@@ -51,7 +51,7 @@ _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
 _FAR = 8192  # points between two that read the same: four blocks' own
-_NEAR_SHARE = 2
+_NEAR_SHARE = 2  # of what a point does so much (a half) has to be the same where neighbouring blocks read that anyway
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class Direct(DirectBf16x6):
     tiles: int = 1
 
 
+# Tiles of a warp, warps of a block, and its threads at most.
 _TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64), (64, 64))
 _WARPS, _MOST_THREADS = (1, 2, 4, 8, 16), 512
 # Columns, by the bytes of a number, of which a product of so many rows and terms is narrow (one of few rows is others': there the longer factor is a weight,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferno.mlir import ir
 from inferno.schedule.matmul.contraction import Map
 
-SUM = -1
+SUM = -1  # no argument's number
 Linear = dict[int, float]
 """Factors of the arguments of an epilogue's body, ``SUM`` standing for the sum."""
 Polynomial = dict[tuple[int, int], float]

@@ -139,7 +139,7 @@ _DOUBLE = (
     (Mma(16, 64, 1, 4, 128, 6), 0.46),
 )
 _ROUNDING = 0.85  # of TF32's rate is left beside rounding the factors (H200: 186 TFLOP/s where bf16 has 434)
-_SPLITS = (2, 4, 8, 16, 32)
+_SPLITS = (2, 4, 8, 16, 32)  # parts of the terms that are compared
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Mma | None:

@@ -26,7 +26,7 @@ _ROWS = (32, 64)  # bytes of short rows
 _LINES = (16, 32, 64)  # columns of a tile that has them all, where they are few: a line that the copy engine writes
 # Columns of a tile, of 240 of which ptxas spills 12 registers beside three vectors, and results of a consumer's.
 _WIDEST, _SUMS = 192, 128 * 128
-_STAGES = 12
+_STAGES = 12  # slots
 # Raw slots, of which two leave memory waiting: 32x112x112x32, scaled by image and channel, to 16 took 47 us, where 12.8 are those of memory.
 _RAW = 8
 _MOST_STAGES = 24  # of short rows

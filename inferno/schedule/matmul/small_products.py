@@ -175,7 +175,7 @@ _LINE, _SECTOR = 128, 32  # bytes of a line of L1, of which a load of a warp tak
 _STREWN = 2.5e6  # bytes of sectors a microsecond that stores of parts of them reach
 _FEW_BLOCKS = 4  # of a multiprocessor, which end together
 _SECOND = 0.2  # of the shorter one of both times that the longer one does not hide
-_CLEARLY = 1.15
+_CLEARLY = 1.15  # times its estimate that of others has to be, as ``direct.py`` asks for
 
 
 def _making(s: SmallProducts, c: Contraction) -> int:

@@ -8,7 +8,7 @@ from inferno.schedule.passes.merge_calls import edges_of, inputs_of, merge_where
 from inferno.schedule.recurrence import recurrence
 from inferno.target import Target
 
-_MOST = 4
+_MOST = 4  # loops of a kernel, which share its blocks
 
 
 def join_loops(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], rolled: set[str], target: Target, always: bool) -> None:

@@ -15,7 +15,7 @@ from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.size_factors import factors_of, in_factors
 from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, substitute, symbols_of
 
-_LONGEST_NAME = 40
+_LONGEST_NAME = 40  # characters, as ``kernel_names.py`` has it
 
 
 Renamed = dict[Symbol, Int]

@@ -20,8 +20,8 @@ ALONG = 8  # lanes of a warp that share a column's terms; the others have other 
 _ACROSS = WARP // ALONG
 _EACH = 8  # rows that a thread multiplies a weight with
 _COLUMNS = 4  # of a thread, at most
-_WARPS = 16
-_SHARED = 223 << 10
+_WARPS = 16  # of a block
+_SHARED = 223 << 10  # bytes of a block, of 227 KB that there are
 # Weights in registers: floats of a thread, by warps.  Beside them are the sums, and what is read of the state.
 _HELD = ((8, 128), (_WARPS, 64))
 _WORDS = 1 << 26  # of all steps: what blocks leave each other

@@ -17,7 +17,7 @@ from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.symbolic import Int, Undecided, ceildiv, floordiv, hint, is_multiple, product
 from inferno.target import SECTOR, STATIC_SHARED, Target
 
-_THREADS = 256
+_THREADS = 256  # of a block
 _ACROSS = 32  # threads side by side: 512 bytes of a line of memory
 _RESIDENT = 4  # blocks of 256 threads that a multiprocessor has at once
 # Elements at once where several sums are in float64, whose registers are many, and twice the threads where shared memory is enough: a batch norm of
@@ -48,7 +48,7 @@ _TURN = 0.25  # microseconds until what a thread has under way is there and adde
 # Of what takes much to compute more bytes are asked: tanh(gelu(tanh(tanh(x * y)))) of 39x10752 in float16 took 4.2 us whole, and 7.2 cut in two.
 # So are more of what lies along the sums: the largest of rows of 100x30001 in bf16 took an H200 2.3 us whole, by 1024 threads each, and 3.5 cut.
 _SMALL, _COMPUTED, _ALONG_SMALL, _WHOLE = 1 << 19, 1 << 21, 1 << 24, {False: 3e4, True: 4e4}
-_MOST_THREADS = 1024
+_MOST_THREADS = 1024  # of a block that has sums whole
 _SCALED = 4  # lanes of a vector whose sums of exponentials are scaled when their largest grows, for which a thread has few registers
 # Numbers from which twice as many threads read two of 4 bytes each by themselves, and not eight: sums of 4099x4099 along the first dimension in float32 took an
 # H200 30.3 us by 256 threads, 20.0 so (torch.compile 24).

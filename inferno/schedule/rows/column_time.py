@@ -9,6 +9,7 @@ in float32 and of 1x21x512x512 and 8x150x128x128 in bf16, a layer norm over thos
 from dataclasses import dataclass
 from math import ceil, log2
 
+# All fitted to those 150 times.  Microseconds of a kernel that does nothing.
 _LAUNCH = 1.53
 # Microseconds of a multiprocessor's warps, a lane of their vectors: of what each thread does once, of each of its points, and of a shuffle, by which
 # fewer vectors side by side than a warp has threads bring their rows together.
@@ -19,7 +20,7 @@ _AT_ONCE = 32  # blocks of a multiprocessor
 _CLUSTER, _CLUSTERED = 1.28, 0.21  # of a cluster's barriers, and of each of a multiprocessor's blocks that waits for others
 # Of a megabyte: from the L2 cache, of pieces of no whole 64 bytes, of the last blocks that do not fill the GPU, and of rows written in parts of sectors.
 _MOVED, _NARROW, _TAIL, _PARTS = 0.084, 0.085, 0.068, 0.33
-_PIECE, _SECTOR = 64, 32
+_PIECE, _SECTOR = 64, 32  # bytes that are fetched together, and of a sector
 _WARPS, _REGISTERS = 64, 2048  # warps of a multiprocessor, and its registers by warps' lanes
 _OWN, _LANE = 32, 2  # registers of a thread: its own, and those of each point's lane
 

@@ -77,7 +77,7 @@ _CLEARLY = 0.97  # of the time of a schedule by the rows' length, which what was
 # Bytes that a block keeps, so that three are on a multiprocessor.  Of rows that are written one behind the other it had better have half as many than be
 # two blocks then: an instance norm of 128x512x28x28 with channels last in float32 took an H200 165 us by two of 8 vectors side by side, 124 by one of 4.
 _BLOCK = 70_000
-MOST = 220_000
+MOST = 220_000  # if it is alone on one: 227 KB without what blocks have beside
 # Neighbouring points of a thread where moments are taken at once: group norms in bf16 took an H100 75.7 us for 32x64x128x128 and 106.4 for 64x256x64x64, by
 # runs of 8, whose registers leave room for one block, 79.4 and 133.6 (88.1 and 123.7 where not at once).
 _ONCE_RUN = 4

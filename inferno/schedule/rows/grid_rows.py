@@ -35,9 +35,9 @@ _FEW_LAUNCH, _FEW_LEVEL, _FEW_PHASE, _FEW_GROUP, _FEW_RATE = 1.7, 1.3, 0.5, 0.35
 # What such rows take in clusters: of a kernel, and of a point of 8 blocks and a byte of it.  (Softmax of 64K to 1M in bf16 took 3.5, 4.2, 6.0, 9.5 and 15.)
 _CLUSTER, _POINT, _BYTE = 2.5, 0.8e-5, 0.3e-5
 FASTER = 0.95  # of what others are estimated, with which few rows are worth while
-_THREADS, _FEWEST = 704, 128
+_THREADS, _FEWEST = 704, 128  # of a block, without the warps that combine; at most and at least
 _VECTORS, _HELD = 4, 48  # of a thread at most: vectors, and points with the weights that registers hold beside them
-_LAG, _AHEAD = 2, 4
+_LAG, _AHEAD = 2, 4  # rows: the usual lag, and the most that are ahead
 _WORDS = 1 << 21  # of all rows
 # Microseconds: of two kernels, and until all blocks have what all left of a row, while memory is busy.  On an H200 softmax of 64x1M in float32 took 305 us with
 # two rows between a reduction and what follows from it, 183 with three and 148 with four, of 128x1M in bf16 257, 168 (two groups), 191 (one, four rows).

@@ -23,7 +23,7 @@ _LENGTHS = 1 << 15, 1 << 18  # points of a row that was timed, about
 # Bytes of one tensor's rows in registers, beyond which what else is known of these holds (softmax of 2048x65536 in float32 281 us by four blocks, by eight
 # 327).
 _LARGE = 4e8
-_CLUSTERS = 2, 4, 8, 16
+_CLUSTERS = 2, 4, 8, 16  # blocks; 16 are the most there can be
 # Points that a thread can hold of blocks of so many threads: beyond, registers are spilled (a norm of a sum of 256x131072 in bf16 by two blocks of 512 threads
 # 114 us, by four 55).
 _POINTS = {512: 64, 1024: 32}

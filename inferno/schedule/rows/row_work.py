@@ -23,6 +23,7 @@ _LONG = {
     "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.tan": 30, "math.atan": 24, "math.atan2": 40, "math.powf": 80, "arith.remf": 30,
     "tensor.extract": 6,
 }
+# Of a division by a row's number (``codegen/rows/row_divisions.py``), of an exponential by the hardware's (``row_exponentials.py``), of a short power.
 _DIVIDED, _POWER, _SQUARE = 3, 4, 2
 SHORT_POWERS = (2.0, 3.0, 0.5, -0.5, -1.0, -2.0)  # exponents for which a power is a few products, a root or a quotient
 # Of an element at a place that is kept inside of an image, as the neighbours of a window, which threads of a row read one by one: 9 of 16x64x56x56 points in

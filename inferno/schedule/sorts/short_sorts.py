@@ -15,7 +15,7 @@ from inferno.target import Target
 _LONGEST = 32  # elements of a row
 _WORDS = 64  # registers of a thread for items, where it has more than a row
 _VECTOR, _SECTOR, _SHARED = 16, 32, 32 << 10  # bytes, the last of a block, so that several are on a multiprocessor
-_THREADS, _FEWEST = 128, 32
+_THREADS, _FEWEST = 128, 32  # of a block with shared memory, and of any
 _ALONE = 256  # threads that need no shared memory, as those of maps
 # Rows down to which each has a thread, by their length: fewer have several, for there is not one for each lane of the GPU (sorts.py has times).
 _ROWS = ((4, 1), (8, 1 << 12), (16, 1 << 13), (_LONGEST, 1 << 14))

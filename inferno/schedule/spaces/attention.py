@@ -12,6 +12,7 @@ from inferno.schedule.attention.attention_support import read
 from inferno.symbolic import hint
 from inferno.target import Target
 
+# Keys of a block that are tried: multiples of 16 as the products of weights and values have terms.
 _KEYS = (32, 48, 64, 80, 96, 112, 128, 160, 176, 192)
 
 

@@ -16,6 +16,7 @@ from inferno.target import STATIC_SHARED, Target
 _START = 1.5  # microseconds of a kernel that does next to nothing
 _RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
+# What is tried.
 _THREADS, _VECTORS = (64, 128, 256, 512, 1024), (1, 2, 4, 8, 16)
 _REPEATS = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (1, 16))  # vectors a block apart, or iterations of another loop
 

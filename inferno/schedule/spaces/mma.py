@@ -8,7 +8,7 @@ from inferno.schedule.matmul.contraction import parse_contraction
 from inferno.schedule.matmul.mma import Mma, candidates
 from inferno.target import Target
 
-_GROUPS = (8, 4, 16)
+_GROUPS = (8, 4, 16)  # of tiles, which are tried: see ``Mma``
 _USUAL = _GROUPS[0]
 
 

@@ -12,6 +12,7 @@ from inferno.target import Target
 _START, _RATE, _STEP = 3.0, 3e6, 0.02  # microseconds, bytes a microsecond, and how much worse each step away from the usual is: guesses that only sort
 # Microseconds of an element that is added to another one: 200000 rows of 128 in float32 to 20000 others took an H100 58.6 us, whose bytes alone are 41.
 _MEETING = 8e-7
+# What is tried, the usual first.
 _THREADS, _LONG, _FEW = (256, 128, 512, 64, 1024), (1024, 256, 4096), (16384, 4096, 65536)
 
 
