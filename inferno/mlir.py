@@ -220,9 +220,14 @@ def isolated_copy(function: ir.OpView) -> ir.Module:
     return module
 
 
+def is_read(value: ir.Value) -> bool:
+    """Whether anything uses ``value``."""
+    return any(True for _ in value.uses)
+
+
 def is_unread(op: ir.Operation) -> bool:
     """Whether nothing uses any result of ``op``."""
-    return not any(True for result in op.results for _ in result.uses)
+    return not any(map(is_read, op.results))
 
 
 def erase_dead(operations: Iterable[ir.Operation]) -> None:

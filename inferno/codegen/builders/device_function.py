@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integers
 from inferno.errors import CompileError
-from inferno.mlir import clone_onto, ir, memref, outside_values, owner
+from inferno.mlir import clone_onto, ir, is_read, memref, outside_values, owner
 from inferno.passes.shapes import is_dynamic, materialise, shape
 from inferno.symbolic import Int, Symbol, product, reach
 
@@ -100,11 +100,11 @@ class DeviceFunction:
     def drop_unused(self) -> None:
         """Remove the parameters that nothing uses."""
         for value in self.ints.symbols.values():
-            if not any(True for _ in value.uses):
+            if not is_read(value):
                 owner(value).erase()
         attributes = list(self.operation.attributes["arg_attrs"])
         for i in reversed(range(len(self.buffers))):
-            if not any(True for _ in self.block.arguments[i].uses):
+            if not is_read(self.block.arguments[i]):
                 self.block.erase_argument(i)
                 del self.buffers[i], attributes[i]
         inputs = [a.type for a in list(self.block.arguments)[: len(self.buffers)]]

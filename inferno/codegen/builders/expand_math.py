@@ -24,7 +24,7 @@ import math as pymath
 from inferno.codegen.builders.constant_divisions import divide_by_constant, has_reciprocal
 from inferno.codegen.builders.elements import splat
 from inferno.codegen.builders.float8 import is_rounded_to_8_bits
-from inferno.mlir import arith, ir, llvm, math, owner, users, walk
+from inferno.mlir import arith, ir, is_read, llvm, math, owner, users, walk
 from inferno.schedule.matmul.contraction import Map
 from inferno.schedule.rows.row_work import SHORT_POWERS
 
@@ -50,14 +50,14 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
         for op in walk(operation, "arith.addf"):
             _replace(op, _one_plus_erf(op, rounded) or (_one_plus_tanh(op) if rounded else None))
         for op in reversed(walk(operation, "math.erf", "math.tanh", "arith.divf")):
-            if not len(list(op.results[0].uses)):
+            if not is_read(op.results[0]):
                 op.erase()
         for op in walk(operation, "math.tanh"):
             _replace(op, _tanh(op))
         for op in walk(operation, "arith.divf"):
             _replace(op, _sigmoid(op, rounded) or _stored_quotient(op) or divide_by_constant(op, _constant(op.operands[1])))
         for op in reversed(walk(operation, "math.exp", "arith.negf", "arith.addf")):
-            if not len(list(op.results[0].uses)):
+            if not is_read(op.results[0]):
                 op.erase()
         for op in walk(operation, "math.powf", "math.fpowi"):
             _replace(op, _power(op))

@@ -8,7 +8,7 @@ views is one to the parameter itself, at an offset that 32 bits hold where the b
 from collections.abc import Mapping
 
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.mlir import ir, memref, owner, walk
+from inferno.mlir import ir, is_read, memref, owner, walk
 from inferno.symbolic import Int
 
 _VIEWS = {"memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast", "memref.transpose"}
@@ -37,7 +37,7 @@ def flatten_accesses(function: ir.Operation, ints: Integers, layouts: Mapping[ir
                 memref.store(op.operands[0], base, [at])
         op.erase()
     for op in reversed(walk(function, *_VIEWS)):
-        if not any(True for _ in op.results[0].uses):
+        if not is_read(op.results[0]):
             op.erase()
 
 

@@ -6,7 +6,7 @@ two agree on the sign of zero: for -0 against c = +0 the selection gives c, as m
 
 from math import copysign, isnan
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, ir, is_read, owner, walk
 
 _UGT, _UGE, _ULT, _ULE = 9, 10, 11, 12  # values of arith.cmpf's predicates: true of NaN
 
@@ -19,7 +19,7 @@ def recognise_maximum(op: ir.Operation) -> None:
             compare = owner(select.operands[0])
             select.results[0].replace_all_uses_with(value)
             select.erase()
-            if not list(compare.results[0].uses):
+            if not is_read(compare.results[0]):
                 compare.erase()
 
 

@@ -7,7 +7,7 @@ from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of_dense
 from inferno.codegen.cpu.loop_order import Run
 from inferno.codegen.cpu.loop_ranges import emit_strips, has_ranged
 from inferno.codegen.cpu.running_values import combine, identity, narrow, widen
-from inferno.mlir import affine, arith, ir, memref, scf, walk
+from inferno.mlir import affine, arith, ir, is_read, memref, scf, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.analysis.accesses import maps
 from inferno.schedule.reductions.extrema import Extremum
@@ -123,7 +123,7 @@ class Emitter:
         block = self.nest.block
         running: dict[int, ir.Value | None] = {}
         for result in self.nest.results:
-            read = any(True for _ in block.arguments[len(arguments) + result.number].uses)
+            read = is_read(block.arguments[len(arguments) + result.number])
             running[result.number] = (self.start(result) if result.start is not None else self.load(result.operand)) if read else None
         return self.body(arguments, running, custom)
 

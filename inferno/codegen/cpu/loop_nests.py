@@ -14,6 +14,7 @@ from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of, root_
 from inferno.codegen.cpu.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.cpu.running_values import neutral, running_type
 from inferno.mlir import ir, is_unread, owner, walk
+from inferno.passes.generics import use_count
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import iterators, maps
 from inferno.schedule.analysis.cost import bit_width
@@ -80,7 +81,7 @@ class Nest:
         uses, rounded = [u.owner.operation for u in running.uses], owner(end.operands[0])
         if len(uses) != 1 or uses[0].name != "arith.extf" or rounded is None or rounded.name != "arith.truncf":
             return
-        if len(list(rounded.results[0].uses)) != 1 or rounded.operands[0].type != uses[0].results[0].type:
+        if use_count(rounded.results[0]) != 1 or rounded.operands[0].type != uses[0].results[0].type:
             return
         running.set_type(rounded.operands[0].type)
         uses[0].results[0].replace_all_uses_with(running)
@@ -256,13 +257,13 @@ def take_combiner(block: ir.Block, end, number: int, argument: int) -> str | Non
         op = owner(op.operands[0])
         extended = [owner(v) for v in op.operands if owner(v) is not None] if op is not None else []
         extended = [o for o in extended if o.name == "arith.extf" and o.operands[0] == running]
-        if len(extended) != 1 or len(list(running.uses)) != 1:
+        if len(extended) != 1 or use_count(running) != 1:
             return None
         running = extended[0].results[0]
     if op is None or op.name not in _COMBINERS or op.block != block:
         return None
     values = [v for v in op.operands if v != running]
-    if len(values) != 1 or any(len(list(v.uses)) != 1 for v in (running, op.results[0], *(t.results[0] for t in taken))):
+    if len(values) != 1 or any(use_count(v) != 1 for v in (running, op.results[0], *(t.results[0] for t in taken))):
         return None
     name = op.name
     end.operands[number] = values[0]

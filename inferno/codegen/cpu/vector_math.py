@@ -19,7 +19,7 @@ The polynomials are our own minimax fits (Lawson's iteration), rounded to float3
 import math as pymath
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, ir, math, owner, walk
+from inferno.mlir import arith, ir, is_read, math, owner, walk
 
 # Coefficients of the polynomials above, the lowest power first; ``_PI`` in three parts, the first ones with few bits.
 _EXP = (0.4999999403953552, 0.16666515171527863, 0.04166845604777336, 0.008369418792426586, 0.0013813144760206342)
@@ -51,7 +51,7 @@ def expand_vector_math(function) -> None:
         for op in walk(operation):
             if op.name == "math.powf" or op.name == "math.fpowi":
                 _power(op)
-            elif op.name in _FUNCTIONS and len(list(op.results[0].uses)):
+            elif op.name in _FUNCTIONS and is_read(op.results[0]):
                 _expand(op, _exp_beside_one if op.name == "math.exp" and _beside_one(op) else _FUNCTIONS[op.name])
 
 

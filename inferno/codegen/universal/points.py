@@ -11,7 +11,7 @@ from inferno.codegen.builders.expand_math import may_contract
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.universal.structured import Structured, combine, to_terms
-from inferno.mlir import affine, ir, memref, scf
+from inferno.mlir import affine, ir, is_read, memref, scf
 from inferno.schedule.analysis.accesses import linear, maps
 from inferno.symbolic import Int, bounds, ceildiv, product
 
@@ -148,7 +148,7 @@ class Emitter:
         """The operation's body at a place."""
         s = self.structured
         sources = [
-            self.load(i, at) if len(list(a.uses)) else None for i, a in enumerate(list(self.block.arguments)[: s.inputs])
+            self.load(i, at) if is_read(a) else None for i, a in enumerate(list(self.block.arguments)[: s.inputs])
         ]
         indices = [self.ints.index(at[d]) for d in range(len(s.sizes))]
         return inline_body(self.block, [*sources, *running], indices)
@@ -157,7 +157,7 @@ class Emitter:
         """What the results are before this operation; if not ``needed``, None for those that the body does not read."""
         s, found = self.structured, []
         for i, start in enumerate(self.starts):
-            read = needed or len(list(self.block.arguments[s.inputs + i].uses))
+            read = needed or is_read(self.block.arguments[s.inputs + i])
             found.append(start if start is not None or not read else self.load(s.inputs + i, at))
         return found
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from inferno.codegen.builders.device_function import buffers_of, is_root, roots_of
 from inferno.codegen.universal.buffer_operations import FREE, meet, results_of, written_by
 from inferno.codegen.universal.scatter import Scatter, adds_narrow, emit_scatters, read_scatter
-from inferno.mlir import arith, ir, memref, owner
+from inferno.mlir import arith, ir, is_read, memref, owner
 from inferno.passes.shapes import materialise, shape
 from inferno.schedule.analysis.accesses import iterators, maps
 from inferno.symbolic import hint, product
@@ -82,7 +82,7 @@ class ScatterLaunches:
             return False
         if iterators(op) != ["parallel"] or not all(isinstance(v.type, ir.MemRefType) for v in sources) or len(results_of(op)) != 1:
             return False
-        if any(True for _ in op.regions[0].blocks[0].arguments[len(sources)].uses):
+        if is_read(op.regions[0].blocks[0].arguments[len(sources)]):
             return False
         later = self._operations[number + 1:]
         readers = [o for o in later if o.name not in FREE and target in buffers_of([o])]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from struct import pack, unpack
 
 from inferno.mlir import arith, clone_onto, ir, owner
+from inferno.passes.generics import use_count
 from inferno.passes.import_scans import LINEAR, RUNNING
 
 # Combiners that may be applied in any order, and the value that changes nothing.
@@ -131,7 +132,7 @@ def _combination(body: ir.Block, running: ir.Value, value: ir.Value) -> tuple[ir
 
 
 def _single(value: ir.Value) -> bool:
-    return len(list(value.uses)) == 1
+    return use_count(value) == 1
 
 
 def scan_combiner(scan: ir.Operation) -> Combiner | None:

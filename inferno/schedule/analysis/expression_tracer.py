@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from math import ceil, prod
 
 from inferno.mlir import arith, func, ir, owner
+from inferno.passes.generics import use_count
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
 from inferno.schedule.analysis.accesses import argument_index, filled, iterators, loop_sizes, maps, outputs, placed
@@ -198,11 +199,11 @@ class Tracer(Expressions):
             raise NotUnderstood
         if narrow is not None:
             wide = [u for v in combine.operands if (u := owner(v)) is not None and u.name == "arith.extf" and u.operands[0] == running]
-            if _REDUCTIONS[combine.name][0] != MAXIMUM or len(wide) != 1 or len(list(running.uses)) != 1:
+            if _REDUCTIONS[combine.name][0] != MAXIMUM or len(wide) != 1 or use_count(running) != 1:
                 raise NotUnderstood
             running = wide[0].results[0]
         terms = [v for v in combine.operands if v != running]
-        if len(terms) != 1 or len(list(running.uses)) != 1:
+        if len(terms) != 1 or use_count(running) != 1:
             raise NotUnderstood
         type_, count = combine.results[0].type, prod(loop.size for loop in self.rows_of)
 

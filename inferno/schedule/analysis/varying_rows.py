@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from inferno.dialect.sizes import SIZES
-from inferno.mlir import func, ir, isolated_copy, tensor
+from inferno.mlir import func, ir, is_unread, isolated_copy, tensor
 from inferno.passes.shapes import UnknownSize, shape, slice_parts, symbol_arguments
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.symbolic import Int, Symbol, evaluate, size_of
@@ -70,7 +70,7 @@ def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int], bodies: boo
                 op.erase()
         for op in reversed([o.operation for o in function.entry_block.operations]):
             if op.name not in (*_KEPT, *_SIZED):
-                if any(any(True for _ in r.uses) for r in op.results) or op.name.startswith(("linalg.", "tensor.", "func.")):
+                if not is_unread(op) or op.name.startswith(("linalg.", "tensor.", "func.")):
                     return None
                 op.erase()
         _retype(function)

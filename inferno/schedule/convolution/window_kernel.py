@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
-from inferno.mlir import func, ir, isolated_copy, owner, walk
+from inferno.mlir import func, ir, is_read, isolated_copy, owner, walk
 from inferno.passes.padding import padding, zero_padding
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
@@ -260,7 +260,7 @@ def _unpad(op: ir.Operation, number: int, axes: list[Axis]) -> None:
     every[number] = ir.AffineMap.get(every[number].n_dims, 0, moved)
     op.operands[number] = pad.operands[0]
     op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in every])
-    if not list(pad.results[0].uses):
+    if not is_read(pad.results[0]):
         pad.erase()
 
 

@@ -7,7 +7,7 @@ and types, broadcast, permuted or strided operands, and tables read by ``tensor.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, func, ir, isolated_copy, owner, run_upstream, walk
+from inferno.mlir import arith, func, ir, is_read, isolated_copy, owner, run_upstream, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
@@ -121,7 +121,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] = ()) -> Po
         destinations.append(place)
     sources: list[Access | None] = []
     for number, (value, map_) in enumerate(zip(generic.operands, all_maps)):
-        if not len(list(block.arguments[number].uses)):
+        if not is_read(block.arguments[number]):
             sources.append(None)
             continue
         if (constant := _constant(value)) is not None:

@@ -8,7 +8,7 @@ the result; strides are in elements, one for each loop of the contraction, and 0
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from inferno.mlir import arith, func, ir, isolated_copy, outside_values, run_upstream, walk
+from inferno.mlir import arith, func, ir, is_read, isolated_copy, outside_values, run_upstream, walk
 from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
@@ -329,7 +329,7 @@ class _Parser:
                 sources.append(None)
                 continue
             if number >= count:
-                if len(list(generic.regions[0].blocks[0].arguments[number].uses)):
+                if is_read(generic.regions[0].blocks[0].arguments[number]):
                     return None
                 sources.append(None)
                 continue

@@ -7,7 +7,7 @@ goes over the result's points, or over its rows alone.  Rows are all of the resu
 from dataclasses import dataclass, field, fields
 from math import prod
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import func, ir, is_read, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import Access, destination_index, filled, iterators, merge, outputs
@@ -95,7 +95,7 @@ class _Parser(StepParser):
 
     def contraction(self, generic: ir.Operation) -> tuple[Contraction | None, ir.Value | None]:
         """The contraction on its own, with its result in a further argument; and the result."""
-        used = [r for r in generic.results if any(True for _ in r.uses)]
+        used = [r for r in generic.results if is_read(r)]
         if len(used) != 1:
             return None, None
         head, needed = used[0], [generic]

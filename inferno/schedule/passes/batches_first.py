@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs
+from inferno.passes.generics import (
+    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs, use_count,
+)
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs, wants_library
@@ -121,7 +123,7 @@ def _orders(kernel: func.FuncOp, op: ir.Operation, c: Contraction, wanted: set[i
         number, read = _argument(value), dims(map_)
         if number not in left:
             continue
-        if read is None or len(set(read)) != len(read) or len(list(kernel.entry_block.arguments[number].uses)) != 1:
+        if read is None or len(set(read)) != len(read) or use_count(kernel.entry_block.arguments[number]) != 1:
             return []
         left.remove(number)
         kept[number] = _batch_first(read, c, ())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, isolated_copy, owner, run_upstream, tensor, walk
-from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps
+from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps, use_count
 from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.symbolic import Int, Symbol, product, size_of
@@ -92,7 +92,7 @@ def columns_of(kernel: func.FuncOp, count: int) -> dict[int, int] | None:
             if len(places) > 1 or named != set(places):
                 return None
             if isinstance(value, ir.BlockArgument) and places:
-                if sum(1 for _ in value.uses) != 1 or not value.type.has_static_shape or value.type.shape[places[0]] % count:
+                if use_count(value) != 1 or not value.type.has_static_shape or value.type.shape[places[0]] % count:
                     return None
                 found[value.arg_number] = places[0]
             elif not isinstance(value, ir.BlockArgument) and (places != [value.type.rank - 1] or owner(value) not in generics):

@@ -6,7 +6,7 @@ vectors.
 
 from dataclasses import dataclass, replace
 
-from inferno.mlir import arith, func, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, func, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import either
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.programs import VIEWS
@@ -52,7 +52,7 @@ def join_pieces(kernel: func.FuncOp, parts: Parts) -> None:
         else:
             _concatenate(op, pieces)
         for value in before:
-            if (view := owner(value)) is not None and view.name in VIEWS and not any(True for _ in value.uses):
+            if (view := owner(value)) is not None and view.name in VIEWS and not is_read(value):
                 view.erase()
     erase_unused(parts)
 

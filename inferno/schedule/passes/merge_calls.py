@@ -6,7 +6,7 @@ from functools import cmp_to_key
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import UnsupportedOperation
-from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
+from inferno.mlir import clone_onto, func, ir, is_read, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.kernel_names import free
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
@@ -382,7 +382,7 @@ def erase_unused(module: ir.Module, main: func.FuncOp) -> None:
         if op.name.value not in called:
             op.operation.erase()
     for op in reversed(walk(main, "tensor.empty", *VIEWS)):
-        if not any(True for _ in op.results[0].uses):
+        if not is_read(op.results[0]):
             op.erase()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inferno.mlir import clone_onto, func, ir, tensor, users, walk
+from inferno.mlir import clone_onto, func, ir, is_read, tensor, users, walk
 from inferno.passes.kernel_names import Names
 from inferno.passes.programs import MAIN, VIEWS, callee, readers, root_of
 from inferno.schedule.analysis.kept_operands import PARTS, keep, kept
@@ -205,7 +205,7 @@ class Merge(ABC):
                 left = dict.fromkeys(v.owner.operation for v in _destinations(call))
                 call.erase()
                 for empty in left:
-                    if not any(True for _ in empty.results[0].uses):
+                    if not is_read(empty.results[0]):
                         empty.erase()
             here.erase()
 

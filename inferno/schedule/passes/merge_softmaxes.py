@@ -13,7 +13,7 @@ logsumexp of 20000x512 in bf16 19.9 and 11.2.  But where a block's rows are in r
 from dataclasses import replace
 from math import inf, prod
 
-from inferno.mlir import arith, clone_onto, func, ir, linalg, math, owner, tensor, users
+from inferno.mlir import arith, clone_onto, func, ir, is_read, linalg, math, owner, tensor, users
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
@@ -75,7 +75,7 @@ def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, t
     for call, result in ((found.largest, made.results[0]), (found.total, made.results[1])):
         call.results[0].replace_all_uses_with(result)
     found.total.erase()
-    if found.exponentials is not None and not any(True for _ in found.exponentials.results[0].uses):
+    if found.exponentials is not None and not is_read(found.exponentials.results[0]):
         found.exponentials.erase()
     found.largest.erase()
     return True

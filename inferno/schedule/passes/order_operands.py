@@ -10,7 +10,7 @@ from math import prod
 
 from inferno.mlir import clone_onto, func, ir, tensor, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs
+from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs, use_count
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, frozen_weights, programs, root_of, wants_library
@@ -132,7 +132,7 @@ def _beside_batch(kernel: func.FuncOp, op: ir.Operation, target: Target) -> tupl
 
 def _is_own(kernel: func.FuncOp, value: ir.Value) -> bool:
     """Whether it is an argument that nothing else reads."""
-    return isinstance(value, ir.BlockArgument) and value.owner == kernel.entry_block and sum(1 for _ in value.uses) == 1
+    return isinstance(value, ir.BlockArgument) and value.owner == kernel.entry_block and use_count(value) == 1
 
 
 def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) -> tuple[float, bool] | None:
@@ -161,7 +161,7 @@ def _turns(c: Contraction) -> bool:
 def _order_of(kernel: func.FuncOp, op: ir.Operation, number: int) -> _Order | None:
     """The order in which a factor is a matrix: rows as in the result, terms as in the other factor; None where it has that, or is not read as it is."""
     value, map_, other = inputs(op)[number], maps(op)[number], maps(op)[1 - number]
-    if not isinstance(value, ir.BlockArgument) or sum(1 for _ in value.uses) > 1:
+    if not isinstance(value, ir.BlockArgument) or use_count(value) > 1:
         return None
     read, there = (_plain(m) for m in (map_, other))
     written = _plain(maps(op)[len(inputs(op))])

@@ -7,7 +7,7 @@ they are of, as the losses of a cross entropy are.  (On an H200 the gather of 16
 from math import prod
 
 from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
-from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs, yielded
+from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs, use_count, yielded
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee
 from inferno.schedule.analysis.accesses import filled, loop_sizes
@@ -57,7 +57,7 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     direct = last is not None and last.parent == generic and len(last.operands) == 2 and list(last.operands).count(running) == 1 and not len(last.regions)
     given = [v for v in inputs(generic) if not isinstance(v, ir.BlockArgument)]
     others = [o.name for o in kernel.entry_block.operations if o.name not in ("arith.constant", "linalg.fill", "linalg.generic", "func.return")]
-    alone = direct and sum(1 for _ in running.uses) == 1 and filled(start) is not None and not given and not others
+    alone = direct and use_count(running) == 1 and filled(start) is not None and not given and not others
     return generic if alone and end.operands[0] == generic.results[0] else None
 
 

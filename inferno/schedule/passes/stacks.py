@@ -2,7 +2,7 @@
 
 from math import prod
 
-from inferno.mlir import arith, func, ir, isolated_copy, tensor, walk
+from inferno.mlir import arith, func, ir, is_read, isolated_copy, tensor, walk
 from inferno.passes.programs import VIEWS, root_of
 from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule.analysis.accesses import argument_index
@@ -101,6 +101,6 @@ def read_elements(kernel: func.FuncOp, parts: Parts) -> None:
 
 def erase_unused(parts: Parts) -> None:
     for value in list(parts):
-        if not any(True for _ in value.uses):
+        if not is_read(value):
             del parts[value]
             value.owner.operation.erase()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from inferno.mlir import arith, ir, math, owner
+from inferno.passes.generics import use_count
 from inferno.schedule.analysis.combiners import Combiner
 
 _OPERATIONS = ("arith.maximumf", "math.absf", "arith.cmpf", "arith.select", "arith.subf", "math.exp", "arith.subf", "math.exp", "arith.mulf", "arith.addf")
@@ -63,7 +64,7 @@ def read_exponential_sum(block: ir.Block, inputs: int) -> ExponentialSum | None:
         end: (grown.results[0], total.results[0]),
     }
     uses = {largest: 2, kept: 1, grown.results[0]: 3, total.results[0]: 1}
-    if any(list(op.operands) != list(given) for op, given in wanted.items()) or any(len(list(v.uses)) != n for v, n in uses.items()):
+    if any(list(op.operands) != list(given) for op, given in wanted.items()) or any(use_count(v) != n for v, n in uses.items()):
         return None
     return ExponentialSum(largest.type, ir.F64Type.get())
 

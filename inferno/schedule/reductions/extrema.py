@@ -7,6 +7,7 @@ meet does not matter.
 from dataclasses import dataclass
 
 from inferno.mlir import arith, ir, owner
+from inferno.passes.generics import use_count
 from inferno.schedule.analysis.combiners import Combiner
 
 _F, _I = arith.CmpFPredicate, arith.CmpIPredicate
@@ -130,6 +131,6 @@ def _parts(body: ir.Block, inputs: int) -> _Parts | None:
     else:
         right = chosen.name in _SAME_VALUE[value] and set(chosen.operands) == {new, compared}
     readers = {compared: 2, running[1]: 1, comparison.results[0]: 2 if chosen.name == "arith.select" else 1, chosen.results[0]: 1, place.results[0]: 1}
-    if not right or any(len(list(v.uses)) != n for v, n in readers.items()):
+    if not right or any(use_count(v) != n for v, n in readers.items()):
         return None
     return _Parts(comparison, chosen, place, new, place.operands[1], value, rounded, extended)

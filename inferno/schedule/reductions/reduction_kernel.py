@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import gcd, prod
 
-from inferno.mlir import arith, func, ir, isolated_copy, users, walk
+from inferno.mlir import arith, func, ir, is_read, isolated_copy, users, walk
 from inferno.passes.generics import dims
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
@@ -272,7 +272,7 @@ def _take_combiners(found: _Reduced, inputs: int, loops: list[int]) -> tuple[tup
     else:
         for i in range(found.count):
             to_term(block, block.arguments[inputs + i], i)
-    if any(len(list(a.uses)) for a in list(block.arguments)[inputs:]):
+    if any(is_read(a) for a in list(block.arguments)[inputs:]):
         return None
     return tuple(combiners), extremum, exponentials
 
@@ -319,7 +319,7 @@ def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
     block, sums = after.regions[0].blocks[0], [v in list(generic.results) for v in list(after.operands)[:count]] + [True] * len(after.results)
     whole = all(m == ir.AffineMap.get_identity(m.n_dims) if own else m.is_projected_permutation for m, own in zip(maps(after), sums))
     plain = whole and not walk(after, "tensor.extract", "scf.if", "linalg.index")
-    unread = not any(len(list(a.uses)) for a in list(block.arguments)[count:])
+    unread = not any(is_read(a) for a in list(block.arguments)[count:])
     return plain and unread and any(sums[:count]) and supported_body(after) and sink_constants(after, tables=True)
 
 
@@ -365,7 +365,7 @@ def _results(
 def _sources(kernel: func.FuncOp, generic: ir.Operation, all_maps: list, inputs: int) -> tuple[Access | None, ...] | None:
     block, found = generic.regions[0].blocks[0], []
     for value, map_, argument in zip(list(generic.operands)[:inputs], all_maps, block.arguments):
-        if not len(list(argument.uses)):
+        if not is_read(argument):
             found.append(None)
             continue
         constant = filled(value) if isinstance(value.type, ir.RankedTensorType) else None

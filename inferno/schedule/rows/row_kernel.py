@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import func, ir, is_read, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import is_dynamic, symbol_arguments
 from inferno.schedule.analysis.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
@@ -368,7 +368,7 @@ class _Parser(StepParser):
     def scan(self, scan: ir.Operation) -> RowStep | None:
         """A scan of whole rows, in the order of memory."""
         combiner, (shape, kinds) = inclusive_combiner(scan), _loops(scan)
-        if combiner is None or any(True for _ in scan.results[1].uses) or prod(shape) != self.count * self.width:
+        if combiner is None or is_read(scan.results[1]) or prod(shape) != self.count * self.width:
             return None
         order = [d for d, s in enumerate(shape) if s != 1]
         covered = covered_loops(order, shape, [(d, self.sizes[d]) for d in self.loops])

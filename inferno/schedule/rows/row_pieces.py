@@ -8,7 +8,7 @@ selected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, erase_dead, func, ir, owner, tensor, walk
+from inferno.mlir import arith, clone_onto, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
 from inferno.schedule.analysis.strewn_extracts import walk_of
@@ -71,7 +71,7 @@ def _read_values(kernel: func.FuncOp, generic: ir.Operation) -> ir.Operation:
         old.replace_all_uses_with(result)
     generic.erase()
     for op in walk(new, "tensor.extract"):
-        if not any(True for _ in op.results[0].uses):
+        if not is_read(op.results[0]):
             op.erase()
     return new
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
-from inferno.mlir import arith, clone_onto, erase_dead, func, ir, linalg, owner, scf, tensor, walk
-from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, yielded
+from inferno.mlir import arith, clone_onto, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
+from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.parts import extract
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, slice_parts
@@ -63,7 +63,7 @@ def cut_results(kernel: func.FuncOp, nest: Sequence[int]) -> dict[ir.Value, list
     found: dict[ir.Value, list[ResultPart]] = {}
     for value in results_to_cut(kernel):
         op = owner(value)
-        if len(op.results) != 1 or not op.results[0].type.rank or sum(1 for _ in value.uses) != 1:
+        if len(op.results) != 1 or not op.results[0].type.rank or use_count(value) != 1:
             return None
         apart = split_loops(op)
         parts = _cut(kernel, apart, nest)
@@ -197,7 +197,7 @@ class _Piece:
         """Note which elements are read; False where that is not at a loop and a number along each dimension."""
         loops = len(self.box)
         for value, map_, name in zip(inputs(self.op), _maps(self.op), body(self.op).arguments):
-            if any(True for _ in name.uses) and not self.add(value, [linear_map(e, loops) for e in map_.results], name):
+            if is_read(name) and not self.add(value, [linear_map(e, loops) for e in map_.results], name):
                 return False
         extracts = [op for op in self.taken if op.name == "tensor.extract"]
         return all(self.add(op.operands[0], [linear(v, loops) for v in list(op.operands)[1:]], op.results[0]) for op in extracts)
@@ -228,7 +228,7 @@ class _Piece:
         """The loop of rows behind each dimension of the box, of as many sizes alike as can be; what none is behind has one place, or the same at each."""
         counts = [count for _, count in self.box]
         used = {d for r in self.reads for d, _ in r.places}
-        used |= {_dimension(o) for o in self.taken if o.name == "linalg.index" and any(True for _ in o.results[0].uses)}
+        used |= {_dimension(o) for o in self.taken if o.name == "linalg.index" and is_read(o.results[0])}
         free = [count == 1 or d not in used for d, count in enumerate(counts)]
         able = []
         for some in combinations(range(len(counts)), len(self.nest)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
-from inferno.mlir import arith, func, ir, isolated_copy, owner, walk
+from inferno.mlir import arith, func, ir, is_read, is_unread, isolated_copy, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.analysis.accesses import (
     Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, row_major, sink_constants,
@@ -100,7 +100,7 @@ class StepParser:
         """What ``parse`` says of a copy of a kernel, which the result may keep; None where sizes vary."""
         arguments = kernel.entry_block.arguments
         varying = [a for a in arguments if isinstance(a.type, ir.ShapedType) and not a.type.has_static_shape]
-        sizes = [a for a in arguments if isinstance(a.type, ir.IndexType) and any(True for _ in a.uses)]
+        sizes = [a for a in arguments if isinstance(a.type, ir.IndexType) and is_read(a)]
         if not knows_arguments(kernel) or varying or (sizes and not cls.with_sizes):
             return None
         with kernel.context, kernel.location:
@@ -152,7 +152,7 @@ class StepParser:
         count = len(generic.operands) - len(generic.results)
         if sizes is None or any(not isinstance(s, int) for s in sizes) or not sink_constants(generic, tables=True) or not self.knows_tables(generic):
             return None
-        live = [any(True for _ in r.uses) for r in generic.results]
+        live = [is_read(r) for r in generic.results]
         reduces = "reduction" in [k for k, s in zip(kinds, sizes) if s != 1]
         extremum = self.extremum(generic, kinds, sizes, count) if self.with_extrema and reduces else None
         if extremum is None:
@@ -215,7 +215,7 @@ class StepParser:
         constant in it.  None for the whole where one is anything else."""
         found: list[Access | int | None] = []
         for argument, value, map_, number in zip(generic.regions[0].blocks[0].arguments, generic.operands, maps(generic), numbers):
-            if not any(True for _ in argument.uses):
+            if not is_read(argument):
                 found.append(None)
             elif number is not None:
                 if order_of(map_, sizes) != (row_order if self.values[number].per_row else order):
@@ -310,7 +310,7 @@ def _forget(generic: ir.Operation, live: Sequence[bool]) -> None:
         if not used:
             end.operands[i] = body.arguments[count + i]
     for op in reversed([o.operation for o in body.operations]):
-        if len(op.results) and not any(any(True for _ in r.uses) for r in op.results):
+        if len(op.results) and is_unread(op):
             op.erase()
 
 

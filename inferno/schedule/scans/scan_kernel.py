@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, ir, is_read, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import Access, destination_index, filled, iterators, loop_sizes, maps, merge, outputs, placed, row_major
@@ -115,7 +115,7 @@ class _Parser(StepParser):
         scan = next(o for o in self.operations if o.name == "tm_tensor.scan")
         combiner, shape, dim = inclusive_combiner(scan), list(scan.operands[0].type.shape), ir.IntegerAttr(scan.attributes["dimension"]).value
         generics = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
-        if combiner is None or any(True for _ in scan.results[1].uses) or not self.shape(generics, shape, dim):
+        if combiner is None or is_read(scan.results[1]) or not self.shape(generics, shape, dim):
             return None
         steps, result, source = [], -1, None
         for op in self.operations:

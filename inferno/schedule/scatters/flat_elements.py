@@ -5,7 +5,7 @@ A tensor that is reshaped has the same elements by the same numbers, so that map
 
 from dataclasses import dataclass
 
-from inferno.mlir import func, ir, owner
+from inferno.mlir import func, ir, is_read, owner
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape
@@ -51,7 +51,7 @@ def read_elements(kernel: func.FuncOp, value: ir.Value) -> Elements | None:
     block = op.regions[0].blocks[0]
     if not supported_body(op) or any(len(o.regions) or o.operation.name == "tensor.extract" for o in block.operations):
         return None
-    if any(True for _ in block.arguments[len(given)].uses):
+    if is_read(block.arguments[len(given)]):
         return None  # (what was in the destination)
     sources = []
     for operand, map_ in zip(op.operands, given):
