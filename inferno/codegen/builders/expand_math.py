@@ -24,7 +24,7 @@ import math as pymath
 from inferno.codegen.builders.constant_divisions import divide_by_constant, has_reciprocal
 from inferno.codegen.builders.elements import splat
 from inferno.codegen.builders.float8 import is_rounded_to_8_bits
-from inferno.mlir import arith, ir, is_read, llvm, math, owner, users, walk
+from inferno.mlir import arith, constant_number, ir, is_read, llvm, math, owner, users, walk
 from inferno.schedule.matmul.contraction import Map
 from inferno.schedule.rows.row_work import SHORT_POWERS
 
@@ -42,7 +42,7 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
     operation = kernel_op.operation
     with operation.context, ir.Location.unknown():
         for op in walk(operation, "math.sqrt"):
-            if (number := _constant(op.operands[0])) is not None and number >= 0:
+            if (number := constant_number(op.operands[0])) is not None and number >= 0:
                 with ir.InsertionPoint(op):
                     _replace(op, splat(op.results[0].type, pymath.sqrt(number)))
         yielded = [v.type for op in walk(operation, "linalg.yield") for v in op.operands]
@@ -55,7 +55,7 @@ def expand_math(kernel_op, rounded: bool | None = None) -> None:
         for op in walk(operation, "math.tanh"):
             _replace(op, _tanh(op))
         for op in walk(operation, "arith.divf"):
-            _replace(op, _sigmoid(op, rounded) or _stored_quotient(op) or divide_by_constant(op, _constant(op.operands[1])))
+            _replace(op, _sigmoid(op, rounded) or _stored_quotient(op) or divide_by_constant(op, constant_number(op.operands[1])))
         for op in reversed(walk(operation, "math.exp", "arith.negf", "arith.addf")):
             if not is_read(op.results[0]):
                 op.erase()
@@ -78,7 +78,7 @@ def may_contract(op: ir.Operation) -> bool:
     rounded it would be the product's rounding error, of either sign."""
     if "fastmath" not in op.attributes or "none" not in str(op.attributes["fastmath"]):
         return False
-    if op.name == "arith.subf" and all(_constant(x) is None for x in op.operands):
+    if op.name == "arith.subf" and all(constant_number(x) is None for x in op.operands):
         return False
     return op.name != "arith.mulf" or any(user.name != "arith.truncf" for user in users(op.results[0]))
 
@@ -98,19 +98,11 @@ def _float32(value: ir.Value) -> bool:
     return isinstance(value.type, ir.F32Type)
 
 
-def _constant(value: ir.Value) -> float | None:
-    """The number that a scalar is, if it is a constant."""
-    op = owner(value)
-    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], (ir.FloatAttr, ir.IntegerAttr)):
-        return None
-    return float(op.attributes["value"].value)
-
-
 def _other(op: ir.Operation, constant: float, names: tuple[str, ...]) -> ir.Operation | None:
     """For ``constant + f(x)``: the operation f, if its name is among ``names``."""
     for a, b in ((0, 1), (1, 0)):
         function = owner(op.operands[a])
-        if function is not None and function.name in names and _constant(op.operands[b]) == constant:
+        if function is not None and function.name in names and constant_number(op.operands[b]) == constant:
             return function
     return None
 
@@ -126,7 +118,7 @@ def _narrow_extremum(op: ir.Operation) -> ir.Value | None:
         return None
     operands = []
     for value in op.operands:
-        made, number = _extended(value), _constant(value)
+        made, number = _extended(value), constant_number(value)
         if made is not None and made.type == narrow[0].type:
             operands.append(made)
         elif number is not None and pymath.isinf(number):
@@ -170,13 +162,13 @@ def _stored_quotient(op: ir.Operation) -> ir.Value | None:
     if not _float32(op.results[0]) or not stored or _is_power_of_two(op.operands[1]):
         return None
     with ir.InsertionPoint(op):
-        if has_reciprocal(divisor := _constant(op.operands[1])):
+        if has_reciprocal(divisor := constant_number(op.operands[1])):
             return arith.mulf(op.operands[0], splat(op.results[0].type, 1 / divisor))
         return _intrinsic("llvm.nvvm.div.full", *op.operands)
 
 
 def _is_power_of_two(value: ir.Value) -> bool:
-    number = _constant(value)
+    number = constant_number(value)
     return number is not None and abs(pymath.frexp(number)[0]) == 0.5
 
 
@@ -207,7 +199,7 @@ def _one_plus_erf(op: ir.Operation, rounded: bool) -> ir.Value | None:
     x, quotient = erf.operands[0], owner(erf.operands[0])
     with ir.InsertionPoint(op):
         f32 = x.type
-        if quotient is not None and quotient.name == "arith.divf" and (divisor := _constant(quotient.operands[1])):
+        if quotient is not None and quotient.name == "arith.divf" and (divisor := constant_number(quotient.operands[1])):
             # erf(x / sqrt(2)): eager multiplies too, and an exact division is as long as all the rest.
             x = arith.mulf(quotient.operands[0], splat(f32, 1 / divisor))
         if rounded:
@@ -232,7 +224,7 @@ def _one_plus_erf_of_reciprocal(x: ir.Value) -> ir.Value:
     """As much as numbers of 16 bits show."""
     f32 = x.type
     root = owner(x)
-    factor = _constant(root.operands[1]) if root is not None and root.name == "arith.mulf" else None
+    factor = constant_number(root.operands[1]) if root is not None and root.name == "arith.mulf" else None
     scaled = arith.mulf(x, splat(f32, _BITS)) if factor is None else arith.mulf(root.operands[0], splat(f32, factor * _BITS))
     distance = arith.minimumf(_intrinsic("llvm.fabs.f32", scaled), splat(f32, 12.0 * _BITS))
     r = _reciprocal(arith.addf(arith.mulf(distance, splat(f32, _ERFC_SCALE / _BITS)), splat(f32, 1.0)))
@@ -268,7 +260,7 @@ def _sigmoid(op: ir.Operation, rounded: bool) -> ir.Value | None:
         return None
     with ir.InsertionPoint(op):
         inverse = _reciprocal(_one_plus_power(power)) if rounded else _reciprocal_subnormal(denominator)
-        return inverse if _constant(numerator) == 1.0 else arith.mulf(numerator, inverse)
+        return inverse if constant_number(numerator) == 1.0 else arith.mulf(numerator, inverse)
 
 
 def _one_plus_power(power: ir.Operation) -> ir.Value:
@@ -303,7 +295,7 @@ def _rsqrt(op: ir.Operation) -> ir.Value | None:
 
 
 def _power(op: ir.Operation) -> ir.Value | None:
-    x, exponent = op.operands[0], _constant(op.operands[1])
+    x, exponent = op.operands[0], constant_number(op.operands[1])
     if exponent not in SHORT_POWERS or isinstance(x.type, ir.VectorType):
         return None
     with ir.InsertionPoint(op):

@@ -6,7 +6,7 @@ two agree on the sign of zero: for -0 against c = +0 the selection gives c, as m
 
 from math import copysign, isnan
 
-from inferno.mlir import arith, ir, is_read, owner, walk
+from inferno.mlir import arith, constant_number, ir, is_read, owner, walk
 
 _UGT, _UGE, _ULT, _ULE = 9, 10, 11, 12  # values of arith.cmpf's predicates: true of NaN
 
@@ -28,7 +28,7 @@ def _extreme(select: ir.Operation) -> ir.Value | None:
     compare = owner(condition)
     if compare is None or compare.name != "arith.cmpf" or list(compare.operands) != [x, bound]:
         return None
-    number = _constant(bound)
+    number = constant_number(bound)
     predicate = ir.IntegerAttr(compare.attributes["predicate"]).value
     if number is None or isnan(number):
         return None
@@ -39,10 +39,3 @@ def _extreme(select: ir.Operation) -> ir.Value | None:
         if predicate in (_ULT, _ULE) and number != 0:
             return arith.minimumf(x, bound)
     return None
-
-
-def _constant(value: ir.Value) -> float | None:
-    op = owner(value)
-    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.FloatAttr):
-        return None
-    return ir.FloatAttr(op.attributes["value"]).value

@@ -11,7 +11,7 @@ takes it away because a kernel with assertions is no structured one.
 
 from collections.abc import Sequence
 
-from inferno.mlir import arith, func, ir, memref, owner, scf, walk
+from inferno.mlir import arith, constant_number, func, ir, memref, owner, scf, walk
 
 REPORTS = "inferno.reports"  # a function's attribute: its last argument is the report
 OUT_OF_RANGE, BY_ZERO = 1, 2  # what it says; the first, where there are both
@@ -62,10 +62,7 @@ def _may_stop(op: ir.Operation) -> bool:
     """Whether it divides integers that are data by what may be 0 or -1."""
     if isinstance(op.operands[0].type, ir.IndexType):
         return False
-    divisor = owner(op.operands[1])
-    if divisor is None or divisor.name != "arith.constant" or not isinstance(divisor.attributes["value"], ir.IntegerAttr):
-        return True
-    return ir.IntegerAttr(divisor.attributes["value"]).value in (0, -1)
+    return constant_number(op.operands[1]) in (None, 0, -1)
 
 
 def _check_division(op: ir.Operation, cell: ir.Value, zero: ir.Value) -> None:

@@ -19,7 +19,7 @@ The polynomials are our own minimax fits (Lawson's iteration), rounded to float3
 import math as pymath
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, ir, is_read, math, owner, walk
+from inferno.mlir import arith, constant_number, ir, is_read, math, owner, walk
 
 # Coefficients of the polynomials above, the lowest power first; ``_PI`` in three parts, the first ones with few bits.
 _EXP = (0.4999999403953552, 0.16666515171527863, 0.04166845604777336, 0.008369418792426586, 0.0013813144760206342)
@@ -256,25 +256,18 @@ def _erf(x: ir.Value) -> ir.Value:
     return math.copysign(arith.select(_compare("OLT", distance, _number(1.0)), small, large), x)
 
 
-def _constant(value: ir.Value) -> float | None:
-    op = owner(value)
-    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], (ir.FloatAttr, ir.IntegerAttr)):
-        return None
-    return float(op.attributes["value"].value)
-
-
 def _one_plus_erf(op: ir.Operation) -> None:
     """GELU's 1 + erf(x), with the cheaper erf: the sum hides what it lacks.  A division before it becomes a multiplication."""
     if not isinstance(op.results[0].type, ir.F32Type):
         return
     for a, b in ((0, 1), (1, 0)):
         erf = owner(op.operands[a])
-        if erf is not None and erf.name == "math.erf" and _constant(op.operands[b]) == 1.0:
+        if erf is not None and erf.name == "math.erf" and constant_number(op.operands[b]) == 1.0:
             x = erf.operands[0]
             quotient = owner(x)
             with ir.InsertionPoint(op):
-                if quotient is not None and quotient.name == "arith.divf" and _constant(quotient.operands[1]) not in (None, 0.0):
-                    x = arith.mulf(quotient.operands[0], _number(1 / _constant(quotient.operands[1])))
+                if quotient is not None and quotient.name == "arith.divf" and constant_number(quotient.operands[1]) not in (None, 0.0):
+                    x = arith.mulf(quotient.operands[0], _number(1 / constant_number(quotient.operands[1])))
                 value = arith.addf(_erf_quotient(x), _number(1.0))
             op.results[0].replace_all_uses_with(value)
             op.erase()
@@ -293,12 +286,12 @@ def _beside_one(op: ir.Operation) -> bool:
     """Whether the one reader of an exponential adds 1 to it."""
     uses = list(op.results[0].uses)
     user = uses[0].owner.operation if len(uses) == 1 else None
-    return user is not None and user.name == "arith.addf" and 1.0 in (_constant(user.operands[0]), _constant(user.operands[1]))
+    return user is not None and user.name == "arith.addf" and 1.0 in (constant_number(user.operands[0]), constant_number(user.operands[1]))
 
 
 def _power(op: ir.Operation) -> None:
     """Powers with the exponents that eager, too, computes by multiplications and roots."""
-    x, exponent = op.operands[0], _constant(op.operands[1])
+    x, exponent = op.operands[0], constant_number(op.operands[1])
     if exponent not in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0) or not isinstance(x.type, (ir.F32Type, ir.F64Type)):
         return
     with ir.InsertionPoint(op):

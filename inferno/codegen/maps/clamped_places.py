@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.builders.lane_patterns import Pattern, computed
-from inferno.mlir import ir, owner
+from inferno.mlir import constant_number, ir, owner
 
 _CASTS = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.trunci")
 _WITH_NUMBERS = ("arith.addi", "arith.subi", "arith.muli", "arith.divsi", "arith.divui", "arith.floordivsi")
@@ -49,7 +49,7 @@ class ClampedPlaces:
             return Place(pattern, (None,) * len(pattern.residues), loop) if pattern is not None and _is_small(pattern) else None
         if op.name in _CASTS:
             return self.of(op.operands[0])
-        if op.name not in (*_WITH_NUMBERS, *_BOUNDS) or (number := _number(op.operands[1])) is None or (first := self.of(op.operands[0])) is None:
+        if op.name not in (*_WITH_NUMBERS, *_BOUNDS) or (number := constant_number(op.operands[1])) is None or (first := self.of(op.operands[0])) is None:
             return None
         if op.name in _BOUNDS:
             return _bounded(first, number, op.name == "arith.maxsi", len(self.found))
@@ -66,9 +66,3 @@ def _bounded(place: Place, number: int, below: bool, key: int) -> Place:
 def _is_small(pattern: Pattern) -> bool:
     """Whether numbers are known to fit into any type that places are computed in."""
     return pattern.most is not None and pattern.modulus * pattern.most + max(map(abs, pattern.residues)) < 2**31
-
-
-def _number(value: ir.Value) -> int | None:
-    op = owner(value)
-    constant = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
-    return constant.value if isinstance(constant, ir.IntegerAttr) else None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.mlir import arith, ir, owner, vector
+from inferno.mlir import arith, constant_number, ir, owner, vector
 from inferno.symbolic import Int
 
 _DEPTH = 8  # operations
@@ -84,7 +84,5 @@ def _number(value: ir.Value) -> int | None:
     """The constant that a number, or each lane of a vector, is."""
     op = owner(value)
     if op is not None and op.name == "vector.broadcast":
-        op = owner(op.operands[0])
-    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.IntegerAttr):
-        return None
-    return op.attributes["value"].value
+        value = op.operands[0]
+    return constant_number(value)

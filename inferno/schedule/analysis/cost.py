@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import constant_number, func, ir, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.analysis.kept_operands import COPY, PARTS, kept
 from inferno.schedule.analysis.written_parts import touched_elements
@@ -103,10 +103,9 @@ def _times(op: ir.Operation) -> int:
     times = 1
     while (op := op.parent.operation).name not in ("func.func", "builtin.module"):
         if op.name == "scf.for":
-            ends = [owner(v) for v in list(op.operands)[:3]]
-            if all(o is not None and o.name == "arith.constant" for o in ends):
-                begin, end, step = (ir.IntegerAttr(o.attributes["value"]).value for o in ends)
-                times *= len(range(begin, end, step))
+            ends = [constant_number(v) for v in list(op.operands)[:3]]
+            if None not in ends:
+                times *= len(range(*ends))
     return times
 
 

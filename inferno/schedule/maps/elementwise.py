@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import constant_number, func, ir, owner, walk
 from inferno.passes.generics import loop_of
 from inferno.passes.places import is_looked_up
 from inferno.passes.programs import takes_unmeasured
@@ -311,10 +311,9 @@ def _places(point: Pointwise) -> tuple[list[ir.Operation], set[tuple[float, int]
     for tap in taps:
         value, step, constant = tap.operands[len(tap.operands) - 1], 1, 0
         while (op := owner(value)) is not None and op.name in ("arith.addi", "arith.subi", "arith.muli", "arith.divui"):
-            number = owner(op.operands[1])
-            if number is None or number.name != "arith.constant":
+            by = constant_number(op.operands[1])
+            if by is None:
                 return taps, None
-            by = number.attributes["value"].value
             if op.name == "arith.divui":
                 if (loop_of(op.operands[0]), by) not in groups:
                     return taps, None
@@ -335,9 +334,9 @@ def _groups(point: Pointwise) -> set[tuple[int, int]]:
     """Loops, and of how many neighbours a branch tells one from another, as of pairs that are rotated: what is read for each group lies side by side."""
     found = set()
     for op in walk(point.generic, "arith.remui"):
-        loop, number = loop_of(op.operands[0]), owner(op.operands[1])
-        if loop is not None and number is not None and number.name == "arith.constant":
-            found.add((loop, number.attributes["value"].value))
+        loop, number = loop_of(op.operands[0]), constant_number(op.operands[1])
+        if loop is not None and number is not None:
+            found.add((loop, number))
     return found
 
 

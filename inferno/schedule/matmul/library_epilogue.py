@@ -7,7 +7,7 @@ such value alone is compared, as a polynomial of it and of one hyperbolic tangen
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferno.mlir import ir
+from inferno.mlir import constant_number, ir, owner
 from inferno.schedule.matmul.contraction import Map
 
 SUM = -1  # no argument's number
@@ -38,7 +38,7 @@ def match_epilogue(map_: Map | None, result: int | None) -> Epilogue | None:
     if map_ is None or result is None:
         return Epilogue() if map_ is None else None
     value = list(map_.block.operations)[-1].operands[result]
-    made = _made(value)
+    made = owner(value)
     if made is not None and made.name == "arith.truncf":
         value = made.operands[0]
     forms = _Forms(map_)
@@ -77,11 +77,11 @@ class _Forms:
             at = left.pop()
             if at not in found:
                 found[at] = None
-                left += list(made.operands) if (made := _made(at)) is not None else []
+                left += list(made.operands) if (made := owner(at)) is not None else []
         return list(found)
 
     def _linear(self, value: ir.Value) -> Linear | None:
-        made = _made(value)
+        made = owner(value)
         if made is None:
             number = ir.BlockArgument(value).arg_number
             if number in self._map.accumulators:
@@ -127,7 +127,7 @@ class _OfOne:
             return {(1, 0): 1.0}
         if (number := _constant(value)) is not None:
             return {(0, 0): number}
-        made = _made(value)
+        made = owner(value)
         if made is None:
             return None
         if made.name == "math.tanh":
@@ -178,17 +178,8 @@ def _close(a: Polynomial, b: Polynomial) -> bool:
     return all(abs(a.get(p, 0.0) - b.get(p, 0.0)) <= _DIGITS * max(abs(a.get(p, 0.0)), abs(b.get(p, 0.0))) for p in {**a, **b})
 
 
-def _made(value: ir.Value) -> ir.Operation | None:
-    """The operation that makes a value; None of an argument of the body."""
-    return None if isinstance(value, ir.BlockArgument) else value.owner.operation
-
-
 def _constant(value: ir.Value) -> float | None:
     """A constant's value, rounded ones too."""
-    made = _made(value)
-    while made is not None and made.name in ("arith.truncf", "arith.extf"):
-        made = _made(made.operands[0])
-    if made is None or made.name != "arith.constant":
-        return None
-    value = made.attributes["value"]
-    return float(value.value) if isinstance(value, (ir.FloatAttr, ir.IntegerAttr)) else None
+    while (made := owner(value)) is not None and made.name in ("arith.truncf", "arith.extf"):
+        value = made.operands[0]
+    return constant_number(value)

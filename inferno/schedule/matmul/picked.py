@@ -7,7 +7,7 @@ as its epilogue, of each matrix with those rows alone for which ``f`` is the mat
 
 from dataclasses import dataclass, replace
 
-from inferno.mlir import arith, func, ir, is_unread, isolated_copy, linalg, owner, tensor, walk
+from inferno.mlir import arith, constant_number, func, ir, is_unread, isolated_copy, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, loop_of, maps, outputs, substitute
 from inferno.passes.split_contractions import split_contractions
@@ -117,9 +117,8 @@ def _offset(pick: ir.Operation) -> int | None:
     made, constant = owner(column), 0
     if made is not None and made.name == "arith.addi":
         number = [v for v in made.operands if loop_of(v) is None]
-        if len(number) != 1 or owner(number[0]) is None or owner(number[0]).name != "arith.constant":
+        if len(number) != 1 or (constant := constant_number(number[0])) is None:
             return None
-        constant = ir.IntegerAttr(owner(number[0]).attributes["value"]).value
         column = next(v for v in made.operands if v != number[0])
     return constant if loop_of(column) == 1 else None
 

@@ -8,7 +8,7 @@ elements, makes what the two made, and a map of each sum behind them; ``fuse-sum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, func, ir, linalg, owner, tensor, users
+from inferno.mlir import arith, constant_number, func, ir, linalg, owner, tensor, users
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, is_generic, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee, root_of
 from inferno.passes.shapes import argument_attributes, function_of, materialise, number, sizes, symbol_arguments
@@ -142,9 +142,9 @@ def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
 def _divided(value: ir.Value, main: Mapping[Symbol, Int]) -> tuple[ir.Value, float | Int | None]:
     """What a value of a body is a quotient of by a number or a size, and that, of the program's symbols; itself where it is none."""
     op = owner(value)
+    if op is not None and op.name == "arith.divf" and (known := constant_number(op.operands[1])) is not None:
+        return op.operands[0], known
     count = owner(op.operands[1]) if op is not None and op.name == "arith.divf" else None
-    if count is not None and count.name == "arith.constant":
-        return op.operands[0], ir.FloatAttr(count.attributes["value"]).value
     size = number(count.operands[0]) if count is not None and count.name == "arith.sitofp" else None
     return (value, None) if size is None else (op.operands[0], substitute(size, main))
 

@@ -4,7 +4,7 @@ The running value stays what it is through elements that change nothing, so that
 part of its kernel (``fuse-scans``), what picks them behind it would wait for all that other threads write.
 """
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import constant_number, func, ir, owner, walk
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import filled, iterators
@@ -78,8 +78,8 @@ def _shifts(kernel: func.FuncOp | None, dim: int, nothing: float) -> bool:
     picks = [i for i, v in enumerate(sides) if owner(v) is not None and owner(v).name == "tensor.extract"]
     if len(picks) != 1 or len(walk(generic, "tensor.extract", "scf.if")) != 2 or test is None or test.name != "arith.cmpi":
         return False
-    pick, other = owner(sides[picks[0]]), owner(sides[1 - picks[0]])
-    if other is None or other.name != "arith.constant" or _number(other) != nothing:
+    pick = owner(sides[picks[0]])
+    if constant_number(sides[1 - picks[0]]) != nothing:
         return False
     where = [place_of(v) for v in list(pick.operands)[1:]]
     shift = -where[dim][2] if where[dim] is not None else 0
@@ -90,12 +90,6 @@ def _shifts(kernel: func.FuncOp | None, dim: int, nothing: float) -> bool:
         return False
     # Below the shift are the elements that are nothing; moved by it, below what is left are those that are picked.
     return (value, bound[2]) == (((dim, 1, 0), shift) if picks[0] == 1 else ((dim, 1, -shift), shape[dim] - shift))
-
-
-def _number(constant: ir.Operation) -> float | None:
-    """What a constant is, if it is a number."""
-    value = constant.attributes["value"]
-    return value.value if isinstance(value, (ir.FloatAttr, ir.IntegerAttr)) else None
 
 
 def _exchange(scan: ir.Operation, shift: ir.Operation) -> None:

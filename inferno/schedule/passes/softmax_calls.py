@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from math import inf
 
-from inferno.mlir import arith, func, ir, owner, users
+from inferno.mlir import arith, constant_number, func, ir, owner, users
 from inferno.passes.generics import body, dims, inputs, is_elementwise, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee
 from inferno.schedule.analysis.accesses import filled, loop_sizes
@@ -75,22 +75,16 @@ def _replaces_infinity(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> b
     if len(generics) != 1 or not is_elementwise(generics[0]) or len(inputs(generics[0])) != 1 or len(set(map(str, maps(generics[0])))) != 1:
         return False
     (x, *_), choice = body(generics[0]).arguments, owner(yielded(generics[0])[0])
-    if choice is None or choice.name != "arith.select" or choice.operands[2] != x or _constant(choice.operands[1]) != 0:
+    if choice is None or choice.name != "arith.select" or choice.operands[2] != x or constant_number(choice.operands[1]) != 0:
         return False
     question = owner(choice.operands[0])
-    if question is None or question.name != "arith.cmpf" or _constant(question.operands[1]) != inf:
+    if question is None or question.name != "arith.cmpf" or constant_number(question.operands[1]) != inf:
         return False
     size = owner(question.operands[0])
     while size is not None and size.name == "arith.extf":
         size = owner(size.operands[0])
     equal = ir.IntegerAttr(question.attributes["predicate"]).value == int(arith.CmpFPredicate.OEQ)
     return equal and size is not None and size.name == "math.absf" and size.operands[0] == x
-
-
-def _constant(value: ir.Value) -> float | None:
-    op = owner(value)
-    found = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
-    return found.value if isinstance(found, ir.FloatAttr) else None
 
 
 def _is_softmax(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax) -> bool:

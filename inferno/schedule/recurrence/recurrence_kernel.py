@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import add, mul, sub
 
-from inferno.mlir import func, ir, owner, run_upstream, tensor, walk
+from inferno.mlir import constant_number, func, ir, owner, run_upstream, tensor, walk
 from inferno.schedule.analysis.accesses import Access, argument_index, filled, placed
 from inferno.schedule.analysis.expression_maps import make_map
 from inferno.schedule.analysis.expression_tracer import NotUnderstood, Tracer
@@ -86,7 +86,7 @@ class _Parser:
         self.first = len(kernel.type.inputs)
 
     def parse(self) -> Recurrence:
-        begin, end, step = (_number(v) for v in list(self.loop.operands)[:3])
+        begin, end, step = (constant_number(v) for v in list(self.loop.operands)[:3])
         if begin != 0 or step != 1 or end is None or end < 1:
             raise NotUnderstood
         carried, given = list(self.body.arguments)[1:], list(self.loop.operands)[3:]
@@ -244,11 +244,6 @@ def _by_row(row: Loop | None, along: Loop | None, shape: Sequence[int]) -> dict[
     return {loop: step for loop, step in ((row, shape[1]), (along, 1)) if loop is not None}
 
 
-def _number(value: ir.Value) -> int | None:
-    op = owner(value)
-    return ir.IntegerAttr(op.attributes["value"]).value if op is not None and op.name == "arith.constant" else None
-
-
 def _inserted(value: ir.Value) -> ir.Operation | None:
     op = owner(value)
     return op if op is not None and op.name == "tensor.insert_slice" else None
@@ -300,7 +295,7 @@ def _evaluate(value: ir.Value, step: int) -> int | None:
     if op is None:
         return step
     if op.name == "arith.constant":
-        return _number(value)
+        return constant_number(value)
     if op.name not in _NUMBERS:
         return None
     a, b = (_evaluate(v, step) for v in op.operands)

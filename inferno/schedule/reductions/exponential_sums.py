@@ -7,7 +7,7 @@ The sum is relative to the largest term so far, and is scaled when that grows ("
 from dataclasses import dataclass
 from math import inf
 
-from inferno.mlir import arith, ir, math, owner
+from inferno.mlir import arith, constant_number, ir, math, owner
 from inferno.passes.generics import use_count
 from inferno.schedule.analysis.combiners import Combiner
 
@@ -50,16 +50,15 @@ def read_exponential_sum(block: ir.Block, inputs: int) -> ExponentialSum | None:
     if tuple(o.name for o in made) != _OPERATIONS:
         return None
     grown, size, infinite, base, first, before, second, new, scaled, total = made
-    zero, bound = owner(base.operands[1]), owner(infinite.operands[1])
-    constants = all(o is not None and o.name == "arith.constant" for o in (zero, bound))
-    if not constants or ir.FloatAttr(zero.attributes["value"]).value != 0 or ir.FloatAttr(bound.attributes["value"]).value != inf:
+    zero, bound = base.operands[1], infinite.operands[1]
+    if constant_number(zero) != 0 or constant_number(bound) != inf:
         return None
     if ir.IntegerAttr(infinite.attributes["predicate"]).value != int(arith.CmpFPredicate.OEQ):
         return None
     term, (largest, kept) = grown.operands[0], running
     wanted = {
-        grown: (term, largest), size: (grown.results[0],), infinite: (size.results[0], bound.results[0]),
-        base: (infinite.results[0], zero.results[0], grown.results[0]), first: (largest, base.results[0]), before: (first.results[0],),
+        grown: (term, largest), size: (grown.results[0],), infinite: (size.results[0], bound),
+        base: (infinite.results[0], zero, grown.results[0]), first: (largest, base.results[0]), before: (first.results[0],),
         second: (term, base.results[0]), new: (second.results[0],), scaled: (kept, before.results[0]), total: (scaled.results[0], new.results[0]),
         end: (grown.results[0], total.results[0]),
     }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import constant_number, ir, owner, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.matmul.row_contraction import RowContraction
@@ -114,11 +114,10 @@ def _asks_for_infinity(condition: ir.Value) -> bool:
     op = owner(condition)
     if op is None or op.name != "arith.cmpf" or ir.IntegerAttr(op.attributes["predicate"]).value != _EQUAL:
         return False
-    x, bound = (owner(v) for v in op.operands)
+    x = owner(op.operands[0])
     while x is not None and x.name == "arith.extf":
         x = owner(x.operands[0])
-    number = bound.attributes["value"] if bound is not None and bound.name == "arith.constant" else None
-    return x is not None and x.name == "math.absf" and isinstance(number, ir.FloatAttr) and number.value == inf
+    return x is not None and x.name == "math.absf" and constant_number(op.operands[1]) == inf
 
 
 def source_of(value: ir.Value, step: RowStep) -> Access | int | None:

@@ -8,7 +8,7 @@ selected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, erase_dead, func, ir, is_read, owner, tensor, walk
+from inferno.mlir import arith, clone_onto, constant_number, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
 from inferno.schedule.analysis.strewn_extracts import walk_of
@@ -135,7 +135,7 @@ def _branches(kernel: func.FuncOp, generic: ir.Operation, choice: ir.Operation, 
     sizes, condition = loop_sizes(generic), owner(choice.operands[0])
     if sizes is None or len(choice.results) != 1 or condition is None or condition.name != "arith.cmpi":
         return None
-    bound, below = _number(condition.operands[1]), ir.IntegerAttr(condition.attributes["predicate"]).value == arith.CmpIPredicate.ult
+    bound, below = constant_number(condition.operands[1]), ir.IntegerAttr(condition.attributes["predicate"]).value == arith.CmpIPredicate.ult
     if not below or bound is None or _place(condition.operands[0], len(sizes) - 1) != 0:
         return None
     found: list[_Branch] = []
@@ -181,11 +181,6 @@ def _piece(kernel: func.FuncOp, op: ir.Operation, rank: int, begin: int) -> Piec
 def _place(value: ir.Value, loop: int) -> int | None:
     """How much less a number is than a loop's; None if it is anything else."""
     op = owner(value)
-    if op is not None and op.name == "arith.subi" and (number := _number(op.operands[1])) is not None and _place(op.operands[0], loop) == 0:
+    if op is not None and op.name == "arith.subi" and (number := constant_number(op.operands[1])) is not None and _place(op.operands[0], loop) == 0:
         return number
     return 0 if op is not None and op.name == "linalg.index" and ir.IntegerAttr(op.attributes["dim"]).value == loop else None
-
-
-def _number(value: ir.Value) -> int | None:
-    op = owner(value)
-    return ir.IntegerAttr(op.attributes["value"]).value if op is not None and op.name == "arith.constant" else None

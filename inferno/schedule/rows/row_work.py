@@ -7,7 +7,7 @@ gate took 241 us of 440x24768 points in float32, which memory moves in 31.
 
 from math import ceil
 
-from inferno.mlir import ir, owner
+from inferno.mlir import constant_number, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.analysis.cost import CLOCK, bit_width
@@ -102,16 +102,9 @@ def _of_one(op: ir.Operation, points: set[ir.Value], moved: set[ir.Value], short
         return _DIVIDED
     if op.name == "math.exp" and short:
         return _POWER
-    if op.name == "math.powf" and _exponent(op.operands[1]) in SHORT_POWERS:
+    if op.name == "math.powf" and constant_number(op.operands[1]) in SHORT_POWERS:
         return _SQUARE
     return _LONG.get(op.name, 1)
-
-
-def _exponent(value: ir.Value) -> float | None:
-    """The number that a power's exponent is, if it is a constant."""
-    made = owner(value)
-    known = made is not None and made.name == "arith.constant" and isinstance(made.attributes["value"], ir.FloatAttr)
-    return ir.FloatAttr(made.attributes["value"]).value if known else None
 
 
 def _differs(source: Access | int, c: RowKernel) -> bool:
