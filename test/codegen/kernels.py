@@ -1,11 +1,12 @@
 """Kernel functions as text for tests of the generators, and the way from them to PTX and ptxas's report."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
-from inferno.mlir import ir, idle_context
+from inferno.mlir import func, ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import module_of
@@ -72,6 +73,23 @@ def build(text: str, generator: str, schedule: object = None, target: Target = T
         device = next(o for o in module.body.operations if o.operation.name == "gpu.module")
         ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), target)
     return Built(schedule, generated, ptx, name, target)
+
+
+def assembled(built: Built) -> None:
+    """Where there is ptxas, nothing of it is spilled."""
+    if built.resources:
+        assert built.resources.spills == 0 and built.resources.stack == 0
+
+
+def recorded(choose: Callable[[func.FuncOp, Target], object], target: Target = TARGET) -> tuple[Callable[[func.FuncOp], object], list]:
+    """A choice of schedules, for ``SimulatedModel``, and the list of those that it has chosen."""
+    chosen = []
+
+    def own(kernel: func.FuncOp) -> object:
+        chosen.append(choose(kernel, target))
+        return chosen[-1]
+
+    return own, chosen
 
 
 def choose(text: str, generator: str, target: Target = TARGET) -> object:

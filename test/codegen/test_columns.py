@@ -72,11 +72,6 @@ def test_schedules(name, schedule):
     right(name, schedule)
 
 
-@pytest.fixture
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 @pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", TURNED)
 def test_turned(unmeasured, name):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from checks import check
 from gather_cases import CASES as GATHERS
+from kernels import recorded
 from reduction_cases import CASES, EXTREMA, MAPPED, SCHEDULES, choose, each_extremum, hard, variances
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
@@ -276,12 +277,8 @@ def test_a_reduction_of_nothing_but_a_constant_is_none():
 def test_terms_from_tables(name):
     torch.manual_seed(0)
     model, make = GATHERS[name]
-    args, chosen = make(1), []
-
-    def own(kernel):
-        chosen.append(assign.choose(kernel, TARGET))
-        return chosen[-1]
-
+    args = make(1)
+    own, chosen = recorded(assign.choose)
     simulated = SimulatedModel(model, args, choose=own)
     assert "reductions" in {s.generator for s in chosen} and "universal" not in {s.generator for s in chosen}
     found = check(simulated, model, args)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 
 from inferno.schedule.matmul import bf16x6
 from inferno.schedule.matmul.contraction import oriented, parse_contraction
@@ -19,7 +20,7 @@ F = torch.nn.functional
 TARGET = find_target("sm_90a")
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 

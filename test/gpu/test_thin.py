@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul import bf16x6, vectors, wgmma
@@ -19,8 +20,7 @@ from universal_program import compile_universal
 F = torch.nn.functional
 TARGET = find_target("sm_90a")
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def on_tensor_cores(kernel) -> list:
