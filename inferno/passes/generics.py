@@ -153,6 +153,11 @@ def inverse(permutation: Sequence[int]) -> list[int]:
     return [list(permutation).index(i) for i in range(len(permutation))]
 
 
+def permuted(map_: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
+    """The map of a tensor whose dimensions are another's in this order."""
+    return ir.AffineMap.get(map_.n_dims, 0, [map_.results[d] for d in order])
+
+
 def substitute(map_: ir.AffineMap, loops: Sequence[ir.AffineExpr], count: int) -> ir.AffineMap:
     """``map_`` with its loops replaced by expressions of ``count`` other loops."""
     renaming = ir.AffineMap.get(count, 0, list(loops))

@@ -27,6 +27,7 @@ from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention.attention_gradients import AttentionGradients, GradientTiling, reads_early
+from inferno.schedule.attention.attention_kernel import sources
 from inferno.schedule.attention.attention_schedule import lines
 from inferno.schedule.matmul.contraction import Destination, Map
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
@@ -46,7 +47,7 @@ class _Points:
 def stored(g: AttentionGradient, i: int) -> _Points:
     """A result as one of a contraction, whose end it has."""
     result = g.results[i]
-    return _Points(g.sizes, result.epilogue, _sources(result.epilogue), (result.destination,))
+    return _Points(g.sizes, result.epilogue, sources(result.epilogue), (result.destination,))
 
 
 def result_of(g: AttentionGradient, t: GradientTiling, s: AttentionGradients, i: int, staged: bool) -> tuple[Axes, Wgmma]:
@@ -54,10 +55,6 @@ def result_of(g: AttentionGradient, t: GradientTiling, s: AttentionGradients, i:
     axis = t.results[i]
     columns = 64 * lines(axis.size) if staged and gcd(axis.size, 64) < 32 else axis.size
     return Axes(t.grid, t.rows, axis, t.columns, ()), Wgmma(s.rows, columns, consumers=s.consumers, buffers=lines(axis.size))
-
-
-def _sources(map_: Map | None) -> tuple[Access, ...]:
-    return () if map_ is None else tuple(s for s in map_.sources if s is not None)
 
 
 class Running(NamedTuple):
@@ -92,7 +89,7 @@ class Consumer:
         self.turns = Turns(words, self.number, s.consumers, s.turns)
         self.scores = Scores(f, words.mul(self.number, 64), group.warp, group.lane)
         self.drops = None if g.dropout is None else Drops(words, g.dropout, f.tiling.grid, f.tensors, g.turned)
-        points = _Points(g.sizes, g.gradient, _sources(g.gradient), (Destination(0, g.results[0].destination.access),))
+        points = _Points(g.sizes, g.gradient, sources(g.gradient), (Destination(0, g.results[0].destination.access),))
         self.points = PairEpilogue(words, points, Axes(f.tiling.grid, t.rows, t.columns, t.depth, ()), Wgmma(s.rows, s.columns), f.tensors)
         self.masks = None if f.masks is None else Masks(f.masks, self.number, group.warp, group.lane)
         self.rows = [matrix_address(words, f.rows_at(i, self.number)) for i in (0, 1)]

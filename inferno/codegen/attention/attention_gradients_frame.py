@@ -12,7 +12,8 @@ from inferno.codegen.nvvm.mbarriers import Ring
 from inferno.codegen.nvvm.nvvm_builder import Words, loop
 from inferno.codegen.nvvm.tensor_core import Tile
 from inferno.mlir import ir
-from inferno.schedule.analysis.accesses import Access, row_major
+from inferno.passes.shapes import row_major
+from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention.attention_gradients import AttentionGradients, GradientTiling, Shared
 from inferno.schedule.attention.attention_kernel import sources

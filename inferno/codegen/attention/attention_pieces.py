@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from math import gcd
 
 from inferno.codegen.attention.attention_pages import numbered
-from inferno.codegen.builders.elements import join, lanes_of
+from inferno.codegen.attention.attention_softmax import maximum
+from inferno.codegen.builders.elements import join, lanes_of, word
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary, tensor_map
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.nvvm_builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, operation, special_register, store, widen_pointer,
+    READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register, store, widen_pointer,
 )
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
@@ -40,7 +41,7 @@ def weight_pieces(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
         bits = [_bits(x) for x in rest]
         pieces.append(_together(bits))
         if piece < count - 1:
-            rest = [_largest(arith.subf(x, _high(b)), _float(_TINY_WEIGHT)) for x, b in zip(rest, bits)]
+            rest = [maximum(arith.subf(x, _high(b)), _float(_TINY_WEIGHT)) for x, b in zip(rest, bits)]
     return pieces
 
 
@@ -56,16 +57,16 @@ def read_lanes(words: Words, source: Elements, at: Integer, strides: Sequence[In
 
 def pieces_of(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
     """The pieces of two numbers, each in one register."""
-    signs = [arith.andi(_bits(x), _integer(-1 << 31)) for x in pair]
+    signs = [arith.andi(_bits(x), word(-1 << 31)) for x in pair]
     least = [arith.select(arith.cmpf(arith.CmpFPredicate.OGT, _absolute(x), _float(_SMALL)), _float(_TINY), _float(0.0)) for x in pair]
     rest, pieces = list(pair), []
     for piece in range(count):
         bits = [_bits(x) for x in rest]
         if piece == 0:  # what tells a NaN may be among the low bits
-            bits = [arith.select(arith.cmpf(arith.CmpFPredicate.UNO, x, x), _integer(_NO_NUMBER), b) for x, b in zip(rest, bits)]
+            bits = [arith.select(arith.cmpf(arith.CmpFPredicate.UNO, x, x), word(_NO_NUMBER), b) for x, b in zip(rest, bits)]
         pieces.append(_together(bits))
         if piece < count - 1:
-            rest = [_signed(_largest(_absolute(arith.subf(x, _high(b))), t), s) for x, b, t, s in zip(rest, bits, least, signs)]
+            rest = [_signed(maximum(_absolute(arith.subf(x, _high(b))), t), s) for x, b, t, s in zip(rest, bits, least, signs)]
     return pieces
 
 
@@ -160,10 +161,6 @@ class Pieces:
         return found if found.type == words.type else arith.trunci(words.type, found)
 
 
-def _integer(value: int) -> ir.Value:
-    return arith.constant(integer_type(32), value)
-
-
 def _float(value: float) -> ir.Value:
     return arith.constant(ir.F32Type.get(), value)
 
@@ -173,11 +170,11 @@ def _bits(x: ir.Value) -> ir.Value:
 
 
 def _high(bits: ir.Value) -> ir.Value:
-    return arith.bitcast(ir.F32Type.get(), arith.andi(bits, _integer(_HIGH)))
+    return arith.bitcast(ir.F32Type.get(), arith.andi(bits, word(_HIGH)))
 
 
 def _absolute(x: ir.Value) -> ir.Value:
-    return arith.bitcast(ir.F32Type.get(), arith.andi(_bits(x), _integer((1 << 31) - 1)))
+    return arith.bitcast(ir.F32Type.get(), arith.andi(_bits(x), word((1 << 31) - 1)))
 
 
 def _signed(x: ir.Value, sign: ir.Value) -> ir.Value:
@@ -185,12 +182,7 @@ def _signed(x: ir.Value, sign: ir.Value) -> ir.Value:
     return arith.bitcast(ir.F32Type.get(), arith.ori(_bits(x), sign))
 
 
-def _largest(x: ir.Value, y: ir.Value) -> ir.Value:
-    """Of numbers; the other one if one is none."""
-    return operation("llvm.intr.maxnum", [x.type], [x, y])
-
-
 def _together(bits: Sequence[ir.Value]) -> ir.Value:
     """The high halves of two registers in one, the first in the low half."""
-    low = arith.shrui(bits[0], _integer(16))
-    return arith.ori(low, arith.andi(bits[1], _integer(_HIGH)))
+    low = arith.shrui(bits[0], word(16))
+    return arith.ori(low, arith.andi(bits[1], word(_HIGH)))

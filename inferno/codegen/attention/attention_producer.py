@@ -11,7 +11,7 @@ from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.codegen.nvvm.nvvm_builder import loop
 from inferno.mlir import ir
-from inferno.schedule.analysis.accesses import row_major
+from inferno.passes.shapes import row_major
 from inferno.schedule.attention.attention_schedule import LINE, lines
 from inferno.schedule.attention.attention_tiling import Copied, turned_lines
 from inferno.schedule.tiles.tiling import BEHIND, Axis

@@ -148,6 +148,11 @@ def to_memory(value: ir.Value) -> ir.Value:
     return arith.extui(byte, value) if str(value.type) == "i1" else value
 
 
+def word(number: int) -> ir.Value:
+    """A constant of 32 bits."""
+    return arith.constant(ir.IntegerType.get_signless(32), number)
+
+
 def splat(type_: ir.Type, number: int | float) -> ir.Value:
     """A constant of a scalar or vector type."""
     element = type_.element_type if isinstance(type_, ir.VectorType) else type_
@@ -156,6 +161,11 @@ def splat(type_: ir.Type, number: int | float) -> ir.Value:
     if isinstance(type_, ir.VectorType):
         attribute = ir.DenseElementsAttr.get_splat(type_, attribute)
     return arith.ConstantOp(type_, attribute).result
+
+
+def element_type(value: ir.Value) -> ir.Type:
+    """The type of a number, or of a vector's lanes."""
+    return value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
 
 
 def lanes_of(value: ir.Value) -> list[ir.Value]:
@@ -177,7 +187,7 @@ def as_vector(value: ir.Value, lanes: int) -> ir.Value:
 
 def opaque_vector(value: ir.Value) -> ir.Value:
     """The same as something that LLVM knows nothing about, or it would keep what it has computed of it; numbers of 16 bits and less, by words."""
-    element = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
+    element = element_type(value)
     lanes = value.type.shape[0] if isinstance(value.type, ir.VectorType) else 1
     if not 8 <= element.width <= 16 or lanes * element.width % 32:
         return value

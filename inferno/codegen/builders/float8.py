@@ -3,7 +3,7 @@
 It makes the largest number of what is too large, and loses the sign of what is no number; the rest is put right.
 """
 
-from inferno.codegen.builders.elements import join, lanes_of, splat
+from inferno.codegen.builders.elements import element_type, join, lanes_of, splat
 from inferno.dialect.float8 import ROUNDED
 from inferno.mlir import arith, ir, is_unread, llvm, owner, users, vector, walk
 from inferno.target import Target
@@ -45,13 +45,9 @@ def _source(op: ir.Operation) -> ir.Value | None:
         masked = owner(value)
         shifted = owner(masked.operands[0]) if masked is not None and masked.name == "arith.andi" else None
         bits = owner(shifted.operands[0]) if shifted is not None and shifted.name == "arith.shrui" else None
-        if bits is not None and bits.name == "arith.bitcast" and isinstance(_element(bits.operands[0]), ir.F32Type):
+        if bits is not None and bits.name == "arith.bitcast" and isinstance(element_type(bits.operands[0]), ir.F32Type):
             return bits.operands[0]
     return None
-
-
-def _element(value: ir.Value) -> ir.Type:
-    return value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
 
 
 def _erase(op: ir.Operation, source: ir.Value) -> None:

@@ -121,6 +121,11 @@ class Integers:
         """The number of this block in the grid."""
         return self.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[ir.IndexType.get()]).result)
 
+    def word(self, x: Integer) -> ir.Value:
+        """``x`` in 32 bits."""
+        value = self.value(x)
+        return value if self.width == 32 else arith.trunci(ir.IntegerType.get_signless(32), value)
+
     def narrow(self, x: ir.Value) -> ir.Value:
         """An ``index`` value as an integer of this width."""
         return arith.index_cast(self.type, x)

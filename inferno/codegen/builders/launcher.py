@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from inferno.dialect import AT_CALL, COOPERATIVE, COPIES, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
+from inferno.dialect.sizes import integer
 from inferno.mlir import func, ir, memref
 from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
 from inferno.symbolic import Int, Size
@@ -134,10 +135,6 @@ def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str,
             known = [v if isinstance(v, int) else AT_CALL for v in numbers]
             fixed[name] = integer(known[0]) if isinstance(value, (int, Size)) else integers(known)
     LibraryOp([*parameters, *varying], ir.StringAttr.get(function), ir.DictAttr.get(fixed))
-
-
-def integer(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def integers(values: Sequence[int]) -> ir.ArrayAttr:

@@ -10,7 +10,8 @@ from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, l
 from inferno.codegen.builders.integers import Integers
 from inferno.codegen.builders.lane_patterns import Pattern, Patterns
 from inferno.mlir import arith, ir
-from inferno.schedule.analysis.accesses import Access, row_major
+from inferno.passes.shapes import row_major
+from inferno.schedule.analysis.accesses import Access
 from inferno.symbolic import product
 
 

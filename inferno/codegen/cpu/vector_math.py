@@ -19,6 +19,7 @@ The polynomials are our own minimax fits (Lawson's iteration), rounded to float3
 import math as pymath
 from collections.abc import Callable, Sequence
 
+from inferno.codegen.builders.elements import word
 from inferno.mlir import arith, constant_number, ir, is_read, math, owner, walk
 
 # Coefficients of the polynomials above, the lowest power first; ``_PI`` in three parts, the first ones with few bits.
@@ -70,10 +71,6 @@ def _expand(op: ir.Operation, build: Callable[[ir.Value], ir.Value]) -> None:
 def _number(value: float) -> ir.Value:
     f32 = ir.F32Type.get()
     return arith.constant(f32, ir.FloatAttr.get(f32, value))
-
-
-def _integer(value: int) -> ir.Value:
-    return arith.constant(ir.IntegerType.get_signless(32), value)
 
 
 def _op(name: str, *operands: ir.Value) -> ir.Value:
@@ -130,9 +127,9 @@ def _clamp(x: ir.Value, low: float, high: float) -> ir.Value:
 
 def _power_of_two(bits: ir.Value) -> tuple[ir.Value, ir.Value]:
     """2^n as two factors, for n from -252 to 254; shifting drops all of ``bits`` but n."""
-    half = arith.andi(arith.shli(bits, _integer(22)), _integer(-1 << 23))
-    rest = arith.subi(arith.shli(bits, _integer(23)), half)
-    return tuple(_float(arith.addi(part, _integer(127 << 23))) for part in (half, rest))
+    half = arith.andi(arith.shli(bits, word(22)), word(-1 << 23))
+    rest = arith.subi(arith.shli(bits, word(23)), half)
+    return tuple(_float(arith.addi(part, word(127 << 23))) for part in (half, rest))
 
 
 def _exp(x: ir.Value) -> ir.Value:
@@ -143,7 +140,7 @@ def _exp(x: ir.Value) -> ir.Value:
 def _exp_beside_one(x: ir.Value) -> ir.Value:
     """exp(x) where 1 is added to it: 0 instead of what is below 2^-126, so that one factor does for 2^n, as 2 * 2^(n - 1)."""
     bits, r = _reduced(_clamp(x, -87.0, 89.0))
-    return arith.mulf(_exp_reduced(r, 2.0), _float(arith.addi(arith.shli(bits, _integer(23)), _integer(126 << 23))))
+    return arith.mulf(_exp_reduced(r, 2.0), _float(arith.addi(arith.shli(bits, word(23)), word(126 << 23))))
 
 
 def _exp_reduced(r: ir.Value, factor: float = 1.0, scale: float = 1.0) -> ir.Value:
@@ -181,8 +178,8 @@ def _mantissa(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """(e, m - 1) of a positive number."""
     subnormal = _compare("OLT", x, _number(2.0**-126))
     bits = _bits(arith.select(subnormal, arith.mulf(x, _number(2.0**23)), x))
-    e = arith.shrsi(arith.subi(bits, _integer(0x3F3504F3)), _integer(23))  # the bits of sqrt(1/2)
-    m = _float(arith.subi(bits, arith.shli(e, _integer(23))))
+    e = arith.shrsi(arith.subi(bits, word(0x3F3504F3)), word(23))  # the bits of sqrt(1/2)
+    m = _float(arith.subi(bits, arith.shli(e, word(23))))
     number = arith.sitofp(ir.F32Type.get(), e)
     number = arith.select(subnormal, arith.subf(number, _number(23.0)), number)
     return number, arith.subf(m, _number(1.0))
@@ -230,7 +227,7 @@ def _tanh(x: ir.Value) -> ir.Value:
     distance = math.absf(x)
     # From 9.02 on the result is 1, so that n is at most 26.
     bits, r = _reduced(arith.select(_compare("OGT", distance, _number(9.02)), _number(9.02), distance), 2.0)
-    exp = arith.mulf(_exp_reduced(r, scale=2.0), _float(arith.addi(arith.shli(bits, _integer(23)), _integer(127 << 23))))
+    exp = arith.mulf(_exp_reduced(r, scale=2.0), _float(arith.addi(arith.shli(bits, word(23)), word(127 << 23))))
     large = _sub(_number(1.0), arith.divf(_number(2.0), arith.addf(exp, _number(1.0))))
     square = _mul(distance, distance)
     small = _add(_mul(_mul(_polynomial(square, _TANH), square), distance), distance)
@@ -242,7 +239,7 @@ def _erfc(distance: ir.Value) -> ir.Value:
     w = arith.mulf(distance, _number(_ERFC_SCALE))
     s = arith.divf(w, arith.addf(w, _number(1.0)))
     bits, r = _reduced(_sub(_number(0.0), _mul(distance, distance)))
-    scale = _float(arith.addi(arith.shli(bits, _integer(23)), _integer(127 << 23)))
+    scale = _float(arith.addi(arith.shli(bits, word(23)), word(127 << 23)))
     value = _mul(_mul(_polynomial(s, _ERFC), _exp_reduced(r)), scale)
     return arith.select(_compare("OGT", distance, _number(_ERFC_END)), _number(0.0), value)
 
@@ -316,14 +313,14 @@ _FUNCTIONS: dict[str, Callable[[ir.Value], ir.Value]] = {
 
 def _sine(x: ir.Value) -> ir.Value:
     """Of |x|, with the sign of x: an odd polynomial of -0 would be 0."""
-    sign = arith.andi(_bits(x), _integer(-1 << 31))
+    sign = arith.andi(_bits(x), word(-1 << 31))
     bits, value = _by_multiples_of_pi(math.absf(x), 0.0)
-    return _float(arith.xori(arith.xori(_bits(value), arith.shli(bits, _integer(31))), sign))
+    return _float(arith.xori(arith.xori(_bits(value), arith.shli(bits, word(31))), sign))
 
 
 def _cosine(x: ir.Value) -> ir.Value:
     bits, value = _by_multiples_of_pi(x, 0.5)
-    return _float(arith.xori(_bits(value), arith.shli(bits, _integer(31))))
+    return _float(arith.xori(_bits(value), arith.shli(bits, word(31))))
 
 
 def _by_multiples_of_pi(x: ir.Value, shift: float) -> tuple[ir.Value, ir.Value]:

@@ -22,8 +22,8 @@ from inferno.codegen.maps.transposing_picks import PickTransposing
 from inferno.codegen.maps.transposing_vectors import VectorTransposing, shared_words
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, owner, scf, vector, walk
-from inferno.passes.shapes import shape
-from inferno.schedule.analysis.accesses import Access, row_major
+from inferno.passes.shapes import row_major, shape
+from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.maps.turned_picks import brought_together, turned_picks

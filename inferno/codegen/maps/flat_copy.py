@@ -2,7 +2,7 @@
 
 import math
 
-from inferno.codegen.builders.elements import as_vector, load, load_vector, store, store_vector
+from inferno.codegen.builders.elements import as_vector, element_type, load, load_vector, store, store_vector
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.integers import Integers
 from inferno.mlir import arith, ir, scf
@@ -57,7 +57,7 @@ def emit_fill(ints: Integers, value: ir.Value, target: ir.Value, lanes: int, cou
 
 
 def _converted(value: ir.Value, element: ir.Type) -> ir.Value:
-    own = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
+    own = element_type(value)
     if own == element:
         return value
     type_ = ir.VectorType.get(value.type.shape, element) if isinstance(value.type, ir.VectorType) else element

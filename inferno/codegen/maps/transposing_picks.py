@@ -13,7 +13,8 @@ from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.maps.transposing import Transposing, loop_indices, pitch
 from inferno.mlir import arith, gpu, ir, owner, scf
-from inferno.schedule.analysis.accesses import Access, row_major
+from inferno.passes.shapes import row_major
+from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.turned_picks import Pick, taken_branches
 from inferno.symbolic import product
 

@@ -16,7 +16,7 @@ from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.matmul.direct_factor import Factor
 from inferno.codegen.matmul.mma_tile import Multiplier
 from inferno.codegen.matmul.simt_epilogue import Epilogue
-from inferno.codegen.matmul.simt_operand import Reader, group_offset
+from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.matmul.splitting import PARTS, split
 from inferno.codegen.reductions.joining import where
 from inferno.errors import CompileError
@@ -257,8 +257,7 @@ class Emitter:
 
 def _number(reader: Reader, bases: Sequence[Integer], k: ir.Value) -> ir.Value:
     """One element of a factor."""
-    ints = reader.ints
-    return reader.finish([reader.read(a, ints.add(base, group_offset(ints, reader.k, a, k))) for a, base in zip(reader.operand.reads, bases)])
+    return reader.finish(reader.read_terms(bases, k))
 
 
 def _flat(loaded: list) -> list[ir.Value]:

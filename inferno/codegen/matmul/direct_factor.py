@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.elements import join, lanes_of, splat
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.matmul.simt_operand import Reader, group_offset
+from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.nvvm_builder import integer_type
 from inferno.mlir import arith, ir, vector
 from inferno.schedule.matmul.direct_bf16x6 import Way
@@ -56,7 +56,7 @@ class Factor:
         for bases in self.bases:
             for at in (ints.add(term, i * self.apart) for i in range(0, self.terms, step)):
                 at = ints.min(at, reader.k.size - step) if ragged else at
-                loaded.append([reader.read(a, ints.add(base, group_offset(ints, reader.k, a, at))) for a, base in zip(reader.operand.reads, bases)])
+                loaded.append(reader.read_terms(bases, at))
         return loaded
 
     def numbers(self, loaded: list[list[ir.Value]], term: Integer, ragged: bool) -> list[list[ir.Value]]:

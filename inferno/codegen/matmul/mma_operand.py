@@ -13,9 +13,10 @@ from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.unaligned import piece, place_pieces
 from inferno.codegen.matmul.mma_tile import Tile, round_to_tf32
+from inferno.codegen.matmul.rewriting import lanes_before
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.nvvm_builder import Words, integer_type, shared_pointer, store
-from inferno.mlir import arith, ir, nvvm, vector
+from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Operand
 from inferno.schedule.matmul.mma import Way
@@ -130,7 +131,7 @@ class Loader:
         for (row, term), values in zip(self._pieces, loaded):
             value = self._finish(values)
             if not is_multiple(self.k.size, tile.depth):
-                value = arith.select(self._inside(words.add(k0, term)), value, splat(value.type, 0))
+                value = arith.select(lanes_before(words, self.k.size, words.add(k0, term), self.lanes, self.tile.along_k), value, splat(value.type, 0))
             if self.rounded:
                 value = join([arith.bitcast(ir.F32Type.get(), round_to_tf32(x)) for x in lanes_of(value)])
             store(value, shared_pointer(words, words.add(slot, tile.place(words, row, term))), 16)
@@ -180,10 +181,3 @@ class Loader:
             arguments = [unused if s is None else next(rest) for s in self.operand.prologue.sources]
             value = inline_body(self.operand.prologue.block, arguments, (), self.lanes)[0]
         return as_vector(value, self.lanes)
-
-    def _inside(self, k: Integer) -> ir.Value:
-        """Which lanes lie before the end of k."""
-        words = self.words
-        if not self.tile.along_k:
-            return vector.broadcast(ir.VectorType.get([self.lanes], integer_type(1)), words.less(k, self.k.size))
-        return join([words.less(words.add(k, i), self.k.size) for i in range(self.lanes)])

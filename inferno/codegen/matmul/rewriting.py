@@ -20,7 +20,7 @@ from inferno.mlir import arith, ir, llvm, vector
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Operand
 from inferno.schedule.tiles.tiling import Axis, Source
-from inferno.symbolic import ceildiv, is_multiple
+from inferno.symbolic import Int, ceildiv, is_multiple
 
 _TOGETHER = 2  # loads of 16 bytes of a type as wide as the tile's, or wider, that are under way at the same time: twice as many of bytes
 
@@ -144,18 +144,11 @@ class Rewriting:
                     arguments.append(others[s] if s in others else self.read(s, row, term, where))
             value = as_vector(inline_body(prologue.block, arguments, (), self.lanes, bytes_to_floats.CUSTOM)[0], self.lanes)
             if self.k.size % self.tile.depth != 0:
-                value = arith.select(self.inside(term), value, splat(value.type, 0))
+                value = arith.select(lanes_before(self.words, self.k.size, term, self.lanes, self.tile.along_k), value, splat(value.type, 0))
         if self.tile.width == 4 and prologue is not None:
             value = join([_round_to_tf32(x) for x in lanes_of(value)])
         assert ir.VectorType(value.type).element_type == element
         return value
-
-    def inside(self, term: Integer) -> ir.Value:
-        """Which lanes lie before the end of k."""
-        words = self.words
-        if not self.tile.along_k:
-            return vector.broadcast(ir.VectorType.get([self.lanes], integer_type(1)), words.less(term, self.k.size))
-        return join([words.less(words.add(term, i), self.k.size) for i in range(self.lanes)])
 
     def read(self, access: Access, row: Integer, term: Integer, where: dict[Axis, Integer]) -> ir.Value:
         """Another input of the prologue; behind the edges the last element."""
@@ -184,3 +177,9 @@ def _round_to_tf32(value: ir.Value) -> ir.Value:
     bits = llvm.inline_asm(integer_type(32), [value], "cvt.rna.tf32.f32 $0, $1;", "=r,f")
     return arith.bitcast(ir.F32Type.get(), bits)
 
+
+def lanes_before(words: Words, end: Int, first: Integer, lanes: int, along: bool) -> ir.Value:
+    """Which lanes lie before an end: all or none of them, or each by its own place where they lie ``along`` that loop."""
+    if not along:
+        return vector.broadcast(ir.VectorType.get([lanes], integer_type(1)), words.less(first, end))
+    return join([words.less(words.add(first, i), end) for i in range(lanes)])

@@ -13,7 +13,7 @@ from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.multiply_adds import MultiplyAdds
 from inferno.codegen.matmul.simt_epilogue import Epilogue
-from inferno.codegen.matmul.simt_operand import Reader, group_offset
+from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, scf, vector
@@ -99,11 +99,11 @@ class _Emitter(MultiplyAdds):
         terms, inside = self.terms(place)
         columns = [ints.min(n, c.N - 1) if c.N % s.width else n for n in columns]
         bases = [[reader.base(a, batch, n) for a in c.rhs.reads] for n in columns]
-        left = [[self.load(self.left, row, term) for term in terms] for row in self.rows]
+        left = [[self.left.read_terms(row, term) for term in terms] for row in self.rows]
         sums: list[list[ir.Value]] = [[] for _ in self.rows]
         together = max(1, s.ahead // loads)
         for first in range(0, s.columns, together):
-            loaded = [[self.load(reader, base, term) for term in terms] for base in bases[first:first + together]]
+            loaded = [[reader.read_terms(base, term) for term in terms] for base in bases[first:first + together]]
             if not first:
                 left = [[self.keep(self.left.finish(v), known) for v, known in zip(row, inside)] for row in left]
             for column in loaded:
@@ -123,8 +123,8 @@ class _Emitter(MultiplyAdds):
         units, together = list(zip(*self.terms(place))), max(1, s.ahead // s.terms)
         for first in range(0, len(units), together):
             some = units[first:first + together]
-            right = [self.load(reader, base, ints.add(at, i)) for at, _ in some for i in range(s.terms)]
-            left = [[self.load(self.left, row, at) for at, _ in some] for row in self.rows]
+            right = [reader.read_terms(base, ints.add(at, i)) for at, _ in some for i in range(s.terms)]
+            left = [[self.left.read_terms(row, at) for at, _ in some] for row in self.rows]
             known = [inside for _, inside in some for _ in range(s.terms)]
             right = [self.keep(reader.finish(v), inside) for v, inside in zip(right, known)]
             for row, made in zip(left, parts):
@@ -156,10 +156,6 @@ class _Emitter(MultiplyAdds):
             sums = [self.plus(arith.select(upper, b, a), exchange(arith.select(upper, a, b), distance * step)) for a, b in pairs]
             distance //= 2
         return sums[0]
-
-    def load(self, reader: Reader, bases: list[Integer], term: Integer) -> list[ir.Value]:
-        ints = self.ints
-        return [reader.read(a, ints.add(base, group_offset(ints, reader.k, a, term))) for a, base in zip(reader.operand.reads, bases)]
 
     def dot(self, left: list[ir.Value], right: list[ir.Value]) -> ir.Value:
         total = splat(left[0].type, 0)

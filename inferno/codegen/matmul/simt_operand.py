@@ -4,6 +4,7 @@ In shared memory a tile is [term][row], rows of the accumulator's type, so that 
 16-byte pieces.  The prologue and the widening happen on the way, once an element.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.builders import bytes_to_floats
@@ -52,6 +53,11 @@ class Reader:
         if step == 1:
             return load_vector(self.ints, buffer, offset, access.element, self.lanes, self.aligned(access, group))
         return join([load(self.ints, buffer, offset, access.element, i * step) for i in range(self.lanes)])
+
+    def read_terms(self, bases: Sequence[Integer], term: Integer) -> list[ir.Value]:
+        """What the prologue gets of a row whose terms begin at ``bases``, one for each access, from ``term`` on."""
+        ints = self.ints
+        return [self.read(a, ints.add(base, group_offset(ints, self.k, a, term))) for a, base in zip(self.operand.reads, bases)]
 
     def finish(self, values: list[ir.Value]) -> ir.Value:
         """Prologue and widening."""
@@ -126,9 +132,7 @@ class Tiles(Reader):
             at = ints.add(first, term)
             if self.k.size % self.depth != 0:
                 at = ints.min(at, self.k.size - (self.lanes if self.along == "k" else 1))
-            loaded.append([
-                self.read(a, ints.add(base, group_offset(ints, self.k, a, at))) for a, base in zip(self.operand.reads, bases)
-            ])
+            loaded.append(self.read_terms(bases, at))
         return loaded
 
     def commit(self, loaded: list[list[ir.Value]], shared: ir.Value, begin: Integer, first: Integer) -> None:

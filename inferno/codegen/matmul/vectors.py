@@ -15,7 +15,7 @@ from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.multiply_adds import MultiplyAdds
 from inferno.codegen.matmul.simt_epilogue import Epilogue
-from inferno.codegen.matmul.simt_operand import Reader, group_offset
+from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf, vector
@@ -147,7 +147,7 @@ class _Emitter(MultiplyAdds):
             if begin + s.depth > count:
                 inside = ints.less(at, c.K)
                 at = ints.min(at, c.K - s.terms)
-            left = [self.load(self.left, bases, at) for bases in self.rows]
+            left = [self.left.read_terms(bases, at) for bases in self.rows]
             loaded.append((left, [self.load_columns(*factor, at) for factor in zip(self.rights, self.columns)], inside))
         sums = list(carried)
         own = len(sums) // len(self.factors)
@@ -161,14 +161,8 @@ class _Emitter(MultiplyAdds):
     def load_columns(self, reader: Reader, columns: list[list[Integer]], at: Integer) -> list[list[ir.Value]]:
         """The terms from ``at`` on of each column, or of all columns term by term."""
         if self.schedule.along_k:
-            return [self.load(reader, bases, at) for bases in columns]
-        return [self.load(reader, columns[0], self.ints.add(at, p)) for p in range(self.schedule.terms)]
-
-    def load(self, reader: Reader, bases: list[Integer], at: Integer) -> list[ir.Value]:
-        ints = self.ints
-        return [
-            reader.read(a, ints.add(base, group_offset(ints, reader.k, a, at))) for a, base in zip(reader.operand.reads, bases)
-        ]
+            return [reader.read_terms(bases, at) for bases in columns]
+        return [reader.read_terms(columns[0], self.ints.add(at, p)) for p in range(self.schedule.terms)]
 
     def products(self, left: list[ir.Value], right: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
         s, made = self.schedule, list(sums)

@@ -44,7 +44,7 @@ class FlaggedWords:
         with only_if(condition):
             for half, bits in enumerate(_split(value)):
                 text = "{ .reg .b64 a, v; mad.wide.u32 a, $1, 8, $0; mov.b64 v, {$2, 1}; st.relaxed.gpu.global.b64 [a], v; }"
-                assembly(text, [self.base, self._narrow(self.ints.add(at, half * step)), bits])
+                assembly(text, [self.base, self.ints.word(self.ints.add(at, half * step)), bits])
 
     def wait(self, place: Integer, distances: Sequence[int], each: int, wanted: Integer, once: bool = False) -> list[ir.Value]:
         """The lower halves (i32) of the words so far behind ``place``, as soon as the first ``wanted`` groups of ``each`` are there; the others may be
@@ -64,13 +64,9 @@ class FlaggedWords:
         lines.append("setp.eq.u32 p, all, 0; @p bra AGAIN; }")
         constraints = ",".join(["=&r"] * n + ["l", "r", "r", "~{memory}"])
         type_ = i32 if n == 1 else ir.Type.parse(f"!llvm.struct<({', '.join(['i32'] * n)})>")
-        operands = [self.base, self._narrow(place), self._narrow(wanted)]
+        operands = [self.base, self.ints.word(place), self.ints.word(wanted)]
         found = llvm.InlineAsmOp(type_, operands, " ".join(lines), constraints, has_side_effects=True).res
         return [found] if n == 1 else [llvm.extractvalue(i32, found, ir.DenseI64ArrayAttr.get([i])) for i in range(n)]
-
-    def _narrow(self, at: Integer) -> ir.Value:
-        value, i32 = self.ints.value(at), ir.IntegerType.get_signless(32)
-        return value if self.ints.width == 32 else arith.trunci(i32, value)
 
     @staticmethod
     def join(words: list[ir.Value], type_: ir.Type) -> ir.Value:

@@ -39,7 +39,7 @@ class MarkedWords:
         marked = arith.cmpi(arith.CmpIPredicate.eq, bits, arith.constant(i32, _MARK))
         bits = arith.select(marked, arith.constant(i32, _OTHER), bits)
         text = "{ .reg .b64 a; mad.wide.u32 a, $1, 4, $0; st.relaxed.gpu.global.b32 [a], $2; }"
-        assembly(text, [self.base, self._narrow(at), bits])
+        assembly(text, [self.base, self.ints.word(at), bits])
 
     def wait(self, places: Sequence[Integer], lanes: int) -> list[ir.Value]:
         """The numbers at ``places``, of which so many ``lanes`` lie together and are aligned so, as soon as all are there: a vector for each place."""
@@ -56,11 +56,7 @@ class MarkedWords:
         lines.append(f"setp.eq.s32 p, most, {_MARK}; @p bra AGAIN; }}")
         constraints = ",".join(["=&r"] * count + ["l"] + ["r"] * len(places) + ["~{memory}"])
         result = i32 if count == 1 else ir.Type.parse(f"!llvm.struct<({', '.join(['i32'] * count)})>")
-        found = llvm.InlineAsmOp(result, [self.base, *map(self._narrow, places)], " ".join(lines), constraints, has_side_effects=True).res
+        found = llvm.InlineAsmOp(result, [self.base, *map(self.ints.word, places)], " ".join(lines), constraints, has_side_effects=True).res
         words = [found] if count == 1 else [llvm.extractvalue(i32, found, ir.DenseI64ArrayAttr.get([i])) for i in range(count)]
         values = [arith.bitcast(f32, w) for w in words]
         return [join(values[i:i + lanes]) for i in range(0, count, lanes)]
-
-    def _narrow(self, at: Integer) -> ir.Value:
-        value, i32 = self.ints.value(at), ir.IntegerType.get_signless(32)
-        return value if self.ints.width == 32 else arith.trunci(i32, value)

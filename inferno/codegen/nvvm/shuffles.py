@@ -2,22 +2,23 @@
 
 from collections.abc import Callable
 
+from inferno.codegen.builders.elements import word
 from inferno.mlir import arith, gpu, ir
 
 
 def exchange(value: ir.Value, distance: int) -> ir.Value:
     """The value of the lane whose number differs in the bit ``distance``."""
-    return _moved(value, lambda x: _shuffle(x, _constant(distance), gpu.ShuffleMode.XOR))
+    return _moved(value, lambda x: _shuffle(x, word(distance), gpu.ShuffleMode.XOR))
 
 
 def from_before(value: ir.Value, distance: int) -> ir.Value:
     """The value of the lane ``distance`` before; the first ones get their own."""
-    return _moved(value, lambda x: _shuffle(x, _constant(distance), gpu.ShuffleMode.UP))
+    return _moved(value, lambda x: _shuffle(x, word(distance), gpu.ShuffleMode.UP))
 
 
 def from_lane(value: ir.Value, lane: int | ir.Value) -> ir.Value:
     """The value of one lane."""
-    return _moved(value, lambda x: _shuffle(x, _constant(lane) if isinstance(lane, int) else lane, gpu.ShuffleMode.IDX))
+    return _moved(value, lambda x: _shuffle(x, word(lane) if isinstance(lane, int) else lane, gpu.ShuffleMode.IDX))
 
 
 def _moved(value: ir.Value, shuffle: Callable[[ir.Value], ir.Value]) -> ir.Value:
@@ -38,9 +39,5 @@ def _back(bits: ir.Value, type_: ir.Type) -> ir.Value:
     return bits if bits.type == type_ else arith.bitcast(type_, bits)
 
 
-def _constant(number: int) -> ir.Value:
-    return arith.constant(ir.IntegerType.get_signless(32), number)
-
-
 def _shuffle(value: ir.Value, place: ir.Value, mode: gpu.ShuffleMode) -> ir.Value:
-    return gpu.ShuffleOp(value, place, _constant(32), mode).results[0]
+    return gpu.ShuffleOp(value, place, word(32), mode).results[0]

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import gcd
 
-from inferno.codegen.builders.elements import as_vector, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory
+from inferno.codegen.builders.elements import (
+    as_vector, element_type, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory,
+)
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.builders.lane_patterns import Patterns
 from inferno.codegen.reductions.joining import Values, where
-from inferno.codegen.reductions.reduction_extrema import lanes_type
 from inferno.codegen.reductions.reductions import TOGETHER, Emitter
 from inferno.mlir import arith, gpu, ir, memref, scf, walk
 from inferno.schedule.analysis.accesses import Access
@@ -135,7 +136,7 @@ class JoinedRows(Emitter):
         if self.ragged:
             left = self.there(where)
             here = join([self.ints.less(r, left) for r in self.rows])
-            terms = [arith.select(here, t, self.same(k.identity(lanes_type(t)), t)) for k, t in zip(self.c.combiners, terms)]
+            terms = [arith.select(here, t, self.same(k.identity(element_type(t)), t)) for k, t in zip(self.c.combiners, terms)]
         return terms, points
 
     def write(self, points: Values, place: Places, here: ir.Value | None) -> None:

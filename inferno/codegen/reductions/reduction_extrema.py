@@ -11,7 +11,7 @@ larger one.
 
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.builders.elements import as_vector, convert, join, lanes_of, tree
+from inferno.codegen.builders.elements import as_vector, convert, element_type, join, lanes_of, tree
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.reductions.joining import Values
@@ -52,7 +52,7 @@ def is_held(c: ReductionKernel, s: Reductions) -> bool:
 def above(name: str, new: ir.Value, best: ir.Value) -> list[ir.Value]:
     """Whether each lane of a value counts before the running one, which came first, by the combiner ``name``."""
     beyond = compared(_BEYOND[name], new, best)
-    return beyond if isinstance(lanes_type(new), ir.IntegerType) else [arith.andi(x, y) for x, y in zip(beyond, compared(_F.ORD, best, best))]
+    return beyond if isinstance(element_type(new), ir.IntegerType) else [arith.andi(x, y) for x, y in zip(beyond, compared(_F.ORD, best, best))]
 
 
 def same(x: ir.Value, largest: ir.Value) -> ir.Value:
@@ -63,27 +63,23 @@ def same(x: ir.Value, largest: ir.Value) -> ir.Value:
 
 def equals(a: ir.Value, b: ir.Value) -> list[ir.Value]:
     """Of lanes, whether they are the same number."""
-    return compared(_I.eq if isinstance(lanes_type(a), ir.IntegerType) else _F.OEQ, a, b)
+    return compared(_I.eq if isinstance(element_type(a), ir.IntegerType) else _F.OEQ, a, b)
 
 
 def compared(predicate: arith.CmpFPredicate | arith.CmpIPredicate, a: ir.Value, b: ir.Value) -> list[ir.Value]:
     """Lanes, of floats two at a time where these are a word."""
     if not is_paired(a):
-        compare = arith.cmpi if isinstance(lanes_type(a), ir.IntegerType) else arith.cmpf
+        compare = arith.cmpi if isinstance(element_type(a), ir.IntegerType) else arith.cmpf
         return [compare(predicate, x, y) for x, y in zip(lanes_of(a), lanes_of(b))]
     return [x for p, q in zip(pairs(a), pairs(b)) for x in lanes_of(arith.cmpf(predicate, p, q))]
 
 
 def is_paired(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.VectorType) and value.type.shape[0] % 2 == 0 and isinstance(lanes_type(value), (ir.F16Type, ir.BF16Type))
+    return isinstance(value.type, ir.VectorType) and value.type.shape[0] % 2 == 0 and isinstance(element_type(value), (ir.F16Type, ir.BF16Type))
 
 
 def pairs(value: ir.Value) -> list[ir.Value]:
     return [vector.shuffle(value, value, [i, i + 1]) for i in range(0, value.type.shape[0], 2)]
-
-
-def lanes_type(value: ir.Value) -> ir.Type:
-    return value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
 
 
 class Extrema:
@@ -119,7 +115,7 @@ class Extrema:
         """The first place in the turn at ``unit`` of a value that is there."""
         ints, s = self.ints, self.s
         values = self.held if is_held(self.c, s) else self.turn_again(unit, end)
-        own = convert(largest, lanes_type(values[0]))
+        own = convert(largest, element_type(values[0]))
         every = as_vector(own, s.vector) if isinstance(values[0].type, ir.VectorType) else own
 
         def search(found: Callable[[ir.Value], list[ir.Value]]) -> ir.Value:
@@ -149,7 +145,7 @@ class Extrema:
             x = self.load(at, self.coordinates(place if end is None else ints.min(place, ints.sub(end, 1))))
             x = as_vector(x, s.vector) if s.vector > 1 else x
             if end is not None:
-                none = c.combiners[0].identity(lanes_type(x))
+                none = c.combiners[0].identity(element_type(x))
                 x = arith.select(ints.less(place, end), x, self.same(none, x))
             values.append(x)
         return values
@@ -183,7 +179,7 @@ class Extrema:
 
     def turn_across(self, values: Values, units: list[Integer], running: Values) -> Values:
         value = tree(self.c.combiners[0].combine, values)
-        if isinstance(lanes_type(value), ir.IntegerType):
+        if isinstance(element_type(value), ir.IntegerType):
             return self.place_across(value, values, units, running)
         odd = tree(arith.ori, compared(_F.UNO, value, value))
         choice = scf.IfOp(odd, [v.type for v in running], has_else=True)

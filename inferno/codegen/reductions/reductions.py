@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from inferno.codegen.builders.elements import (
-    as_vector, branch_together, convert, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree,
+    as_vector, branch_together, convert, element_type, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree,
 )
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
@@ -24,7 +24,7 @@ from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.reductions.joined_exponentials import take_exponentials
 from inferno.codegen.reductions.joining import Joining, Values, where
 from inferno.codegen.reductions.reduction_chunks import add_chunks, write_results
-from inferno.codegen.reductions.reduction_extrema import Extrema, element_of, lanes_type
+from inferno.codegen.reductions.reduction_extrema import Extrema, element_of
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
 from inferno.powers import next_power_of_two
@@ -250,7 +250,7 @@ class Emitter(Extrema):
             terms, points = self.terms(values, w)
             self.write(points, w, here)
             if here is not None:
-                terms = [arith.select(here, t, self.same(k.identity(lanes_type(t)), t)) for k, t in zip(c.combiners, terms)]
+                terms = [arith.select(here, t, self.same(k.identity(element_type(t)), t)) for k, t in zip(c.combiners, terms)]
             found.append(terms)
         if c.extremum is not None:
             return self.extrema([t[0] for t in found], units, running)

@@ -9,7 +9,7 @@ only what is in front of each vector takes registers, and of 16-bit numbers thes
 from inferno.codegen.builders.elements import as_vector, from_memory, join, lanes_of, opaque_vector, to_memory
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.shuffles import from_lane
-from inferno.codegen.scans.lane_scans import as_lane, before, last_lane, running, scan_lanes
+from inferno.codegen.scans.lane_scans import before, last_lane, running, scan_lanes
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.rows.row_steps import RowStep
@@ -103,7 +103,7 @@ class RowScans:
         for n, (k, value) in totals.items():
             each = from_memory(memref.load(arrays[n], [ints.index(ints.add(begin, place))]), value.type)
             (up_to,) = scan_lanes(ints, k, [each], place, warps)
-            front = from_lane(up_to, as_lane(ints, arith.select(has, ints.value(ints.sub(own, 1)), ints.value(0))))
+            front = from_lane(up_to, ints.word(arith.select(has, ints.value(ints.sub(own, 1)), ints.value(0))))
             found[n] = arith.select(has, front, k.identity(k.total)), from_lane(up_to, warps - 1)
         return found
 

@@ -34,10 +34,4 @@ def before(ints: Integers, combiner: Combiner, values: list[ir.Value], lane: Int
 
 def last_lane(ints: Integers, thread: Integer, lane: Integer, lanes: int) -> int | ir.Value:
     """The number in its warp of the last one of ``lanes`` neighbours, of which this thread is number ``lane``."""
-    return WARP - 1 if lanes == WARP else as_lane(ints, ints.add(ints.sub(ints.rem(thread, WARP), lane), lanes - 1))
-
-
-def as_lane(ints: Integers, number: Integer) -> ir.Value:
-    """The number of a lane, as shuffles take it."""
-    value = ints.value(number)
-    return value if ints.width == 32 else arith.trunci(ir.IntegerType.get_signless(32), value)
+    return WARP - 1 if lanes == WARP else ints.word(ints.add(ints.sub(ints.rem(thread, WARP), lane), lanes - 1))

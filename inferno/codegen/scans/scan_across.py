@@ -43,10 +43,6 @@ class Across(Tiles):
         first = self.ints.add(self.ints.mul(tile, self.s.tile(self.c)), self.ints.mul(self.depth, self.s.items))
         return self.ints.add(first, item)
 
-    @property
-    def ragged(self) -> bool:
-        return not is_multiple(self.c.length, self.s.tile(self.c))
-
     def locate(self, tile: Integer, item: int) -> None:
         row = self.row(tile, item)
         if self.ragged:  # what is behind a row's end is in front of nothing

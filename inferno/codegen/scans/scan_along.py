@@ -6,7 +6,7 @@ from inferno.codegen.builders.elements import opaque_vector
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.nvvm_builder import only_if
 from inferno.codegen.nvvm.shuffles import from_lane
-from inferno.codegen.scans.lane_scans import as_lane, last_lane
+from inferno.codegen.scans.lane_scans import last_lane
 from inferno.codegen.scans.scan_tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.symbolic import floordiv, is_multiple
@@ -45,10 +45,6 @@ class Along(Tiles):
         ints, s = self.ints, self.s
         first = ints.add(ints.mul(tile, s.lanes * s.items), ints.mul(self.warp, self.lanes * s.items))
         return ints.add(ints.add(first, item * self.lanes), self.lane)
-
-    @property
-    def ragged(self) -> bool:
-        return not is_multiple(self.c.length, self.s.tile(self.c))
 
     def locate(self, tile: Integer, item: int) -> None:
         number = self.vector(tile, item)
@@ -103,7 +99,7 @@ class Along(Tiles):
         (found,) = self.scan_lanes([memref.load(array, [ints.index(ints.add(begin, place))])], place, self.warps)
         total = from_lane(found, self.warps - 1)
         has = ints.less(0, self.warp)
-        front = from_lane(found, as_lane(ints, arith.select(has, ints.sub(self.warp, 1), ints.value(0))))
+        front = from_lane(found, ints.word(arith.select(has, ints.sub(self.warp, 1), ints.value(0))))
         return arith.select(has, front, c.identity(c.total)), total
 
     def conditions(self, tile: Integer, item: int) -> list[ir.Value]:

@@ -14,7 +14,7 @@ from inferno.mlir import arith, ir, scf
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.scans.scan_kernel import ScanKernel
 from inferno.schedule.scans.scans import Scans
-from inferno.symbolic import Int
+from inferno.symbolic import Int, is_multiple
 
 
 
@@ -28,6 +28,11 @@ class Tiles:
     @property
     def combiner(self) -> Combiner:
         return self.c.combiner
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the last tile of a row may be a part of one."""
+        return not is_multiple(self.c.length, self.s.tile(self.c))
 
     def emit(self, ints: Integers, buffers: list[ir.Value], shared: list[ir.Value], dynamic: ir.Value | None, back: LookBack | None) -> None:
         """The whole kernel, at the insertion point."""

@@ -7,7 +7,8 @@ from inferno.codegen.builders.elements import lanes_of, load, load_vector
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.mlir import arith, ir, outside_values
-from inferno.schedule.analysis.accesses import Access, row_major
+from inferno.passes.shapes import row_major
+from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.scatters.flat_elements import Computed, Elements
 
 

@@ -7,6 +7,7 @@ Rows of many updates get pieces of a number of them, whose sums are made apart.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.builders.elements import word
 from inferno.codegen.builders.gpu_function import Buffer
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.nvvm.nvvm_builder import only_if
@@ -83,7 +84,7 @@ class RowOrder:
             self.write("begins", row, begin)
             self.write("firsts", row, arith.select(one, arith.addi(whole, word(s.pieces(self.c))), first))
         with only_if(several):
-            self.write("shared", self.number(place), _narrow(ints, row))
+            self.write("shared", self.number(place), ints.word(row))
 
     def take(self, lane: ir.Value, counter: int, count: ir.Value) -> ir.Value:
         """The first of ``count`` places that each lane gets of those that a counter gives out."""
@@ -106,13 +107,13 @@ class RowOrder:
             row, there = self.row_of(update)
             with only_if(there):
                 row, rank = self.number(row), self.read("ranks", update)
-                self.write("order", self.number(arith.addi(self.read("begins", row), rank)), _narrow(ints, update))
+                self.write("order", self.number(arith.addi(self.read("begins", row), rank)), ints.word(update))
                 if not s.pieces(self.c) + s.whole(self.c):
                     return
                 begins = arith.cmpi(arith.CmpIPredicate.eq, arith.remui(rank, word(s.piece)), word(0))
                 with only_if(arith.andi(begins, is_more(self.read("counts", row), s.few))):
                     piece = self.number(arith.addi(self.read("firsts", row), arith.divui(rank, word(s.piece))))
-                    self.write("piece_rows", piece, _narrow(ints, row))
+                    self.write("piece_rows", piece, ints.word(row))
                     self.write("piece_begins", piece, rank)
 
     def row_of(self, update: Integer) -> tuple[ir.Value, ir.Value]:
@@ -161,10 +162,6 @@ def list_buffers(c: AddedRows, schedule: SortedRows, written: set[str]) -> list[
     return [Buffer(ir.IntegerType.get_signless(32), n, name not in written) for name, n in lists_of(c, schedule).items()]
 
 
-def word(number: int) -> ir.Value:
-    return arith.constant(ir.IntegerType.get_signless(32), number)
-
-
 def is_more(value: ir.Value, number: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.ugt, value, word(number))
 
@@ -174,8 +171,4 @@ def _as_number(condition: ir.Value) -> ir.Value:
 
 
 def _lane(ints: Integers, thread: Integer) -> ir.Value:
-    return _narrow(ints, ints.rem(thread, _WARP))
-
-
-def _narrow(ints: Integers, value: Integer) -> ir.Value:
-    return ints.value(value) if ints.width == 32 else arith.trunci(ir.IntegerType.get_signless(32), ints.value(value))
+    return ints.word(ints.rem(thread, _WARP))

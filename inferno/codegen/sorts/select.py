@@ -7,7 +7,7 @@ between the bounds is then gathered in shared memory and sorted.  Of a longer ro
 
 from dataclasses import dataclass
 
-from inferno.codegen.builders.elements import lanes_of, load, load_vector
+from inferno.codegen.builders.elements import lanes_of, load, load_vector, word
 from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
@@ -110,7 +110,7 @@ class _Emitter:
         (self.word,) = self.keys.types
         begin = scf.IfOp(ints.equal(self.lane, 0))
         with ir.InsertionPoint(begin.then_block):
-            memref.store(_number(0), self.shared[1], [ints.index(self.counter)])
+            memref.store(word(0), self.shared[1], [ints.index(self.counter)])
             scf.yield_([])
         gpu.barrier()
         self.none = arith.constant(self.word, -1)
@@ -169,7 +169,7 @@ class _Emitter:
                     inside = arith.andi(inside, at_most(low, item))
                 op = scf.IfOp(inside)
                 with ir.InsertionPoint(op.then_block):
-                    slot = memref.AtomicRMWOp(kind, _number(1), self.shared[1], [ints.index(self.counter)]).result
+                    slot = memref.AtomicRMWOp(kind, word(1), self.shared[1], [ints.index(self.counter)]).result
                     slot = arith.extui(ints.type, slot) if ints.width == 64 else slot
                     memref.store(item, self.shared[0], [ints.index(ints.add(self.slots, slot))])
                     scf.yield_([])
@@ -228,7 +228,3 @@ class _Emitter:
         with rows_there(ints, self.number, self.c.rows):
             for i, item in enumerate(items):
                 rows.write(self.row, ints.add(first, i), item)
-
-
-def _number(number: int) -> ir.Value:
-    return arith.constant(ir.IntegerType.get_signless(32), number)

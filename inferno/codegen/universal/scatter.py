@@ -20,8 +20,7 @@ from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.mlir import arith, ir, llvm, memref, outside_values, owner, scf
-from inferno.passes.shapes import known_shape
-from inferno.schedule.analysis.accesses import row_major
+from inferno.passes.shapes import known_shape, row_major
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
 from inferno.symbolic import Int, ceildiv, hint, product
 

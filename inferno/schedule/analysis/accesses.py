@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import REDUCTION, kinds
 from inferno.passes.programs import root_of
-from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, shape, slice_parts
-from inferno.symbolic import Int, product
+from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, row_major, shape, slice_parts
+from inferno.symbolic import Int
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,6 @@ def outputs(op: ir.Operation) -> list[ir.Value]:
     return operands[len(operands) - len(op.results):]
 
 
-def row_major(shape: Sequence[Int]) -> tuple[Int, ...]:
-    """Strides of a contiguous tensor, in elements."""
-    return tuple(product(shape[d + 1:]) for d in range(len(shape)))
-
-
 def loop_sizes(op: ir.Operation) -> tuple[Int, ...] | None:
     """The size of each loop of a ``linalg.generic``; None if one is not known or appears in no map on its own."""
     dims = len(iterators(op))
@@ -157,6 +152,11 @@ def compose(inner: Access, outer: Sequence[Linear]) -> Access:
     strides = [sum(s * coefficients[d] for s, (coefficients, _) in zip(inner.strides, outer)) for d in range(count)]
     offset = inner.offset + sum(s * constant for s, (_, constant) in zip(inner.strides, outer))
     return Access(inner.argument, inner.element, tuple(strides), offset, inner.shape)
+
+
+def has_known_sizes(kernel: func.FuncOp) -> bool:
+    """Whether all arguments are tensors whose sizes are numbers."""
+    return all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in kernel.type.inputs)
 
 
 def knows_arguments(kernel: func.FuncOp) -> bool:

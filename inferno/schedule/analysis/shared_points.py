@@ -2,7 +2,7 @@
 
 from inferno.mlir import ir, owner
 from inferno.passes.generics import dims, inputs, inverse, loop_sizes, maps
-from inferno.schedule.analysis.accesses import row_major
+from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.cost import bit_width
 from inferno.target import SECTOR
 

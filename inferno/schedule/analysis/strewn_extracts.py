@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from inferno.mlir import erase_dead, ir, owner, walk
 from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
-from inferno.schedule.analysis.accesses import Linear, loop_sizes, row_major
+from inferno.passes.shapes import row_major
+from inferno.schedule.analysis.accesses import Linear, loop_sizes
 
 _LEAST = 16  # elements along both loops that a tile is worth it for
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod
 
 from inferno.mlir import func, ir
-from inferno.schedule.analysis.accesses import Access, destination_index, row_major
+from inferno.passes.shapes import row_major
+from inferno.schedule.analysis.accesses import Access, destination_index, has_known_sizes
 from inferno.schedule.analysis.expression_maps import access_of, make_map
 from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood
 from inferno.schedule.analysis.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
@@ -94,7 +95,7 @@ class AttentionGradient:
 
 def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
     """What ``kernel`` computes, or None if it is anything else, or has sizes that vary."""
-    return parse_by(_Parser, kernel) if all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs) else None
+    return parse_by(_Parser, kernel) if has_known_sizes(kernel) else None
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from inferno.mlir import arith, func, ir, isolated_copy, run_upstream
 from inferno.passes.programs import takes_tf32
-from inferno.passes.shapes import shape
-from inferno.schedule.analysis.accesses import Access, destination_index, knows_arguments, merge, row_major
+from inferno.passes.shapes import row_major, shape
+from inferno.schedule.analysis.accesses import Access, destination_index, knows_arguments, merge
 from inferno.schedule.analysis.expression_maps import access_of, make_map
 from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood, Tracer
 from inferno.schedule.analysis.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of

@@ -8,7 +8,7 @@ no block waits for another one, and those that write one row write the same to i
 
 from dataclasses import dataclass
 
-from inferno.schedule.analysis.accesses import row_major
+from inferno.passes.shapes import row_major
 from inferno.schedule.attention.attention_kernel import AttentionKernel
 from inferno.schedule.attention.cache_writes import CacheWrite
 from inferno.schedule.matmul.contraction import Operand

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import root_of
-from inferno.schedule.analysis.accesses import row_major
+from inferno.passes.shapes import row_major
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from inferno.passes.generics import dims, is_copy, is_widening
 from inferno.passes.padding import zero_padding
 from inferno.passes.programs import VIEWS, root_of
 from inferno.schedule.analysis.accesses import argument_index, filled, iterators, linear, maps, outputs
+from inferno.window_limits import window_count
 
 _ELEMENTS = ("f32", "f64", "bf16", "f16")
 _FREE = ("arith.constant", "tensor.empty", "func.return", *VIEWS)
@@ -40,7 +41,7 @@ class Convolution:
     @property
     def multiplications(self) -> int:
         sizes = zip(self.image_shape[2:], self.weight_shape[2:], self.strides, self.padding, self.dilations)
-        return self.image_shape[0] * prod(_places(*each) for each in sizes) * prod(self.weight_shape)
+        return self.image_shape[0] * prod(window_count(*each) for each in sizes) * prod(self.weight_shape)
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,6 @@ class Lies:
 
     sizes: tuple[int, ...]
     order: tuple[int, ...]
-
-
-def _places(size: int, window: int, stride: int, padding: int, dilation: int) -> int:
-    """Of a window along one dimension."""
-    return (size + 2 * padding - dilation * (window - 1) - 1) // stride + 1
 
 
 def parse_convolution(kernel: func.FuncOp) -> Convolution | None:
@@ -178,7 +174,7 @@ def _read_maps(op: ir.Operation, types: list, image: int, weight: int, start: _S
             return None
         ends = low[first:]
     each = [(size - 2 * p, 1 if s.window is None else sizes[s.window], s.stride, p, s.dilation) for size, s, p in zip(tail, spatial, ends)]
-    if [_places(*e) for e in each] != [1 if s.place is None else sizes[s.place] for s in spatial]:
+    if [window_count(*e) for e in each] != [1 if s.place is None else sizes[s.place] for s in spatial]:
         return None  # the image is larger than the windows reach
     n, g, f, c = (prod(sizes[d] for d in part) for part in (batch, groups, features, channels))
     own = [made.index(d) for d in (*groups, *features)]

@@ -7,7 +7,7 @@ from math import prod
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import dims, inputs, maps
-from inferno.schedule.analysis.accesses import row_major
+from inferno.passes.shapes import row_major
 
 SIDE = 16  # elements along both orders that a transpose is worth it for
 # Elements a µs that are read of a sector each: on an H100 four maps of 4x256, 16x16 to 128x128, resized to 4x128x128x1024 in bf16, four elements a point, took

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import arith, ir, owner, walk
-from inferno.schedule.analysis.accesses import Access, row_major
+from inferno.passes.shapes import row_major
+from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.analysis.strewn_extracts import linear
 from inferno.schedule.maps.pointwise import Pointwise

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import (
-    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs, use_count,
+    PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs, permuted, use_count,
 )
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
@@ -155,7 +155,7 @@ def _with_orders(kernel: func.FuncOp, orders: Orders) -> func.FuncOp:
     taken = [orders.get(_argument(v)) for v in op.operands]
     for number, order in orders.items():
         block.arguments[number].set_type(_type(block.arguments[number].type, order))
-    indexing = [m if o is None else _moved(m, o) for m, o in zip(maps(op), taken)]
+    indexing = [m if o is None else permuted(m, o) for m, o in zip(maps(op), taken)]
     with ir.InsertionPoint(op), op.location:
         outs = [v if o is None else _start(v) for v, o in zip(outputs(op), taken[len(inputs(op)):])]
         made = build(inputs(op), outs, indexing, kinds(op), lambda given: clone_body(body(op), given), op.location)
@@ -178,10 +178,6 @@ def _start(value: ir.Value) -> ir.Value:
 
 def _type(type_: ir.Type, order: Sequence[int]) -> ir.Type:
     return ir.RankedTensorType.get([type_.shape[i] for i in order], type_.element_type)
-
-
-def _moved(map_: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
-    return ir.AffineMap.get(map_.n_dims, 0, [map_.results[i] for i in order])
 
 
 def _replace(call: ir.Operation, turned: _Turned, made: dict[tuple, ir.Value]) -> None:

@@ -7,8 +7,8 @@ from math import prod
 from inferno.mlir import arith, func, ir, is_unread, linalg, tensor, walk
 from inferno.passes.generics import PARALLEL, build, clone_at, index
 from inferno.passes.programs import VIEWS
-from inferno.passes.shapes import reassociation_attribute
-from inferno.schedule.analysis.accesses import Access, row_major
+from inferno.passes.shapes import reassociation_attribute, row_major
+from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.scatters.flat_elements import Computed, Elements, read_elements
 
 _LARGEST = 40  # operations of the map: each thread that moves a part of a row computes its place

@@ -11,7 +11,7 @@ from inferno.schedule.convolution import channel_sums
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.fuse_reductions import alone
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls, waits,
+    Edges, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, waits,
 )
 from inferno.target import Target, find_target
 
@@ -57,7 +57,7 @@ def _with_sums(main: func.FuncOp, call: ir.Operation, kernels: dict[str, func.Fu
 def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, target: Target, always: bool) -> func.FuncOp | None:
     """The one kernel, if a generator takes it and it is estimated to be faster than both."""
     maker, sums = (kernels[callee(c)] for c in edges.calls)
-    merged = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    merged = joint_kernel(module, kernels, edges)
     for name in maker.attributes:
         if name.startswith("inferno."):
             merged.attributes[name] = maker.attributes[name]

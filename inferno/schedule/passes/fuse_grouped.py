@@ -10,7 +10,9 @@ from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.matmul import grouped, wgmma
 from inferno.schedule.matmul.contraction import parse_contraction
 from inferno.schedule.matmul.picked import parse_picked
-from inferno.schedule.passes.merge_calls import Edges, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, replace_calls, rewrite_calls
+from inferno.schedule.passes.merge_calls import (
+    Edges, edges_of, inputs_of, joint_kernel, may_change, merge_in, replace_calls, rewrite_calls,
+)
 from inferno.schedule.passes.row_values import look_up_before
 from inferno.target import Target, find_target
 
@@ -46,21 +48,17 @@ def _edges(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Edges | None:
 
 def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, target: Target, always: bool) -> bool:
     """Whether they became one kernel, which takes less time."""
-    merged = _merged(module, kernels, edges)
+    merged = joint_kernel(module, kernels, edges)
     pays = _pays(kernels, edges, merged, target, always)
     if pays and grouped.read(merged, target) is None:
         merged.operation.erase()
         edges = edges_of([edges.calls[0], look_up_before(module, kernels, edges.calls[1])], views=False)
-        merged = _merged(module, kernels, edges)
+        merged = joint_kernel(module, kernels, edges)
     if not pays or grouped.read(merged, target) is None:
         merged.operation.erase()
         return False
     replace_calls(edges, merged)
     return True
-
-
-def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges) -> func.FuncOp:
-    return merged_kernel(kernels, edges, joint_name(module, edges.calls))
 
 
 def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, target: Target, always: bool) -> bool:

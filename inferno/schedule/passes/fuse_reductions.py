@@ -21,7 +21,7 @@ from inferno.schedule.matmul.contraction import parse_contraction
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.mark_overwrites import updated
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, inputs_of, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
+    Edges, defer, edges_by_symbols, inputs_of, joint_kernel, merge_in, pattern, places_in, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.passes.turn_results import turn_results
 from inferno.schedule.passes.weighted_rows import take_apart
@@ -207,7 +207,7 @@ class _Program:
         return found < grid_rows.FASTER * sum(_cached(self.kernels[callee(call)], self.target) for call in edges.calls)
 
     def merge(self, edges: Edges) -> func.FuncOp:
-        kernel = merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls, "rows_"))
+        kernel = joint_kernel(self.module, self.kernels, edges, "rows_")
         with kernel.context:
             take_apart(kernel)
             turn_results(kernel)

@@ -16,7 +16,9 @@ from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import direct, wgmma_rows
 from inferno.schedule.matmul.contraction import Contraction, parse_contraction
 from inferno.schedule.matmul.product_times import product_time
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, joint_name, merge_in, merged_kernel, pattern, places_in, replace_calls, waits
+from inferno.schedule.passes.merge_calls import (
+    Edges, defer, edges_across, joint_kernel, merge_in, pattern, places_in, replace_calls, waits,
+)
 from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -69,7 +71,7 @@ def _fuse(
         return False
     key = pattern(edges)
     if pays.get(key, True):
-        merged = _merge(module, kernels, edges)
+        merged = joint_kernel(module, kernels, edges)
         if key not in pays:
             pays[key] = _pays(kernels, edges, merged, target, always, frozen)
         if pays[key]:
@@ -104,10 +106,6 @@ def _time(kernel: func.FuncOp) -> float:
     return _KERNEL + count_bytes(kernel) / _RATE
 
 
-def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges) -> func.FuncOp:
-    return merged_kernel(kernels, edges, joint_name(module, edges.calls))
-
-
 def _grow(
     module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, one: dict[Hashable, bool],
     places: dict[ir.Operation, int],
@@ -126,7 +124,7 @@ def _grow(
             continue
         key = pattern(more)
         if key not in one:
-            trial = _merge(module, kernels, more)
+            trial = joint_kernel(module, kernels, more)
             one[key] = wgmma_rows.read(trial, target) is not None
             trial.operation.erase()
         if one[key]:

@@ -14,7 +14,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, root_of
 from inferno.schedule.analysis.accesses import iterators, loop_sizes, maps
 from inferno.schedule.cpu.library import choose as choose_library
-from inferno.schedule.passes.merge_calls import edges_of, erase_unused, joint_name, merged_kernel, replace_calls
+from inferno.schedule.passes.merge_calls import edges_of, erase_unused, joint_kernel, replace_calls
 from inferno.target import find_target
 
 ROWS = "inferno.rows"
@@ -145,6 +145,6 @@ def _common(group: _Group, call: ir.Operation, kernel: _Kernel, known: dict[str,
 
 def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], group: _Group) -> None:
     edges = edges_of(group.calls, views=True)
-    merged = merged_kernel(kernels, edges, joint_name(module, group.calls, "rows_"))
+    merged = joint_kernel(module, kernels, edges, "rows_")
     merged.attributes[ROWS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), max(group.rows))
     replace_calls(edges, merged)

@@ -14,7 +14,9 @@ from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.composite import one_block
 from inferno.schedule.passes.fuse_reductions import alone
 from inferno.schedule.passes.mark_overwrites import updated
-from inferno.schedule.passes.merge_calls import defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, wait_for_each_other
+from inferno.schedule.passes.merge_calls import (
+    defer, edges_of, inputs_of, joint_kernel, merge_in, places_in, replace_calls, wait_for_each_other,
+)
 from inferno.target import Target, find_target
 
 KIND = "inferno.kind"
@@ -117,7 +119,7 @@ def _fuse(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
         refused.update(calls)
         return False
     edges = edges_of(calls, views=True)
-    merged = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls, "small_"))
+    merged = joint_kernel(program.module, program.kernels, edges, "small_")
     joined, apart = one_block.estimate(merged), sum(program.cost(c).alone for c in calls)
     # Of eleven programs on an H200 one of the nine that took less time so was estimated to take more, and both that took more.
     if not program.always and joined >= apart:

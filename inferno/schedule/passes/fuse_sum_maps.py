@@ -12,7 +12,7 @@ from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.assign import is_for
 from inferno.schedule.passes.behind_sums import put_behind
 from inferno.schedule.passes.merge_calls import (
-    edges_by_symbols, empty_like, in_order, is_open, joint_name, merge_in, merged_kernel, operations_in, rewrite_calls, tell_sources, tensors_of,
+    edges_by_symbols, empty_like, in_order, is_open, joint_kernel, merge_in, operations_in, rewrite_calls, tell_sources, tensors_of,
 )
 from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.target import Target, find_target
@@ -66,7 +66,7 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation
     edges = edges_by_symbols([call, reader], views=False)
     if edges is None:
         return False
-    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    kernel = joint_kernel(module, kernels, edges)
     sums, *behind = generics_of(kernel)
     if not put_behind(kernel, [sums], behind) or not is_for("reductions", kernel, target):
         kernel.operation.erase()

@@ -11,6 +11,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.kernel_names import free
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
+from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.size_factors import factors_of, in_factors
 from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, substitute, symbols_of
@@ -51,7 +52,7 @@ def is_open(kernel: func.FuncOp | None) -> bool:
 
 def may_change(kernel: func.FuncOp | None) -> bool:
     """The same, where all sizes are numbers."""
-    return is_open(kernel) and all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
+    return is_open(kernel) and has_known_sizes(kernel)
 
 
 def inputs_of(call: ir.Operation) -> list[ir.Value]:
@@ -209,6 +210,11 @@ def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], c
     return found, renamed
 
 
+def joint_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, begin: str = "") -> func.FuncOp:
+    """``merged_kernel``, named after the calls."""
+    return merged_kernel(kernels, edges, joint_name(module, edges.calls, begin))
+
+
 def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> func.FuncOp:
     """The kernel function, in front of the first call's, with the operations of all calls in their order; ``kernels`` are by name."""
     taken = (*edges.captured, *edges.exported)
@@ -358,7 +364,7 @@ def replace_calls(edges: Edges, merged: func.FuncOp) -> ir.Operation:
     for call in reversed(edges.calls):
         for result in call.results:
             for user in list(users(result)):
-                _erase_views(user)
+                erase_views(user)
         call.erase()
     return new
 
@@ -368,10 +374,10 @@ def empty_like(values: Sequence[ir.Value]) -> list[ir.Value]:
     return [tensor.EmptyOp(sizes(v, function_of(v.owner.operation)), v.type.element_type).result for v in values]
 
 
-def _erase_views(op: ir.Operation) -> None:
+def erase_views(op: ir.Operation) -> None:
     """A reshape between the calls, which their kernel has a copy of."""
     for user in list(users(op.results[0])):
-        _erase_views(user)
+        erase_views(user)
     op.erase()
 
 

@@ -27,7 +27,7 @@ from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.fuse_reductions import changes_places
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, inputs_of, joint_name, merged_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
+    Edges, defer, edges_by_symbols, inputs_of, joint_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.passes.recompute_maps import generics_of
@@ -113,7 +113,7 @@ def _merged(program: _Program, edges: Edges, reads: bool) -> func.FuncOp | None:
     """The kernel that calls become; None if they do not."""
     kernels = [program.kernels[callee(c)] for c in edges.calls]
     before = sum(map(count_bytes, kernels))
-    kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
+    kernel = joint_kernel(program.module, program.kernels, edges)
     pays = SHARE * (before - count_bytes(kernel)) >= before or (reads and before <= SMALL)
     if len(edges.captured) <= MOST_INPUTS and pays and _join_operations(kernel) and _alike(kernel, kernels, program.target):
         program.kernels[kernel.name.value] = kernel

@@ -21,7 +21,7 @@ from inferno.schedule.passes.behind_sums import put_behind
 from inferno.schedule.passes.fuse_reductions import alone, changes_places
 from inferno.schedule.passes.mark_overwrites import stored_at, updated
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, is_open, joint_name, merged_kernel, operations_in, pattern, replace_calls, tensors_of, wait_for_each_other,
+    Edges, defer, edges_by_symbols, is_open, joint_kernel, operations_in, pattern, replace_calls, tensors_of, wait_for_each_other,
 )
 from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.passes.recompute_maps import generics_of
@@ -117,7 +117,7 @@ def _merged(program: _Program, edges: Edges) -> func.FuncOp | None:
     made, taken = set(edges.calls[0].results), {root_of(v) for v in tensors_of(edges.calls[1])}
     if made.isdisjoint(taken):  # a map comes first, that is read before sums are known
         edges = replace(edges, calls=tuple(sorted(edges.calls, key=lambda c: program.kind(c) != "map")))
-    kernel = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls))
+    kernel = joint_kernel(program.module, program.kernels, edges)
     saved = before - count_bytes(kernel)
     pays = SHARE * saved >= before or before <= SMALL or taken <= made  # what is made of sums alone is a launch less
     if pays and saved > 0 and _unite(kernel) and _pays(kernel, kernels, program.target):

@@ -19,8 +19,8 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.passes.fuse_reductions import alone
 from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, places_in, rewrite_calls, tell_sources,
-    wait_for_each_other,
+    Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, new_kernel, operations_in, places_in, rewrite_calls,
+    tell_sources, wait_for_each_other,
 )
 from inferno.schedule.passes.recompute_maps import compute_first, generics_of, replace_reader
 from inferno.schedule.passes.softmax_calls import Softmax, find_softmax, is_largest, term_in
@@ -91,7 +91,7 @@ def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softma
             continue
         edges = edges_of([found.exponentials, reader], views=True)
         edges = replace(edges, exported=tuple(v for v in edges.exported if v != found.exponentials.results[0]))
-        kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+        kernel = joint_kernel(module, kernels, edges)
         if compute_first(kernel) and len(generics_of(kernel)) == 1:  # which does not pick exponentials by their places
             made.append((reader, edges, kernel))
         else:
@@ -194,7 +194,7 @@ def _together(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir
     """All calls as one kernel, to be estimated."""
     order = {c: i for i, c in enumerate(operations_in(calls[0].parent.opview))}
     edges = edges_of(sorted(calls, key=order.__getitem__), views=True)
-    return merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    return joint_kernel(module, kernels, edges)
 
 
 def _sums_kernel(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, reciprocal: bool) -> func.FuncOp:

@@ -9,7 +9,7 @@ from inferno.passes.generics import PARALLEL, kinds
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.passes.fuse_reductions import alone
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, is_open, joint_name, merge_in, merged_kernel, operations_in, places_in, replace_calls, tensors_of, waits,
+    Edges, defer, edges_by_symbols, is_open, joint_kernel, merge_in, operations_in, places_in, replace_calls, tensors_of, waits,
 )
 from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.schedule.reductions import reductions
@@ -68,7 +68,7 @@ def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, ta
     read = [v for v in edges.captured if isinstance(v.type, ir.RankedTensorType)]
     if len(read) != 1 or not len(edges.exported) == sum(len(c.results) for c in edges.calls) <= _MOST:
         return None
-    merged = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    merged = joint_kernel(module, kernels, edges)
     generic = merge_generics(generics_of(merged))
     found = reductions.planned(merged, target) if generic is not None and list(operations_in(merged)[-1].operands) == list(generic.results) else None
     if found is not None and found[0].extremum is None:

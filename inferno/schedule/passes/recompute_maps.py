@@ -21,7 +21,7 @@ from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, rewrite_calls, tell_sources,
+    Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
 )
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target, find_target
@@ -79,7 +79,7 @@ def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.O
     before = _time(kernels[callee(call)], target) + sum(_time(kernels[callee(r)], target) for r in readers)
     made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
     for reader, edges in zip(readers, pairs):
-        kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+        kernel = joint_kernel(module, kernels, edges)
         made.append((reader, edges, kernel))
         own = len(generics_of(kernels[callee(reader)]))
         if (own == 1 and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):

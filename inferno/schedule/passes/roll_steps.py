@@ -19,7 +19,9 @@ from inferno.schedule.passes.first_steps import from_zeros, zeros_like
 from inferno.schedule.passes.inline_steps import inline_step
 from inferno.schedule.passes.join_loops import join_loops
 from inferno.schedule.passes.join_pieces import join_pieces
-from inferno.schedule.passes.merge_calls import free_name, inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.merge_calls import (
+    erase_views, free_name, inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources,
+)
 from inferno.schedule.passes.stacks import position, read_elements, reshaped, stacked
 from inferno.schedule.recurrence import recurrence
 from inferno.schedule.recurrence.recurrence_kernel import Order
@@ -250,11 +252,11 @@ class _Roll(EqualSteps):
             for old in reversed(each):
                 for result in old.results:
                     for user in list(users(result)):
-                        _erase_views(user)
+                        erase_views(user)
                 old.erase()
         for op in reversed(self.calls()):
             if (self.copies(op) or self.is_product(op)) and not any(True for _ in readers(op.results[0])):
-                _erase_views(op)
+                erase_views(op)
 
     def read_slices(self, user: ir.Operation, slices: dict[ir.Value, tuple[ir.Value, int]]) -> None:
         """Let a call read slices of histories where it lies, in a kernel of its own."""
@@ -338,9 +340,3 @@ def _viewed(value: ir.Value, root: ir.Value) -> ir.Value:
     clone = op.clone()
     clone.operands[0] = _viewed(op.operands[0], root)
     return clone.results[0]
-
-
-def _erase_views(op: ir.Operation) -> None:
-    for user in list(users(op.results[0])):
-        _erase_views(user)
-    op.erase()

@@ -8,7 +8,7 @@ from inferno.passes.generics import body, dims, inputs, is_elementwise, kinds, m
 from inferno.passes.programs import callee
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.combiners import read_combiner, term_of
-from inferno.schedule.passes.merge_calls import edges_of, inputs_of, joint_name, may_change, merged_kernel
+from inferno.schedule.passes.merge_calls import edges_of, inputs_of, joint_kernel, may_change
 from inferno.schedule.passes.recompute_maps import compute_first, generics_of, is_map
 
 
@@ -93,7 +93,7 @@ def _is_softmax(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softm
         kernel, made = kernels[callee(found.total)], inputs_of(found.total)
         return _is_below(kernel, made, found, kernels)
     edges = replace(edges_of([found.exponentials, found.total], views=True), exported=(found.total.results[0],))
-    kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+    kernel = joint_kernel(module, kernels, edges)
     right = compute_first(kernel) and _is_below(kernel, list(edges.captured), found, kernels)
     kernel.operation.erase()
     return right

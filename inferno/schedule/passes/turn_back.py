@@ -12,6 +12,7 @@ from typing import Any
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee, root_of
+from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.maps.elementwise import Elementwise
@@ -42,11 +43,11 @@ def turn_back(module: ir.Module, target: str) -> None:
             before, backwards = call, found
         changed = False
         for name, calls in wanted.items():
-            if all(calls) and _is_known(kernels[name]):
+            if all(calls) and has_known_sizes(kernels[name]):
                 changed = _set(kernels[name], replace(schedules[name], backwards=True))
         for name, calls in turned.items():
             s = schedules[name]
-            if all(calls) and s.chunks > 1 and _is_known(kernels[name]):
+            if all(calls) and s.chunks > 1 and has_known_sizes(kernels[name]):
                 changed = _set(kernels[name], replace(s, interleaved=True))
         return changed
 
@@ -68,11 +69,6 @@ def _share(before: ir.Operation, call: ir.Operation) -> bool:
     touched = {root_of(v) for v in (*inputs_of(before), *before.results)}
     large = (v for v in map(root_of, inputs_of(call)) if isinstance(v.type, ir.RankedTensorType) and v.type.has_static_shape)
     return any(v in touched and tensor_bytes(v.type) >= _LEAST for v in large)
-
-
-def _is_known(kernel: func.FuncOp) -> bool:
-    """Whether all sizes are numbers."""
-    return all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
 
 
 def _set(kernel: func.FuncOp, schedule: Any) -> bool:

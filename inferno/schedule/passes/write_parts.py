@@ -16,8 +16,7 @@ from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls,
-    rewrite_calls, wait_for_each_other,
+    Edges, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, rewrite_calls, wait_for_each_other,
 )
 from inferno.schedule.passes.pairs import MOST_INPUTS, MOST_RESULTS
 from inferno.schedule.passes.recompute_maps import generics_of
@@ -77,7 +76,7 @@ class _Program:
 
     def kernel(self, edges: Edges) -> func.FuncOp | None:
         """The kernel of calls that become one; None where they do not."""
-        kernel = merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls))
+        kernel = joint_kernel(self.module, self.kernels, edges)
         if len(edges.captured) <= MOST_INPUTS and _store_there(kernel) and isinstance(choose(kernel, self.target), Elementwise):
             if len(edges.calls) == 1 or all(begins_to_overwrite(kernel, n) for n, v in enumerate(edges.exported) if owner(v) != edges.calls[0]):
                 self.kernels[kernel.name.value] = kernel

@@ -10,8 +10,8 @@ from math import prod
 
 from inferno.mlir import func, ir, is_read, owner, walk
 from inferno.passes.programs import VIEWS
-from inferno.passes.shapes import is_dynamic, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
+from inferno.passes.shapes import is_dynamic, row_major, symbol_arguments
+from inferno.schedule.analysis.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination

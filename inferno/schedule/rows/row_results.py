@@ -13,8 +13,8 @@ from inferno.mlir import arith, clone_onto, erase_dead, func, ir, is_read, linal
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.parts import extract
 from inferno.passes.programs import root_of
-from inferno.passes.shapes import UnknownSize, kept_dimensions, slice_parts
-from inferno.schedule.analysis.accesses import argument_index, iterators, loop_sizes, row_major
+from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
+from inferno.schedule.analysis.accesses import argument_index, iterators, loop_sizes
 from inferno.schedule.analysis.accesses import linear as linear_map
 from inferno.schedule.analysis.strewn_extracts import linear
 from inferno.schedule.rows.split_loops import split_loops
