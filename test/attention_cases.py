@@ -11,9 +11,9 @@ from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import callee, main_and_kernels, root_of
 from inferno.runtime.workers import jobs
-from inferno.schedule.accesses import Access
-from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
-from inferno.schedule.contraction import Group, Map
+from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.attention.attention_kernel import AttentionKernel, parse_attention
+from inferno.schedule.matmul.contraction import Group, Map
 
 F = torch.nn.functional
 sdpa = F.scaled_dot_product_attention

@@ -5,7 +5,7 @@ from math import ceil
 
 import torch
 
-from inferno.schedule import columns
+from inferno.schedule.rows import columns
 from inferno.target import find_target
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16

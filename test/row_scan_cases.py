@@ -7,7 +7,7 @@ import torch
 
 from inferno.capture.running import recurrence
 from inferno.mlir import func
-from inferno.schedule import rows
+from inferno.schedule.rows import rows
 from inferno.target import find_target
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16

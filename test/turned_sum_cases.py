@@ -6,8 +6,8 @@ from math import ceil
 
 import torch
 
-from inferno.schedule import reductions, turned_sums
-from inferno.schedule.reductions import Reductions
+from inferno.schedule.reductions import reductions, turned_sums
+from inferno.schedule.reductions.reductions import Reductions
 from inferno.target import find_target
 
 F = torch.nn.functional

@@ -14,7 +14,7 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from inferno.capture.complex_functions import REAL, RULES, Parts
-from inferno.capture.nodes import call_beside
+from inferno.capture.nodes import call_beside, value_meta
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -119,10 +119,6 @@ class _Split:
         return call_beside(self._node, target, *args, **kwargs)
 
 
-def _meta(node: Node, value: Any) -> dict[str, Any]:
-    return {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": value}
-
-
 def _describe(value: Any) -> tuple:
     return (value.shape, value.dtype) if isinstance(value, Tensor) else (value,)
 
@@ -132,7 +128,7 @@ def _take_real(node: Node) -> None:
     places = {aten.real.default: 0, aten.imag.default: 1}
     if any(u.target not in places for u in node.users) or any(not isinstance(n, int) for n in node.meta["val"].shape):
         return
-    node.meta = _meta(node, torch.view_as_real(node.meta["val"].resolve_conj()))  # (which is resolved at the call, too)
+    node.meta = value_meta(node, torch.view_as_real(node.meta["val"].resolve_conj()))  # (which is resolved at the call, too)
     for user in list(node.users):
         user.target, user.args = aten.select.int, (node, node.meta["val"].dim() - 1, places[user.target])
 

@@ -195,7 +195,7 @@ def _tensor(node: Node, placed: bool) -> tuple:
 
 # Patterns by what they follow from.  TinyLlama has 40 kinds.
 _remembered: dict[tuple, _Pattern] = {}
-_MOST = 1024
+_MOST = 1024  # many times what a model has (no measurement chose it)
 # Operations that stay what they are: of a loop over tokens each takes another one, and tracing it takes 5 ms.
 _KEPT = {aten.select.int}
 

@@ -19,7 +19,7 @@ from inferno.capture.nodes import copy_before
 
 aten = torch.ops.aten
 _LEAST = 8  # rows
-_MOST = 256
+_MOST = 256  # rows; masks are evaluated for as many squared (no measurement chose it)
 _AS_IT_IS = (aten.clone.default, aten.alias.default, aten.copy.default)
 _MOST_KNOWN = 64  # operations that a mask is made of
 

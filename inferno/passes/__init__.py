@@ -95,7 +95,7 @@ _SUMMARIES = (
         "outline-kernels": "Outline each group of operations that is one kernel into a private function.",
         "deduplicate-kernels": "Merge equal kernel functions.",
     }),
-    ("schedule", {
+    ("schedule.passes", {
         # inferno-schedule: fused -> scheduled
         "fuse-rows": "CPU: fuse kernels that go over the same rows (softmax, layer norm).",
         "roll-steps": "Roll equal steps that depend on each other into a loop: recurrent layers.",
@@ -134,7 +134,11 @@ _SUMMARIES = (
         "batches-first": "Put an innermost batch dimension of products outermost, where that pays.",
         "order-operands": "Copy an operand whose layout tensor cores cannot read, or read slowly.",
         "write-parts": "Write a changed slice in place instead of copying the tensor.",
+    }),
+    ("schedule", {
         "assign-schedules": "Choose a generator and a schedule for each kernel by the cost model.",
+    }),
+    ("schedule.passes", {
         "prepare-operands": "Convert frozen weights to the form that a kernel reads, in @prepare.",
         "merge-siblings": "Merge independent contractions of one tensor (queries, keys, values) into one launch.",
         "bundle-kernels": "Bundle small independent kernels into one launch.",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, element_at, index, inputs, is_copy, is_elementwise, maps, only_user, yielded
 from inferno.passes.moved_norms import compute_moved, is_norm
@@ -136,7 +136,7 @@ def _replace(
         made = _points(op.results[0].type, fill)
     op.results[0].replace_all_uses_with(made.results[0])
     for gone in (op, *slices, *(o for o in chain if o != op)):  # how many readers there are says what may be computed elsewhere
-        if not any(True for _ in gone.results[0].uses):
+        if not is_read(gone.results[0]):
             gone.erase()
     table = _extract(made).operands[0]
     if only_user(table) is not None and owner(table) is not None:

@@ -5,7 +5,7 @@
 them is then computed in the order in which they are wanted, and a flip of a flip is none.
 """
 
-from inferno.mlir import arith, ir, owner, tensor, users, walk
+from inferno.mlir import arith, ir, is_read, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, covers_loops, dims, element_at, index, inputs, is_elementwise, is_generic, is_reduction, is_widening, kinds,
@@ -52,7 +52,7 @@ def fuse_gathers(module: ir.Module) -> None:
                 producer.erase()
             elif _is_made_again(producer) or _is_picked_little(producer):
                 _pick_anew(producer)
-                if not any(True for _ in producer.results[0].uses):
+                if not is_read(producer.results[0]):
                     producer.erase()
             else:
                 reverse_producer(producer)
@@ -98,7 +98,7 @@ def _as_large(producer: ir.Operation) -> ir.Value | None:
 def _unread(user: ir.Operation, value: ir.Value) -> list[int]:
     """The operands by which an operation has a value and reads no element."""
     arguments = body(user).arguments if is_generic(user) else []
-    return [i for i, v in enumerate(inputs(user)) if v == value and not any(True for _ in arguments[i].uses)] if len(arguments) else []
+    return [i for i, v in enumerate(inputs(user)) if v == value and not is_read(arguments[i])] if len(arguments) else []
 
 
 def _read_whole(pick: ir.Operation) -> None:
@@ -120,7 +120,7 @@ def _read_whole(pick: ir.Operation) -> None:
         pick.results[0].replace_all_uses_with(new.result)
         pick.erase()
         old, pick, part = part, new.operation, owner(part.operands[0])
-        if not any(True for _ in old.results[0].uses):
+        if not is_read(old.results[0]):
             old.erase()
 
 
@@ -137,7 +137,7 @@ def _read_narrow(pick: ir.Operation) -> ir.Operation:
         new = tensor.ExtractOp(wide.operands[0], [places[group[0]] if group else index(0) for group in groups])
     pick.results[0].replace_all_uses_with(new.result)
     pick.erase()
-    if not any(True for _ in wide.results[0].uses):
+    if not is_read(wide.results[0]):
         wide.erase()
     return new.operation
 
@@ -145,10 +145,10 @@ def _read_narrow(pick: ir.Operation) -> ir.Operation:
 def _drop_unread(op: ir.Operation) -> None:
     """Without the inputs that the body does not use, where others tell how long the loops are."""
     count, block = len(inputs(op)), body(op)
-    kept = [i for i in range(count) if any(True for _ in block.arguments[i].uses)]
+    kept = [i for i in range(count) if is_read(block.arguments[i])]
     unread = [owner(v) for i, v in enumerate(inputs(op)) if i not in kept]
     if len(kept) != count and _rebuild(op, [(inputs(op)[i], maps(op)[i]) for i in kept], {i: n for n, i in enumerate(kept)}) is not None:
-        for part in {o for o in unread if o is not None and o.name == "tensor.extract_slice" and not any(True for _ in o.results[0].uses)}:
+        for part in {o for o in unread if o is not None and o.name == "tensor.extract_slice" and not is_read(o.results[0])}:
             part.erase()  # or its tensor would have a reader that picks nothing
 
 
@@ -215,7 +215,7 @@ def _is_picked(producer: ir.Operation) -> bool:
             points = min(points, own) if (place, tuple(places)) not in known else 0
             known.add((place, tuple(places)))
         number += points
-    used = [v for v, a in zip(inputs(producer), body(producer).arguments) if any(True for _ in a.uses)]
+    used = [v for v, a in zip(inputs(producer), body(producer).arguments) if is_read(a)]
     large = [v for v in used if isinstance(v.type, ir.RankedTensorType) and (2 if is_reduction(owner(v)) else _SMALLER) * product(map(hint, shape(v))) > own]
     read = len(large)  # (totals of rows lie in the order of what is picked of each)
     neighbours = _is_one_place(picks) and ((_in_order(picks[0]) and _reads_in_order(producer)) or _reads_in_order_there(producer, picks[0]))

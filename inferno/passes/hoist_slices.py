@@ -5,7 +5,7 @@ The parts are taken of what it reads, which costs nothing where they are read in
 
 from math import prod
 
-from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.mlir import ir, is_read, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
@@ -103,7 +103,7 @@ def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[Part
             parts.append(compute_part(producer, taken, {order[d] for d in kept_dimensions(cut)}))
             cut.results[0].replace_all_uses_with(parts[-1].results[0])
         cut.erase()
-    if not any(True for _ in users(producer.results[0])):
+    if not is_read(producer.results[0]):
         producer.erase()
     return parts
 

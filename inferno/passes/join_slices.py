@@ -1,6 +1,6 @@
 """Compose slices of slices: ``x[64:128, :512]`` is imported as two slices, each of which could become a copy."""
 
-from inferno.mlir import ir, owner, tensor, walk
+from inferno.mlir import ir, is_read, owner, tensor, walk
 from inferno.passes.movements import reshape
 from inferno.passes.parts import inside, taken_by
 
@@ -43,6 +43,6 @@ def _wide(value: ir.Value) -> list[int]:
 
 def _erase_unread(value: ir.Value) -> None:
     """A slice that nothing reads any more, and its views."""
-    while (op := owner(value)) is not None and op.name in _FREE and not list(value.uses):
+    while (op := owner(value)) is not None and op.name in _FREE and not is_read(value):
         value = op.operands[0]
         op.erase()

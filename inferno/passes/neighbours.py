@@ -11,7 +11,7 @@ from inferno.passes.places import place_of
 
 _FEW = 4  # elements that a point picks
 _MOST = 12  # cheap operations of each: the sign of a difference, scaled, is seven
-_QUOTIENT = 4  # operations of a quotient by a known number (``codegen/constant_divisions.py``)
+_QUOTIENT = 4  # operations of a quotient by a known number (``codegen/builders/constant_divisions.py``)
 _SMALLER = 8  # times, of what caches keep
 _AS_MANY = 1.25  # times the bytes that are made, of an image that slices without a border are of
 

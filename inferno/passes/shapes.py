@@ -170,7 +170,7 @@ def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
     if unknown not in (*strides, offset):
         return tuple(strides), offset
     if "strided<" not in str(value.type):
-        return _row_major(shape(value)), 0
+        return row_major(shape(value)), 0
     op = owner(value)
     if op is None:
         raise UnknownSize(f"the strides of {value.type} are not known")
@@ -184,7 +184,8 @@ def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
     raise UnknownSize(f"the strides of {str(op)[:200]} are not known")
 
 
-def _row_major(sizes_: Sequence[Int]) -> tuple[Int, ...]:
+def row_major(sizes_: Sequence[Int]) -> tuple[Int, ...]:
+    """Strides of a contiguous tensor, in elements."""
     return tuple(product(sizes_[d + 1:]) for d in range(len(sizes_)))
 
 
@@ -295,6 +296,7 @@ def _expression(expr: ir.AffineExpr, values: list[Int], dims: int) -> Int | None
     return a % b if isinstance(expr, ir.AffineModExpr) else None
 
 
+# By a comparison's predicate, whether it says that the left side is less (-1) or more.
 _ORDERS = {"slt": -1, "ult": -1, "sle": -1, "ule": -1, "sgt": 1, "ugt": 1, "sge": 1, "uge": 1}
 
 

@@ -16,8 +16,8 @@ from inferno.passes.parts import type_of
 from inferno.passes.programs import VIEWS
 
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's (``fuse_gathers.py``)
-# Points of a row, and bytes that divide it, from which and below which vectors begin anywhere (``schedule/rows.py``): what is looked up would be read element
-# by element instead, and LayerNorm of 134000x1001 in bf16 took an H200 518 us so, 160 by vectors.
+# Points of a row, and bytes that divide it, from which and below which vectors begin anywhere (``schedule/rows/rows.py``): what is looked up would be read
+# element by element instead, and LayerNorm of 134000x1001 in bf16 took an H200 518 us so, 160 by vectors.
 _LONG, _WHOLE = 512, 8
 
 

@@ -7,7 +7,9 @@ it, reads it for the sums and once more to transpose it.  Sums may read any orde
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, is_sum_of_products
 from inferno.passes.expand_pieces import EXPAND
-from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
+from inferno.passes.generics import (
+    REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps, permuted,
+)
 
 
 def turn_returned(module: ir.Module) -> None:
@@ -53,16 +55,12 @@ def _turn(made: ir.Operation, copy: ir.Operation, order: list[int]) -> None:
     with ir.InsertionPoint(made), made.location:
         empty = tensor.EmptyOp([value.type.shape[d] for d in order], value.type.element_type).result
         new = build(
-            inputs(made), [empty], [*maps(made)[:-1], _moved(maps(made)[-1], order)], kinds(made), lambda given: clone_body(body(made), given), made.location,
+            inputs(made), [empty], [*maps(made)[:-1], permuted(maps(made)[-1], order)], kinds(made), lambda given: clone_body(body(made), given), made.location,
         ).results[0]
     copy.results[0].replace_all_uses_with(new)
     copy.erase()
     for user in set(users(value)):
-        moved = [_moved(m, order) if v == value else m for v, m in zip(user.operands, maps(user))]
+        moved = [permuted(m, order) if v == value else m for v, m in zip(user.operands, maps(user))]
         user.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in moved])
         user.replace_uses_of_with(value, new)
     made.erase()
-
-
-def _moved(map_: ir.AffineMap, order: list[int]) -> ir.AffineMap:
-    return ir.AffineMap.get(map_.n_dims, 0, [map_.results[d] for d in order])

@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.native_checks import REPORTS
+from inferno.codegen.cpu.native_checks import REPORTS
 from inferno.errors import CompileError
 from inferno.mlir import ExecutionEngine, arith, func, idle_context, ir, run_upstream, walk
 from inferno.targets.bf16_conversion import add_bf16_conversion
@@ -15,7 +15,7 @@ _LOWER = (
     "convert-cf-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,"
     "reconcile-unrealized-casts,canonicalize,cse"
 )
-OPTIMIZATION = 3
+OPTIMIZATION = 3  # LLVM's level
 # LLVM would take half of AVX-512's registers on Intel's server cores, whose 512-bit units torch's own kernels use.
 _WIDTH = "512"
 _ANNOTATION = "llvm.loop_annotation"

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_close_to_float64
+from convolution_layers import operands, options
 from oracle import run_module
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -34,15 +35,6 @@ LAYERS = {
 def as_on_hopper(monkeypatch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
-
-
-def options(layer):
-    return layer.stride, layer.padding, layer.dilation, layer.transposed, layer.output_padding, layer.groups
-
-
-def operands(layer, shape, dtype=torch.float64):
-    x, weight = torch.randn(shape).to(dtype), layer.weight.detach().to(dtype)
-    return torch.randn(layer(x.float()).shape).to(dtype), x, weight
 
 
 @pytest.mark.parametrize("name", LAYERS)

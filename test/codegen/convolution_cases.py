@@ -13,11 +13,12 @@ from kernels import tensor
 from universal_program import Simulated
 
 from inferno.mlir import ir, idle_context
-from inferno.schedule import halo, spaces
+from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.im2col import Im2col, parse_unfolded
-from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.convolution import halo
+from inferno.schedule.convolution.im2col import Im2col, parse_unfolded
+from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -18,12 +18,12 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import FEW
 from inferno.runtime.workers import jobs
-from inferno.schedule import kept_scores
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
-from inferno.schedule.attention_gradients import AttentionGradients, candidates, choose, read
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention import kept_scores
+from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.attention_gradients import AttentionGradients, candidates, choose, read
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_schedule import Attention
 from inferno.schedule.spaces import attention_gradients as spaces
 
 PASSES = "fuse-attention-gradients{target=sm_90a always=1}"

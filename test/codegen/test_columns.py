@@ -13,7 +13,7 @@ from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import short_rows
+from inferno.schedule.rows import short_rows
 from inferno.target import find_target
 
 
@@ -70,11 +70,6 @@ def randn_of(*shape):
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
     right(name, schedule)
-
-
-@pytest.fixture
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
 @pytest.mark.covering(most=3)

@@ -11,11 +11,11 @@ from test_wgmma import GELU, assembled, products
 from universal_program import SimulatedModel
 
 from inferno.mlir import ir, new_context
-from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.result_parts import tile_parts
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul import wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
+from inferno.schedule.tiles.result_parts import tile_parts
 from inferno.target import TARGETS
 
 

@@ -12,8 +12,8 @@ from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
-from inferno.schedule.elementwise import Elementwise
-from inferno.schedule.elementwise import choose as elementwise_schedule
+from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import choose as elementwise_schedule
 from inferno.target import find_target
 
 MULTIPLY_ADD_SIGMOID = """

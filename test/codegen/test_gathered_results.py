@@ -8,7 +8,7 @@ import torch
 from scheduled_program import assert_right, launches
 
 import inferno
-from inferno.schedule import rows
+from inferno.schedule.rows import rows
 from inferno.target import find_target
 
 F = torch.nn.functional

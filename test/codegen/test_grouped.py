@@ -13,9 +13,9 @@ from inferno.capture import capture
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import grouped as schedules
 from inferno.schedule.assign import kernels
-from inferno.schedule.grouped import Grouped
+from inferno.schedule.matmul import grouped as schedules
+from inferno.schedule.matmul.grouped import Grouped
 
 PASSES = "fuse-grouped{target=sm_90a always=1}"
 

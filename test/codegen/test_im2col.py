@@ -14,12 +14,12 @@ from universal_program import Simulated
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import UNMEASURED
-from inferno.schedule import halo
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.by_size import BySize
-from inferno.schedule.im2col import Im2col, choose, parse_unfolded
+from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.convolution import halo
+from inferno.schedule.convolution.im2col import Im2col, choose, parse_unfolded
 from inferno.schedule.spaces import find
 
 SMALL = Im2col(64, 64, 3, 1)

@@ -12,8 +12,9 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import assign, rows
+from inferno.schedule import assign
 from inferno.schedule.assign import kernels
+from inferno.schedule.rows import rows
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

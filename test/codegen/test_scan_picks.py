@@ -7,8 +7,8 @@ from torch.nn.functional import pad
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.schedule import scans
-from inferno.schedule.scans import Scans
+from inferno.schedule.scans import scans
+from inferno.schedule.scans.scans import Scans
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -8,7 +8,7 @@ from test_attention import kernel_of
 from kernels import build
 
 from inferno.errors import CompileError
-from inferno.schedule.short_attention import ShortAttention
+from inferno.schedule.attention.short_attention import ShortAttention
 
 F = torch.nn.functional
 bf16, f16 = torch.bfloat16, torch.float16

@@ -11,10 +11,11 @@ from universal_program import SimulatedModel
 import inferno
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
-from inferno.schedule import elementwise, small_products
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.small_products import SmallProducts
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import small_products
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.small_products import SmallProducts
 
 BATCH = 515  # not all of the last block's threads have a matrix
 

@@ -8,9 +8,9 @@ from checks import check
 from scheduled_program import assert_right_of
 from universal_program import SimulatedModel
 
-from inferno.schedule import elementwise
-from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.turned_picks import brought_together, turned_picks
+from inferno.schedule.maps import elementwise
+from inferno.schedule.maps.pointwise import parse_pointwise
+from inferno.schedule.maps.turned_picks import brought_together, turned_picks
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

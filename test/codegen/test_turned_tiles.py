@@ -8,11 +8,11 @@ from test_tile_copies import boxes, kernel
 from test_wgmma import GELU, assembled, products
 
 from inferno.mlir import ir, idle_context
-from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.matmul import wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.spaces import wgmma as space
-from inferno.schedule.wgmma_schedule import Wgmma
 
 
 @pytest.mark.covering(most=2)

@@ -9,10 +9,11 @@ from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
-from inferno.schedule import elementwise, vectors
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.vectors import Vectors
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import vectors
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.vectors import Vectors
 
 F = torch.nn.functional
 

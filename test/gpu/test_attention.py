@@ -5,16 +5,16 @@ import re
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import inferno
-from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention.attention_schedule import Attention
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def randn(*shape, dtype=torch.bfloat16):
@@ -156,7 +156,7 @@ def compiled_as(schedule, model, args):
     """Attention with a schedule."""
     from fixed_schedules import TARGET
     from inferno.schedule import assign
-    from inferno.schedule.attention_kernel import parse_attention
+    from inferno.schedule.attention.attention_kernel import parse_attention
     from universal_program import compile_universal
 
     def choose(kernel):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check
+from on_gpu import on_hopper
 from torch.export import Dim
 
 import inferno
@@ -11,7 +12,7 @@ from inferno.runtime.module import CompiledModule
 F = torch.nn.functional
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 from checks import check, poison_memory
 from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, TURNED, choose, softmax
+from on_gpu import on_hopper
 from row_kernel_cases import PASSES
 from universal_program import compile_universal
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
+pytestmark = on_hopper
 
 
 def right(model, args, schedule="chosen"):

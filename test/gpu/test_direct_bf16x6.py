@@ -5,13 +5,14 @@ import torch
 from checks import check
 from contraction_cases import not_finite
 from fixed_schedules import TARGET, compile_universal, right
+from on_gpu import on_hopper
 
-from inferno.schedule import elementwise
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.direct_bf16x6 import DirectBf16x6
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 

@@ -3,12 +3,13 @@
 import pytest
 import torch
 from checks import assert_right, check
+from on_gpu import on_hopper
 from torch import nn
 
 import inferno
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 

@@ -7,20 +7,20 @@ import pytest
 import torch
 from checks import check, poison_memory
 from grouped_cases import ENDS, experts, gated, grouped, mixed, operands, weighted
+from on_gpu import on_hopper
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
 import inferno
 from inferno.schedule import assign
-from inferno.schedule import grouped as schedules
+from inferno.schedule.matmul import grouped as schedules
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
 PASSES = "fuse-grouped{target=sm_90a always=1}"
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def right(function, args, chunks):

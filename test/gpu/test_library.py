@@ -16,7 +16,8 @@ from universal_program import compile_universal
 import inferno
 from inferno.runtime.device import target_of
 from inferno.runtime.launch.cublaslt import library_path
-from inferno.schedule import assign, cublaslt
+from inferno.schedule import assign
+from inferno.schedule.matmul import cublaslt
 
 pytestmark = pytest.mark.usefixtures("exact_float32")
 

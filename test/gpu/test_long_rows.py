@@ -3,12 +3,13 @@
 import pytest
 import torch
 from checks import check
+from on_gpu import on_hopper
 
 import inferno
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def right(program, *shapes, dtype):

@@ -8,7 +8,7 @@ from mma_choice import mma
 from universal_program import compile_universal
 
 from inferno.runtime.device import target_of
-from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma
+from inferno.schedule.matmul.mma import _CANDIDATES, _DOUBLE, Mma
 
 F = torch.nn.functional
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64

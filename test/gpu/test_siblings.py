@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from checks import assert_right, check, poison_memory
+from on_gpu import on_hopper
 from torch import nn
 
 import inferno
-from inferno.schedule.siblings import Siblings
+from inferno.schedule.composite.siblings import Siblings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from siblings_program import compile_merged
@@ -17,8 +18,7 @@ from siblings_program import compile_merged
 F = torch.nn.functional
 HALVES = [torch.bfloat16, torch.float16]
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.fixture(autouse=True)

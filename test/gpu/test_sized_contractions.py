@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 from torch.export import Dim
 
 import inferno
@@ -13,7 +14,7 @@ from inferno.tools.check import compare
 F = torch.nn.functional
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 

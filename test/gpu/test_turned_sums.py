@@ -4,13 +4,13 @@ import pytest
 import torch
 from checks import check, poison_memory
 from joined_row_cases import PASSES
+from on_gpu import on_hopper
 from turned_sum_cases import IMAGE_SIZES, IMAGES, SCHEDULES, SIZES, TABLES, choose, images, tables
 from universal_program import compile_universal
 
 import inferno
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
+pytestmark = on_hopper
 DTYPES = [torch.bfloat16, torch.float32]
 
 

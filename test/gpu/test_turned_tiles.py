@@ -4,11 +4,11 @@ same at each call."""
 import pytest
 import torch
 from fixed_schedules import gelu, right
+from on_gpu import on_hopper
 
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def turned(tile_m, tile_n, stages=4, split=1, spread=True, **knobs):

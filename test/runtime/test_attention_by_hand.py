@@ -15,13 +15,7 @@ from inferno.runtime.region import backend
 from inferno.runtime.workers import jobs
 
 F = nn.functional
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    torch._dynamo.reset()
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from inferno.mlir import ir, idle_context, walk
 from inferno.passes.manager import run_pipeline
 from inferno.schedule import assign
 from inferno.schedule.assign import kernels
-from inferno.schedule.row_contraction import parse_rows
+from inferno.schedule.matmul.row_contraction import parse_rows
 from inferno.symbolic import hint
 from inferno.target import find_target
 from inferno.tools.ir_program import IrProgram

@@ -8,8 +8,8 @@ from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import UNMEASURED
 from inferno.runtime.workers import jobs
-from inferno.schedule import columns
 from inferno.schedule.assign import kernels
+from inferno.schedule.rows import columns
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

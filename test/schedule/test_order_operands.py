@@ -7,7 +7,7 @@ from checks import scheduled
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import without_schedules
-from inferno.schedule import order_operands
+from inferno.schedule.passes import order_operands
 from inferno.tools.ir_program import IrProgram
 
 SIZES = {"b": 3, "m": 40, "n": 56, "k": 72}

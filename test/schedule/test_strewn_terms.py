@@ -3,8 +3,8 @@
 
 import pytest
 from inferno.mlir import ir
-from inferno.schedule.accesses import Access
-from inferno.schedule.strewn_terms import elements, strewn_time
+from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.reductions.strewn_terms import elements, strewn_time
 
 SIZES = (32, 56, 56, 144)  # images, rows, columns and channels
 LAST, FIRST, CHANNEL = (56 * 56 * 144, 56 * 144, 144, 1), (144 * 56 * 56, 56, 1, 56 * 56), (0, 0, 0, 1)

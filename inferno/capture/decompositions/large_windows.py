@@ -15,9 +15,9 @@ from math import ceil, prod
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.window_sizes import are_known, per_dimension, window_count
+from inferno.capture.decompositions.window_sizes import are_known, per_dimension
 from inferno.capture.devices import for_hopper
-from inferno.window_limits import MOST_TERMS
+from inferno.window_limits import MOST_TERMS, window_count
 
 aten = torch.ops.aten
 

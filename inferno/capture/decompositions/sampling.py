@@ -18,8 +18,8 @@ from inferno.capture.dimensions import as_dimension
 
 aten = torch.ops.aten
 
-_NEAREST, _CUBIC = 1, 2
-_ZEROS, _BORDER = 0, 1
+_NEAREST, _CUBIC = 1, 2  # ATen's numbers of interpolation modes
+_ZEROS, _BORDER = 0, 1  # and of padding modes
 
 
 def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:

@@ -15,7 +15,7 @@ from inferno.settings import settings
 
 aten = torch.ops.aten
 
-_MANY = 1 << 18
+_MANY = 1 << 18  # elements, below which ours are taken: both are a few launches then (only far more were timed, see ``_is_slow``)
 _Size = int | SymInt
 
 

@@ -19,7 +19,7 @@ from inferno.runtime.prepared import Prepared
 from inferno.symbolic import Int, as_python
 from inferno.told_sizes import read_off
 
-_MOST_ADDRESSES = 64
+_MOST_ADDRESSES = 64  # that are remembered not to overlap; beyond, all are found again
 _MOST_ARGUMENTS = 2000  # compiling the text takes 20 us an argument
 
 

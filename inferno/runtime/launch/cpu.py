@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from inferno.codegen.native_checks import BY_ZERO
+from inferno.codegen.cpu.native_checks import BY_ZERO
 from inferno.errors import CompileError, DivisionByZero, IndexOutOfRange
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
@@ -20,7 +20,7 @@ from inferno.targets.cpu import REPORT as REPORTING
 
 # Two threads break even with one where a kernel touches 256 KB (4.4 us a call) and win beyond: x + 1 in float32 on two EPYC cores.
 BYTES_PER_THREAD = 1 << 17
-ALIGNMENT = 256
+ALIGNMENT = 256  # bytes of the workspace, as ``plan/memory.py`` aligns the buffers in it
 
 
 class Code:

@@ -7,11 +7,11 @@ What a kernel makes of a tensor by a copy of it, and changes to that, is where t
 argument copies nothing.
 """
 
-from inferno.codegen.launcher import buffer_type, integer
+from inferno.codegen.builders.launcher import buffer_type, integer
 from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, memref, owner, walk
+from inferno.mlir import arith, func, ir, is_read, memref, owner, walk
 from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, programs
 from inferno.passes.shapes import SizeValues, argument_attributes, number, shape, static, symbol_arguments
 from inferno.symbolic import Int, product
@@ -167,7 +167,7 @@ class _Planner:
     def _plan(self, op: ir.Operation) -> None:
         if op.name == "func.call":
             self._inline(op)
-        elif op.name == "tensor.empty" and op.results[0] not in (*self._buffers, *self._shared) and any(True for _ in op.results[0].uses):
+        elif op.name == "tensor.empty" and op.results[0] not in (*self._buffers, *self._shared) and is_read(op.results[0]):
             sizes = [self._sizes.get(s) for s in shape(op.results[0])]
             varying = [v for v in sizes if not isinstance(v, int)]
             type_ = ir.MemRefType.get([s if isinstance(s, int) else ir.ShapedType.get_dynamic_size() for s in sizes], op.results[0].type.element_type)

@@ -104,25 +104,8 @@ def build_region(
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
     begin = time.perf_counter()
-    replace_restrides(graph)
-    make_sizes_whole(graph)
-    make_tensors_of_floats(graph)
-    read_strided(graph)
-    write_strided(graph)
-    generator = generator_of(device)
-    if generator is not None and draws(graph, generator):
-        graph = copy_graph(graph)
-        replace_draws(graph, generator)
-    refused = refusals(graph, device)
-    if fallback:
-        refused.update(preferred := preferences(graph, device))
-        for node in preferred:
-            keep_order(node)
-    else:
-        for node, reason in refused.items():
-            number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
-            if not number and reason not in BETWEEN:
-                raise unsupported(node, reason)
+    graph = _rewrite(graph, device)
+    refused = _refused(graph, device, fallback)
     pieces = partition(graph, refused)
     if recompute_pointwise(graph, pieces, refused):
         pieces = partition(graph, refused)
@@ -152,6 +135,37 @@ def build_region(
     fallbacks = tuple(fallback_of(n, refused[n]) for n in eager)
     made = tuple(segments.values())
     return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made)
+
+
+def _rewrite(graph: Graph, device: torch.device) -> Graph:
+    """Write what no piece could take as operations that it can: strides, sizes and floats that are read, random numbers.  The graph itself where nothing
+    is drawn from the device's generator, else a copy."""
+    replace_restrides(graph)
+    make_sizes_whole(graph)
+    make_tensors_of_floats(graph)
+    read_strided(graph)
+    write_strided(graph)
+    generator = generator_of(device)
+    if generator is not None and draws(graph, generator):
+        graph = copy_graph(graph)
+        replace_draws(graph, generator)
+    return graph
+
+
+def _refused(graph: Graph, device: torch.device, fallback: bool) -> dict[Node, str]:
+    """The operations that stay in eager, each with why: those that do not compile, and with ``fallback`` those that are faster there.  Without it
+    UnsupportedOperation names the first tensor that would be."""
+    refused = refusals(graph, device)
+    if fallback:
+        refused.update(preferred := preferences(graph, device))
+        for node in preferred:
+            keep_order(node)
+        return refused
+    for node, reason in refused.items():
+        number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
+        if not number and reason not in BETWEEN:
+            raise unsupported(node, reason)
+    return refused
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,17 @@ from dataclasses import replace
 from math import log2
 
 from inferno.mlir import func, walk
-from inferno.schedule.cost import bit_width, count_bytes
-from inferno.schedule.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
-from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.split_pieces import generic_of
-from inferno.schedule.strewn_arguments import strewn_time
+from inferno.schedule.analysis.cost import bit_width, count_bytes
+from inferno.schedule.maps.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
+from inferno.schedule.maps.pointwise import parse_pointwise
+from inferno.schedule.maps.strewn_arguments import strewn_time
+from inferno.schedule.passes.split_pieces import generic_of
 from inferno.target import STATIC_SHARED, Target
 
 _START = 1.5  # microseconds of a kernel that does next to nothing
 _RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
+# What is tried.
 _THREADS, _VECTORS = (64, 128, 256, 512, 1024), (1, 2, 4, 8, 16)
 _REPEATS = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (1, 16))  # vectors a block apart, or iterations of another loop
 

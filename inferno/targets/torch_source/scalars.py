@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from inferno.mlir import ir
+from inferno.passes.generics import use_count
 from inferno.targets.torch_source.values import (
     SHORT, Expr, Inexpressible, Lines, align, constant_value, element, literal, predicate, union,
 )
@@ -67,7 +68,7 @@ class Scalars:
         if len(op.results) != 1 or len(op.regions):
             raise Inexpressible(op.name)
         made = self._expression(op)
-        uses = len(list(op.results[0].uses))
+        uses = use_count(op.results[0])
         if made.literal is None and (uses > 1 or len(made.text) > SHORT):
             made = self.lines.bind(made)
         self.known[op.results[0]] = made
