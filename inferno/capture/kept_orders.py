@@ -1,7 +1,7 @@
 """What a training step keeps, and hands to torch's library, lies as convolutions have it: with channels last.
 
 Kernels have a convolution's image and result with channels last, and what is elementwise between two of them.  Autograd traces them row-major, so the forward
-would turn what it keeps, and the backward turn it back, or read it strewn over memory beside gradients that have channels last.  Only those two see it: the
+would turn what it keeps, and the backward turn it back, or read it uncoalesced beside gradients that have channels last.  Only those two see it: the
 forward keeps it as it is computed.  Nor does torch's library, for weights' gradients, want it row-major: its kernels for tensor cores turn that first.
 """
 
@@ -91,7 +91,7 @@ def _connected(node: Node) -> Iterator[Node]:
 
 def _may_turn(node: Node) -> bool:
     """Whether what reads an input of the backward may have it in any order, and reads no gradient of a result beside it, which comes row-major: of both
-    orders one is strewn."""
+    orders one is uncoalesced."""
     if not all(map(_reads_any, node.users)):
         return False
     near = {node}

@@ -11,7 +11,7 @@ attributes of the module say.  To read them in order, start with ``pipelines.py`
 * ``generics`` (reading and building ``linalg.generic``), ``contraction`` and ``convolution`` (what such an operation computes),
   ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts`` (slices), ``greedy``
   (rewriting to a fixed point);
-* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``picks``,
+* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``selected_products``,
   ``places`` and ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
   applies).
 """

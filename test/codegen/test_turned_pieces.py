@@ -10,7 +10,7 @@ from universal_program import SimulatedModel
 
 from inferno.schedule.maps import elementwise
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.maps.turned_picks import brought_together, turned_picks
+from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -78,7 +78,7 @@ def test_words_of_16_bits(program, shape, together):
 
     def choose(kernel):
         own, point = elementwise.choose(kernel, TARGET), parse_pointwise(kernel)
-        if not own or (picks := turned_picks(point)) is None:
+        if not own or (picks := transposed_gathers(point)) is None:
             return own
         chosen.append(brought_together(point, picks))
         return replace(own, tile=64, vector=chosen[-1])

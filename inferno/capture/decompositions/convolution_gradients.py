@@ -167,7 +167,7 @@ def _is_faster(x: Tensor, stride: Sizes, transposed: bool, groups: int) -> bool:
 
 
 def _is_patches(gradient: Tensor, weight: Tensor, stride: Sizes, padding: Sizes) -> bool:
-    """Whether windows lie side by side in an image whose channels do not: a product whose terms are strewn over memory."""
+    """Whether windows lie side by side in an image whose channels do not: a product whose terms are far apart in memory."""
     return list(weight.shape[2:]) == list(stride) and not any(padding) and not (
         gradient.dim() == 4 and gradient.is_contiguous(memory_format=torch.channels_last))
 

@@ -110,8 +110,8 @@ def _lines(x: Tensor, blocks: _Blocks, step: int, pad: int) -> Tensor:
     element = torch.arange(blocks.length, device=x.device) - blocks.low + torch.arange(blocks.count, device=x.device)[:, None] * (blocks.places * step)
     row = torch.arange(x.shape[2] + 2 * pad, device=x.device) - pad
     inside = ((row >= 0) & (row < x.shape[2])) & ((element >= 0) & (element < x.shape[3]))[:, :, None]
-    picked = x[:, :, row.clamp(0, x.shape[2] - 1), element.clamp(0, x.shape[3] - 1)[:, :, None]]
-    return torch.where(inside, picked, 0).permute(0, 2, 1, 3, 4)
+    gathered = x[:, :, row.clamp(0, x.shape[2] - 1), element.clamp(0, x.shape[3] - 1)[:, :, None]]
+    return torch.where(inside, gathered, 0).permute(0, 2, 1, 3, 4)
 
 
 def _bands(window: Tensor, blocks: _Blocks, step: int, pad: int, gap: int) -> Tensor:

@@ -85,14 +85,14 @@ def _permutes(kernel: func.FuncOp) -> bool:
 
 
 def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
-    """The box of a block; None where no input is strewn, or lines of both sides make too large a box."""
+    """The box of a block; None where no input is read uncoalesced, or lines of both sides make too large a box."""
     if point.tables or any(not isinstance(s, int) for s in point.run_sizes) or not point.runs:
         return None
-    strewn = [n for n, s in enumerate(point.sources) if s is not None and _is_strewn(point, s)]
-    if not strewn:
+    uncoalesced = [n for n, s in enumerate(point.sources) if s is not None and _is_uncoalesced(point, s)]
+    if not uncoalesced:
         return None
-    strides = point.run_strides(point.sources[strewn[0]])
-    inputs = tuple(n for n in strewn if point.run_strides(point.sources[n]) == strides)[:_MOST_INPUTS]
+    strides = point.run_strides(point.sources[uncoalesced[0]])
+    inputs = tuple(n for n in uncoalesced if point.run_strides(point.sources[n]) == strides)[:_MOST_INPUTS]
     inward = sorted(range(len(strides)), key=lambda r: abs(strides[r]))
     extents = _extents(point.run_sizes, inward, tuple(map(abs, strides)), max(32, _LINE // _narrowest(point, inputs)), schedule.points)
     if extents is None:
@@ -108,7 +108,7 @@ def _narrowest(point: Pointwise, inputs: tuple[int, ...]) -> int:
     return min(_bytes(point.sources[n].element) for n in inputs)
 
 
-def _is_strewn(point: Pointwise, source: Access) -> bool:
+def _is_uncoalesced(point: Pointwise, source: Access) -> bool:
     """Whether most of what is read of ``source`` for neighbours of the result is not for them."""
     sizes, width = point.run_sizes, _bytes(source.element)
     strides = [abs(s) for s in point.run_strides(source) if isinstance(s, int) and s]  # backwards or not

@@ -13,7 +13,7 @@ from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
     placed, sink_constants,
 )
-from inferno.schedule.analysis.strewn_extracts import linear, read_by_maps, strides_at
+from inferno.schedule.analysis.affine_extracts import linear, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.written_parts import Begin, take_parts, writes_parts
 from inferno.symbolic import Int, bounds, hint, product
@@ -166,8 +166,8 @@ def _as_if_contiguous(loops: frozenset[int], order: list[int], sizes: tuple[Int,
 
 
 def _turned(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
-    """What branches pick at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
-    shared memory turn it (``turned_picks.py``), along runs that it is walked by as well."""
+    """What branches gather at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
+    shared memory turn it (``transposed_gathers.py``), along runs that it is walked by as well."""
     found, innermost = [], order[-1] if order else 0
     for op in walk(generic, "tensor.extract"):
         table, places = op.operands[0].type, [linear(v, len(sizes)) for v in list(op.operands)[1:]]

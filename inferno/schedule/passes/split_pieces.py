@@ -1,9 +1,9 @@
 """Concatenate pieces that lie in another layout than the result in their own layout, and transpose then.
 
 The four parts of a transposed convolution have their channels innermost, and the image that is made of them its places: a thread that stores eight
-neighbours reads one element of 16 bits of each of eight sectors.  Where places are sums of loops tiles of shared memory help (``turned_picks``), but not where
-they are quotients.  In the pieces' order vectors are read and written, and a transpose is done by tiles: on an H200 8 M points in bf16 take 20.4 us in the
-place of 66.4.
+neighbours reads one element of 16 bits of each of eight sectors.  Where places are sums of loops tiles of shared memory help
+(``transposed_gathers``), but not where they are quotients.  In the pieces' order vectors are read and written, and a transpose is done by tiles: on an H200
+8 M points in bf16 take 20.4 us in the place of 66.4.
 """
 
 from math import prod
@@ -15,9 +15,9 @@ from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inp
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs
-from inferno.schedule.analysis.strewn_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.maps.turned_picks import turned_picks
+from inferno.schedule.maps.transposed_gathers import transposed_gathers
 from inferno.schedule.passes.merge_calls import may_change, operations_in
 from inferno.target import find_target
 
@@ -77,9 +77,9 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
 
 
 def turned_by_tiles(kernel: func.FuncOp) -> bool:
-    """Whether tiles of shared memory turn all that is picked."""
+    """Whether tiles of shared memory turn all that is gathered."""
     point = parse_pointwise(kernel)
-    return point is not None and turned_picks(point) is not None
+    return point is not None and transposed_gathers(point) is not None
 
 
 def _along(extract: ir.Operation, loops: int) -> int | None:
