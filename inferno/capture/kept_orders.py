@@ -13,14 +13,14 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from inferno.capture.agreed_orders import agree_orders, takes_channels_last, turned
+from inferno.capture.agreed_orders import agree_orders, takes_channels_last, with_pixels_outermost
 from inferno.capture.nodes import apply, is_pointwise
 from inferno.capture.orders import inverse, pixel_order
 from inferno.capture.refusal import refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
-# Bytes of what is turned in less than another launch takes.
+# Bytes of what is transposed in less than another launch takes.
 _LEAST_BYTES = 1 << 20
 _STEPS = 4  # elementwise operations until a batch norm's backward multiplies what was kept with a gradient
 # What reads any order, beside what is elementwise; a view does not.
@@ -39,7 +39,7 @@ def keep_orders(forward: GraphModule, backward: GraphModule, count: int) -> None
     for i, node in enumerate(results[count:], count):
         if node in last and node not in results[:count] and _is_large(node) and node.name in kept and _may_turn(kept[node.name]):
             with forward.graph.inserting_before(output):
-                results[i] = turned(node)
+                results[i] = with_pixels_outermost(node)
             _turn_back(backward.graph, kept[node.name])
     output.args = (tuple(results),) if isinstance(output.args[0], tuple) else (results,)
     for module in (forward, backward):

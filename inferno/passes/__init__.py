@@ -65,7 +65,7 @@ _SUMMARIES = (
         "compose-moves": "Compose rolls, reshapes and transposes of rows into one gather.",
         "sink-concats": "Reduce the pieces of a concatenation separately instead of concatenating them.",
         "expand-pieces": "Rewrite concatenations, paddings and slice writes as elementwise operations.",
-        "turn-returned": "Compute a result in the transposed layout that the program returns.",
+        "transpose-returned": "Compute a result in the transposed layout that the program returns.",
         "expand-windows": "Rewrite poolings and reductions of few rows as elementwise operations.",
         "take-rows": "Gather rows before a norm or softmax of each row, not after it.",
         "expand-maps": "Move a reshape between two elementwise operations behind the second one.",

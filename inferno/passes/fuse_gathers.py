@@ -25,7 +25,7 @@ _MOVES = ("linalg.index", "linalg.yield", "scf.if", "scf.yield", "tensor.extract
 _DEPTH = 4  # operations between what is gathered and a total
 _FEW = 4  # elements that a point gathers of what is padded
 _SECTOR = 32  # bytes that memory reads at least
-_TURNED = 8e6  # bytes that are read in vain, which takes longer than a launch
+_TRANSPOSED = 8e6  # bytes that are read in vain, which takes longer than a launch
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
 
 
@@ -226,8 +226,8 @@ def _is_gathered(producer: ir.Operation) -> bool:
     if number * (1 if neighbours else max(1, read)) > own and not (len(gathers) <= _FEW and _is_padding(producer)):
         return False
     looked_up = len(gathers) == 1 and not neighbours and _in_order(gathers[0]) and None in map(place_of, list(gathers[0].operands)[1:])
-    if looked_up and _turns(producer) and number * _SECTOR - 3 * bytes_of(result) > _TURNED:
-        return False  # rows of what is turned first are neighbours
+    if looked_up and _transposes(producer) and number * _SECTOR - 3 * bytes_of(result) > _TRANSPOSED:
+        return False  # rows of what is transposed first are neighbours
     if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
@@ -360,7 +360,7 @@ def _reads_in_order(producer: ir.Operation) -> bool:
     return all(last not in r or r[-1] == last for r in reads)
 
 
-def _turns(producer: ir.Operation) -> bool:
+def _transposes(producer: ir.Operation) -> bool:
     """Whether neighbours of what an operation makes are made of elements of a large tensor that lie apart."""
     own, made = product(hint(s) for s in shape(producer.results[0])), dims(maps(producer)[-1])
     large = [m for v, m in zip(inputs(producer), maps(producer)) if isinstance(v.type, ir.RankedTensorType) and product(hint(s) for s in shape(v)) == own]

@@ -32,7 +32,7 @@ def hoist_slices(module: ir.Module) -> None:
         if producer.name == "tm_tensor.scan":
             changed = slice_scan(producer) or changed
             continue
-        # (Each row of a tensor that is turned would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
+        # (Each row of a tensor that is flipped would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
         drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
         if not is_elementwise(producer) or len(producer.results) != 1:
             continue

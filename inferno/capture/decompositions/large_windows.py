@@ -53,8 +53,8 @@ def convolution(
         found = convolution(image, window, bias, [1, *stride], [0, *padding], [1, *dilation], False, output_padding, groups)
         return found if found is NotImplemented else found.squeeze(2)
     if weight.shape[2] > weight.shape[3]:  # the longer side is the one that bands shorten more
-        turned = [list(reversed(v)) for v in (stride, padding, dilation)]
-        found = convolution(x.transpose(2, 3), weight.transpose(2, 3), bias, *turned, False, output_padding, groups)
+        exchanged = [list(reversed(v)) for v in (stride, padding, dilation)]
+        found = convolution(x.transpose(2, 3), weight.transpose(2, 3), bias, *exchanged, False, output_padding, groups)
         return found if found is NotImplemented else found.transpose(2, 3)
     (images, channels, _, columns), (features, _, down, along) = x.shape, weight.shape
     step, pad, gap = stride[1], padding[1], dilation[1]

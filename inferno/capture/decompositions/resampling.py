@@ -101,8 +101,8 @@ def gathered(x: Tensor, dims: int, compute: Callable[[Callable[[list[Tensor]], T
     """What is computed of elements of ``x``, at places along its last ``dims`` dimensions, in the order in which its own lie: channels last or first."""
     if suggest_memory_format(x) == torch.contiguous_format:
         return compute(lambda places: aten.index.Tensor(x, [None, None, *places])).contiguous()
-    turned = x.permute(0, *range(2, dims + 2), 1)
-    found = compute(lambda places: aten.index.Tensor(turned, [None, *places]).permute(0, dims + 1, *range(1, dims + 1)))
+    transposed = x.permute(0, *range(2, dims + 2), 1)
+    found = compute(lambda places: aten.index.Tensor(transposed, [None, *places]).permute(0, dims + 1, *range(1, dims + 1)))
     return found.contiguous(memory_format=suggest_memory_format(x))
 
 

@@ -66,9 +66,9 @@ def _launch(kernel: func.FuncOp, point: Pointwise, blocks: Int, threads: int) ->
 
 
 def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer | None]) -> None:
-    found, gathers, turned = transposed(point), (), transposed_gathers(point)
-    if found is None and turned is not None:
-        found, gathers = (turned.across, turned.numbers), turned.gathers
+    found, gathers, tiled = transposed(point), (), transposed_gathers(point)
+    if found is None and tiled is not None:
+        found, gathers = (tiled.across, tiled.numbers), tiled.gathers
     if found is None:
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
     across, numbers = found
@@ -76,7 +76,7 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
     make, arrays = Transposing, shared_arrays([point.sources[n].element for n in numbers] + [p.access.element for p in gathers], schedule.tile)
     if gathers:
         make = partial(GatherTransposing, gathers=gathers)
-    if schedule.vector > 1 and not (gathers and schedule.vector <= brought_together(point, turned)):
+    if schedule.vector > 1 and not (gathers and schedule.vector <= brought_together(point, tiled)):
         if gathers or not transposes_by_vectors(point, schedule, across, numbers):
             raise CompileError(f"@{kernel.name.value} does not transpose by vectors so; its schedule must have vector = 1")
         make, arrays = VectorTransposing, shared_words(point, numbers, schedule)

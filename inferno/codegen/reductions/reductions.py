@@ -45,7 +45,7 @@ TOGETHER = 8  # values that a thread reads of shared memory at once
 def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     """Add the ``gpu.module`` of a reduction, with a second kernel where sums are cut, and make ``kernel`` its launcher."""
     from inferno.codegen.reductions.joined_rows import JoinedRows  # which are made of this module's
-    from inferno.codegen.reductions.turned_sums import TurnedSums
+    from inferno.codegen.reductions.transposed_sums import TransposedSums
 
     c, s, name = read(kernel, target) or read_sized(kernel, target), schedule, kernel.name.value
     if c is None:
@@ -73,7 +73,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     with gpu_function(kernel, [*buffers, *partial], s.threads, shared, resident(s.threads) if s.rows else 0) as function:
         ints = integers_for(kernel, width, function.buffers)
         given = (s, ints, join_, function.buffers, function.shared)
-        emitter = TurnedSums(own, *given, whole=c) if met is not s else JoinedRows(c, *given) if s.rows else Emitter(c, *given)
+        emitter = TransposedSums(own, *given, whole=c) if met is not s else JoinedRows(c, *given) if s.rows else Emitter(c, *given)
         emitter.emit()
     blocks_of_sums, across, along = 0, 0, 0
     if cuts > 1:

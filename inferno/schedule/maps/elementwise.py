@@ -119,13 +119,13 @@ def _transposing(point: Pointwise, target: Target) -> Elementwise | None:
         if (by_vectors := _by_vectors(point, *found, target)) is not None:
             return by_vectors
         return Elementwise(threads=256, vector=1, tile=tile_side([point.sources[n].element for n in found[1]]))
-    if (turned := transposed_gathers(point)) is None:
+    if (tiled := transposed_gathers(point)) is None:
         return None
-    elements = [point.sources[n].element for n in turned.numbers] + [p.access.element for p in turned.gathers]
-    tile, sides = tile_side(elements), (point.run_sizes[turned.across], point.run_sizes[-1])
+    elements = [point.sources[n].element for n in tiled.numbers] + [p.access.element for p in tiled.gathers]
+    tile, sides = tile_side(elements), (point.run_sizes[tiled.across], point.run_sizes[-1])
     if point.points // math.prod(sides) * math.prod(math.ceil(n / tile) for n in sides) < _ROUNDS * target.multiprocessors:
         tile = 32
-    return Elementwise(threads=256, vector=brought_together(point, turned) if tile == 64 else 1, tile=tile)
+    return Elementwise(threads=256, vector=brought_together(point, tiled) if tile == 64 else 1, tile=tile)
 
 
 def _by_points(point: Pointwise, target: Target) -> tuple[int, int]:

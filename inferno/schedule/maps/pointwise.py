@@ -143,7 +143,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] = ()) -> Po
         tables.append((op.operands[0], argument))
     order = sorted((d for d, size in enumerate(sizes) if size != 1), key=lambda d: -hint(destinations[0].strides[d]))
     computed = [Access(-1, destinations[0].element, _as_if_contiguous(loops, order, sizes)) for loops in _loops_of_operations(generic)]
-    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _turned(generic, sizes, order))
+    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _transposed(generic, sizes, order))
     return Pointwise(
         generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, begins,
     )
@@ -165,7 +165,7 @@ def _as_if_contiguous(loops: frozenset[int], order: list[int], sizes: tuple[Int,
     return tuple(product(sizes[e] for e in order[order.index(d) + 1:] if e in loops) if d in loops and d in order else 0 for d in range(len(sizes)))
 
 
-def _turned(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
+def _transposed(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
     """What branches gather at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
     shared memory turn it (``transposed_gathers.py``), along runs that it is walked by as well."""
     found, innermost = [], order[-1] if order else 0

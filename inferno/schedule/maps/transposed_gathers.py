@@ -1,4 +1,4 @@
-"""Gathers of a map in branches, such as of a concatenation's pieces, that are contiguous along another loop than the result (*turned*: transposed).
+"""Gathers of a map in branches, such as of a concatenation's pieces, that are contiguous along another loop than the result.
 
 Each such ``tensor.extract`` is read for a tile of points along the loop in which its tensor lies, only where its branch is taken, and gathered from shared
 memory.  The tensor's other places may be what a table says, as of rows that are gathered.
@@ -161,18 +161,18 @@ def _counts(value: ir.Value) -> bool:
     return all(map(_counts, op.operands))
 
 
-def brought_together(point: Pointwise, turned: TransposedGathers) -> int:
+def brought_together(point: Pointwise, transposed: TransposedGathers) -> int:
     """Neighbours that can be brought to a tile at once: 2 of 16 bits that lie in one word, in one branch, and 1 otherwise."""
-    run, every = turned.across, [*(point.sources[n] for n in turned.numbers), *(p.access for p in turned.gathers)]
+    run, every = transposed.across, [*(point.sources[n] for n in transposed.numbers), *(p.access for p in transposed.gathers)]
     if len(point.runs[run]) > 1 or point.sizes[point.runs[run][0]] % 2 or any(bit_width(a.element) != 16 for a in every):
         return 1
-    if any(step % 2 for p in turned.gathers for step in p.moved):
+    if any(step % 2 for p in transposed.gathers for step in p.moved):
         return 1
     for a in every:
         strides = point.run_strides(a)
         if strides[run] != 1 or a.offset % 2 or any(s % 2 for r, s in enumerate(strides) if r != run):
             return 1
-    conditions = [taken_branches(p.op, point.generic) for p in turned.gathers]
+    conditions = [taken_branches(p.op, point.generic) for p in transposed.gathers]
     alike = all(taken is not None and all(_is_of_pairs(c, point, point.runs[run][0]) for c, _ in taken) for taken in conditions)
     return 2 if alike else 1
 

@@ -20,7 +20,7 @@ class Uncoalesced:
     """An argument of a kernel that is to have its dimensions in this order, and the loop along which its elements lie side by side now; ``reads``: so many
     elements of it are read.  ``tables``: arguments that say where, along the innermost of either order: they must be computed of nothing but their own
     numbers, as those of a resized image, for places that anyone may give may be anywhere.  ``short``: rows of it in that order, or of the result, are too short
-    for it to be turned in front of the kernel."""
+    for it to be transposed in front of the kernel."""
 
     argument: int
     order: tuple[int, ...]

@@ -20,7 +20,7 @@ from inferno.passes.programs import callee, main_and_kernels, programs
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.maps.uncoalesced_arguments import Uncoalesced, read_time, reads_in_order, uncoalesced_arguments
 from inferno.schedule.passes.merge_calls import may_change, operations_in
-from inferno.schedule.passes.split_pieces import generic_of, split, turned_by_tiles
+from inferno.schedule.passes.split_pieces import generic_of, split, transposed_by_tiles
 from inferno.target import find_target
 
 # Bytes that a transpose moves in a µs, and µs that another launch takes.
@@ -96,7 +96,7 @@ def _transposes(program: func.FuncOp, kernels: dict[str, func.FuncOp]) -> dict[t
 def _plan(kernel: func.FuncOp, always: bool) -> _Plan | None:
     """None where a kernel is best as it is."""
     generic = generic_of(kernel) if may_change(kernel) else None
-    if generic is None or not walk(generic, "tensor.extract") or turned_by_tiles(kernel):
+    if generic is None or not walk(generic, "tensor.extract") or transposed_by_tiles(kernel):
         return None
     loops, type_ = dims(maps(generic)[-1]), generic.results[0].type
     uncoalesced = uncoalesced_arguments(kernel, generic)

@@ -61,7 +61,7 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
     """The loops of what a kernel makes, in the order of all that it chooses between; None where it does anything else, or that is its own."""
     generic = generic_of(kernel) if may_change(kernel) else None
     extracts = walk(generic, "tensor.extract") if generic is not None else []
-    if not any(op.operation.parent != generic for op in extracts) or turned_by_tiles(kernel):
+    if not any(op.operation.parent != generic for op in extracts) or transposed_by_tiles(kernel):
         return None
     loops = dims(maps(generic)[-1])
     sizes = dict(zip(loops, generic.results[0].type.shape))
@@ -76,7 +76,7 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
     return [d for d in loops if d != inner] + [inner] if not whole else None
 
 
-def turned_by_tiles(kernel: func.FuncOp) -> bool:
+def transposed_by_tiles(kernel: func.FuncOp) -> bool:
     """Whether tiles of shared memory turn all that is gathered."""
     point = parse_pointwise(kernel)
     return point is not None and transposed_gathers(point) is not None
@@ -100,9 +100,9 @@ def split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> None:
         type_, loops = generic.results[0].type, dims(maps(generic)[-1])
         sizes = dict(zip(loops, type_.shape))
         pieces = tensor.EmptyOp([sizes[d] for d in order], type_.element_type).result
-        turned = ir.AffineMap.get_permutation(order)
+        transposed = ir.AffineMap.get_permutation(order)
         made = build(
-            inputs(generic), [pieces], [*maps(generic)[:-1], turned], kinds(generic), lambda given: clone_body(body(generic), given), call.location,
+            inputs(generic), [pieces], [*maps(generic)[:-1], transposed], kinds(generic), lambda given: clone_body(body(generic), given), call.location,
         )
         back = [loops.index(d) for d in order]
         result = build(

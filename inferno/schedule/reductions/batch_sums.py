@@ -39,8 +39,8 @@ def candidate(kernel: func.FuncOp, target: Target) -> tuple[float, reductions.Re
 
 def is_uncoalesced(c: Contraction) -> bool:
     """Whether what is read of the larger factor has neighbours in the batch alone."""
-    turned = oriented(c, c.N < c.M)
-    return all(_step(a, turned.batch) == 1 and 1 not in (_step(a, turned.k), _step(a, turned.n)) for a in turned.rhs.reads)
+    exchanged = oriented(c, c.N < c.M)
+    return all(_step(a, exchanged.batch) == 1 and 1 not in (_step(a, exchanged.k), _step(a, exchanged.n)) for a in exchanged.rhs.reads)
 
 
 def _step(access: Access, group: Group) -> int:

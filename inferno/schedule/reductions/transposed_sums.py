@@ -21,7 +21,7 @@ BLOCKS = 8  # of a multiprocessor: sums are cut into chunks for as many
 FEW = 16  # neighbours, of fewer of which pieces are less than a sector
 
 
-def turned_run(c: ReductionKernel) -> tuple[int, ...] | None:
+def transposed_run(c: ReductionKernel) -> tuple[int, ...] | None:
     """The loops along which neighbours lie in a tensor whose elements are far apart in memory along ``c``'s innermost one; None without one, for products of
     matrices, and where places or exponentials are looked for or maps are given back, which go another way."""
     if not c.along or c.stored or c.tables or c.reads or c.extremum is not None or c.exponentials is not None or not isinstance(c.count * c.length, int):
@@ -35,16 +35,16 @@ def turned_run(c: ReductionKernel) -> tuple[int, ...] | None:
     return runs[0] if len(last) == 1 and len(runs) == 1 and c.size(runs[0]) >= FEW else None
 
 
-def turned(c: ReductionKernel) -> ReductionKernel:
+def transposed(c: ReductionKernel) -> ReductionKernel:
     """The sums that threads side by side have: of ``c``, or parts of these, each of which has one of each neighbour's."""
-    run = turned_run(c)
+    run = transposed_run(c)
     points, terms = (tuple(x for x in runs if x != run) for runs in (c.points, c.terms))
     return c if run is None else replace(c, points=(*points, run), terms=terms)
 
 
 def parts(c: ReductionKernel, across: int) -> int:
     """Parts of each sum that blocks of ``across`` neighbours leave, which are none of the next sum's; 0 where they would be."""
-    run = turned_run(c)
+    run = transposed_run(c)
     if run is None or run in c.points:
         return 1
     size = c.size(run)
