@@ -46,7 +46,7 @@ ODD = {
     "more than the L2 cache has": lambda: (softmax, (randn(41, 320001),)),
 }
 # Rows that are side by side where they are read and one behind the other where they are written.
-TURNED = {
+TRANSPOSED = {
     "bf16": lambda: (F.instance_norm, (randn(2, 16, 5, 7).to(bf16).contiguous(memory_format=LAST) + 1,)),
     "float32": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST),)),
     "threads of no row": lambda: (F.instance_norm, (randn(3, 24, 9, 40).half().contiguous(memory_format=LAST),)),
@@ -132,7 +132,7 @@ NORMS = {
     "bf16": lambda: (F.instance_norm, (randn(2, 16, 9, 8).to(bf16).contiguous(memory_format=LAST) + 3,)),
     "no numbers": lambda: (F.instance_norm, (odd_ones(randn(3, 8, 6, 6)).contiguous(memory_format=LAST),)),
     "deviation and mean": lambda: (lambda x: torch.var_mean(x, 0), (randn(50, 24),)),
-    "float16": TURNED["threads of no row"],
+    "float16": TRANSPOSED["threads of no row"],
     "groups": GROUPED["written one behind the other"],
     "groups of vectors": lambda: (lambda x: F.group_norm(x, 2).contiguous(), ((randn(3, 16, 9, 8) * 1e-3).contiguous(memory_format=LAST) + 1e-3,)),
 }

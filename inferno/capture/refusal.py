@@ -99,12 +99,12 @@ def refusal(node: Node) -> str | None:
 
 
 def masks_of(node: Node) -> list[Node]:
-    """What picks elements among the indices of an operation."""
+    """What selects elements among the indices of an operation."""
     return [i for i in node.args[1] if i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8)]
 
 
-def picks_by_constants(graph: Graph) -> bool:
-    """Whether so many elements are picked, or found, as what is made of no input says, or a number of it is read: which they are may be found out while
+def selects_by_constants(graph: Graph) -> bool:
+    """Whether so many elements are selected, or found, as what is made of no input says, or a number of it is read: which they are may be found out while
     tracing."""
     constant: set[Node] = set()
     for node in graph.nodes:

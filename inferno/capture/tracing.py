@@ -78,9 +78,9 @@ def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], 
         orders[:] = [(t, _order(t)) for t in (*given, *bare.buffers()) if isinstance(t, Tensor)]
 
     def compare(*_: Any) -> None:
-        turned = next((t for t, before in orders if _order(t) != before), None)
-        if turned is not None:
-            raise CaptureError(f"forward changes a given tensor's own shape or strides, now {tuple(turned.shape)} (t_, squeeze_, resize_), which no graph has")
+        moved = next((t for t, before in orders if _order(t) != before), None)
+        if moved is not None:
+            raise CaptureError(f"forward changes a given tensor's own shape or strides, now {tuple(moved.shape)} (t_, squeeze_, resize_), which no graph has")
         changed.extend(c.within(bare, module) for c in states[-1].changes(mode.computed))
         mode.computed = Computed()  # the tensors of the trace are not needed any more
         while states:

@@ -11,7 +11,7 @@ attributes of the module say.  To read them in order, start with ``pipelines.py`
 * ``generics`` (reading and building ``linalg.generic``), ``contraction`` and ``convolution`` (what such an operation computes),
   ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts`` (slices), ``greedy``
   (rewriting to a fixed point);
-* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``picks``,
+* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``selected_products``,
   ``places`` and ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
   applies).
 """
@@ -65,7 +65,7 @@ _SUMMARIES = (
         "compose-moves": "Compose rolls, reshapes and transposes of rows into one gather.",
         "sink-concats": "Reduce the pieces of a concatenation separately instead of concatenating them.",
         "expand-pieces": "Rewrite concatenations, paddings and slice writes as elementwise operations.",
-        "turn-returned": "Compute a result in the transposed layout that the program returns.",
+        "transpose-returned": "Compute a result in the transposed layout that the program returns.",
         "expand-windows": "Rewrite poolings and reductions of few rows as elementwise operations.",
         "take-rows": "Gather rows before a norm or softmax of each row, not after it.",
         "expand-maps": "Move a reshape between two elementwise operations behind the second one.",

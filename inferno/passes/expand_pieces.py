@@ -13,8 +13,8 @@ from inferno.passes.contraction import ended_contraction, ended_convolution, has
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
 from inferno.passes.padding import known_padding
-from inferno.passes.picks import product_of
 from inferno.passes.programs import is_written
+from inferno.passes.selected_products import product_of
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, is_dynamic, kept_dimensions, reassociation, shape, sizes, slice_parts
 from inferno.symbolic import Int, bounds, ceildiv
 

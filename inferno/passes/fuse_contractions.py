@@ -13,8 +13,8 @@ from inferno.passes.contraction import CONVOLUTIONS, build_fused, can_fuse, has_
 from inferno.passes.fuse_elementwise import bytes_of, is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, loop_sizes, maps, only_user
 from inferno.passes.greedy import rewrite_greedily
-from inferno.passes.picks import is_picked
 from inferno.passes.programs import VIEWS, wants_library
+from inferno.passes.selected_products import is_selected
 from inferno.symbolic import hint, product
 
 _MANY = 1 << 20  # bytes: 64K labels of 64 classes, encoded, times a matrix in bf16 took an H200 195 us by one kernel, torch's two 10
@@ -112,11 +112,11 @@ def _prologues(contraction: ir.Operation, rules: _Rules) -> list[ir.Operation | 
     if has_windows(contraction):
         return [None, None]  # an element is read once for each window that it is in, by an engine that only copies
     found: list[ir.Operation | None] = []
-    picked = is_picked(contraction)  # what only copies brings their factors
+    gathered = is_selected(contraction)  # what only copies brings their factors
     for value in inputs(contraction):
         producer = owner(value)
         fits = is_elementwise(producer) and knows_sizes(producer) and len(producer.results) == 1 and not is_copy(producer)
-        fits = fits and (not picked or is_widening(producer))
+        fits = fits and (not gathered or is_widening(producer))
         found.append(producer if fits and not _ends_contraction(producer, rules) and rules.before(producer, contraction) else None)
     return found
 

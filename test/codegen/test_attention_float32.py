@@ -34,7 +34,7 @@ def test_as_exact_as_eager():
 
 
 def test_any_strides():
-    """Keys innermost, heads side by side and shared, results turned; copies as early as they may be."""
+    """Keys innermost, heads side by side and shared, results transposed; copies as early as they may be."""
     def model(q, k, v):
         made = F.scaled_dot_product_attention(q, k.transpose(-1, -2), v.transpose(1, 2), is_causal=True, enable_gqa=True)
         return made.transpose(1, 2)

@@ -43,7 +43,7 @@ def test_the_last_part_ends_with_the_tile():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("schedule", [Wgmma(256, 144, 3, 2), Wgmma(256, 160, 3, 2, swapped=True)], ids=["cut", "turned"])
+@pytest.mark.parametrize("schedule", [Wgmma(256, 144, 3, 2), Wgmma(256, 160, 3, 2, swapped=True)], ids=["cut", "transposed"])
 def test_nothing_spills(schedule):
     built = build(kernel(640, 512, 1152, "nk", results=("bf16",), body=GELU), "wgmma", schedule)
     assembled(built)

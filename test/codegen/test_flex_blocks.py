@@ -67,8 +67,8 @@ def test_gradients():
     def choose(kernel):
         g = parse_attention_gradient(kernel)
         if g is not None:
-            found.append((g.turned, g.blocks is not None))
-        return None if g is None else AttentionGradients(1, 32, order="static" if g.turned else "dynamic")
+            found.append((g.transposed, g.blocks is not None))
+        return None if g is None else AttentionGradients(1, 32, order="static" if g.transposed else "dynamic")
 
     ours = SimulatedModel(backward, given, choose=choose, passes="fuse-attention-gradients{target=sm_90a always=1}")(*given)
     assert sorted(found) == [(False, True), (True, True)]

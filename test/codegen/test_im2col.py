@@ -84,7 +84,7 @@ def test_patches_that_are_not_this_convolutions(change):
 
 @pytest.mark.parametrize("change", [
     {"steps": (3, 3)}, {"steps": (2, 1)}, {"steps": (2, 2), "image": (8, 57, 56, 64)}, {"steps": (2, 2), "image": (8, 56, 56, 72)},
-    {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True},
+    {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"transposed": True},
 ], ids=str)
 def test_convolutions_without_patches(change):
     with idle_context(), ir.Location.unknown():

@@ -98,7 +98,7 @@ def test_axes_of_several_loops():
 @pytest.mark.parametrize("function", [
     lambda x, w, b, r, c: F.gelu(x @ w + b), lambda x, w, b, r, c: torch.relu(x @ w + c) + r, lambda x, w, b, r, c: torch.tril(x @ w),
     lambda x, w, b, r, c: (x @ w, torch.relu(x @ w)), lambda x, w, b, r, c: (x @ w + b).t(), lambda x, w, b, r, c: (x @ w).float() * 2,
-], ids=["gelu", "residual", "triangle", "two", "turned", "float"])
+], ids=["gelu", "residual", "triangle", "two", "transposed", "float"])
 def test_epilogues(function):
     m, n, k = 67, 51, 40
     right(function, tuple(randn(*s) for s in ((m, k), (k, n), (n,), (m, n), (m, 1))))

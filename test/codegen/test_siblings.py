@@ -178,7 +178,7 @@ def test_weights_gradients():
 
 
 def attention(x, w, v, u, cosine):
-    """Queries and keys are turned between the projections."""
+    """Queries and keys are transposed between the projections."""
     q = F.linear(x, w) * cosine
     k = torch.tanh(F.linear(x, v)).view(x.shape[0], 2, -1)
     return q, k, F.linear(x, u) + x[:, :1], q.sum(1)

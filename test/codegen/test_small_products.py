@@ -45,10 +45,10 @@ def right(function, *args, dtype=torch.float32, only=None, most=3):
 @pytest.mark.parametrize("m, n, k", [
     (1, 3, 16), (1, 3, 64), (3, 3, 3), (1, 32, 4), (9, 32, 9), (1, 5, 7), (4, 4, 4), (2, 12, 10), (1, 2, 2), (7, 1, 33), (1, 3, 520), (2, 2, 1001),
 ])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
-def test_shapes(m, n, k, turned, shared, dtype):
-    right(lambda x, y: x @ (y.transpose(1, 2) if turned else y), (BATCH, m, k), (BATCH, n, k) if turned else (BATCH, k, n), dtype=dtype,
+def test_shapes(m, n, k, transposed, shared, dtype):
+    right(lambda x, y: x @ (y.transpose(1, 2) if transposed else y), (BATCH, m, k), (BATCH, n, k) if transposed else (BATCH, k, n), dtype=dtype,
           only=lambda s: (s.share > 1) == shared or k < 3 or k > 256)
 
 

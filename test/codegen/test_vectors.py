@@ -54,15 +54,15 @@ def simulate(function, args):
 
 @pytest.mark.covering
 @pytest.mark.parametrize("m, k, n, dtype", [(1, 512, 40, torch.float32), (3, 264, 36, torch.bfloat16), (8, 136, 24, torch.float32)])
-@pytest.mark.parametrize("turned", [False, True], ids=["kn", "nk"])
-def test_layouts(m, k, n, dtype, turned):
-    right((lambda x, w: x @ w.t()) if turned else (lambda x, w: x @ w), (m, k), (n, k) if turned else (k, n), dtype=dtype)
+@pytest.mark.parametrize("transposed", [False, True], ids=["kn", "nk"])
+def test_layouts(m, k, n, dtype, transposed):
+    right((lambda x, w: x @ w.t()) if transposed else (lambda x, w: x @ w), (m, k), (n, k) if transposed else (k, n), dtype=dtype)
 
 
 @pytest.mark.parametrize("m, k, n", [(40, 512, 1), (36, 264, 5)])
-@pytest.mark.parametrize("turned", [False, True], ids=["kn", "nk"])
-def test_the_long_side_is_the_lhs(m, k, n, turned):
-    right((lambda x, w: x @ w.t()) if turned else (lambda x, w: x @ w), (m, k), (n, k) if turned else (k, n))
+@pytest.mark.parametrize("transposed", [False, True], ids=["kn", "nk"])
+def test_the_long_side_is_the_lhs(m, k, n, transposed):
+    right((lambda x, w: x @ w.t()) if transposed else (lambda x, w: x @ w), (m, k), (n, k) if transposed else (k, n))
 
 
 def test_columns_of_the_lhs():

@@ -113,12 +113,12 @@ def test_tf32():
     assembled(built)
 
 
-def test_tf32_tiles_are_turned_in_shared_memory():
+def test_tf32_tiles_are_transposed_in_shared_memory():
     # The tensor core reads TF32 with k innermost only, or one factor from registers, which is what is chosen.
     text = contraction({"m": 1000, "n": 1000, "k": 1000}, "km", "nk", "mn", **TF32)
-    turned = build(text, "wgmma", Wgmma(128, 128, 4, 2, raw=4))
-    assert launches(turned) == 1 and turned.count(r"ld\.shared\.b32") > 0 and turned.count(r"st\.shared\.v4") > 0
-    assembled(turned)
+    exchanged = build(text, "wgmma", Wgmma(128, 128, 4, 2, raw=4))
+    assert launches(exchanged) == 1 and exchanged.count(r"ld\.shared\.b32") > 0 and exchanged.count(r"st\.shared\.v4") > 0
+    assembled(exchanged)
     chosen = choose(text, "wgmma")
     assert chosen.registers and not chosen.swapped
 

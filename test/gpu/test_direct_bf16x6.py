@@ -22,11 +22,11 @@ pytestmark = [
     (35, 333, 51, DirectBf16x6(16, 16, 16, 1)), (512, 512, 512, DirectBf16x6(64, 32, 8, 1)), (320, 256, 640, DirectBf16x6(16, 32, 8, 2)),
     (48, 4096, 100, DirectBf16x6(16, 8, 16, 1)), (130, 100, 70, DirectBf16x6(32, 16, 4, 1)),
 ])
-@pytest.mark.parametrize("function, turned", [
+@pytest.mark.parametrize("function, transposed", [
     (lambda x, w: torch.relu(x @ w), False), (lambda x, w: torch.nn.functional.gelu(torch.nn.functional.linear(x, w)), True),
 ], ids=["x @ w", "linear"])
-def test_numbers(m, k, n, schedule, function, turned):
-    right(schedule, function, (m, k), (n, k) if turned else (k, n), dtype=torch.float32)
+def test_numbers(m, k, n, schedule, function, transposed):
+    right(schedule, function, (m, k), (n, k) if transposed else (k, n), dtype=torch.float32)
 
 
 @pytest.mark.parametrize("make", [

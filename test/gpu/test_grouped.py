@@ -54,9 +54,9 @@ def test_groups(name, dtype):
     right(grouped, operands(ENDS[name], max(ENDS[name][-1], 160) + 3, 200, 264, dtype, "cuda"), (1,))
 
 
-@pytest.mark.parametrize("turned", [True, False])
-def test_chunks_and_any_order(turned):
-    x, w, _ = operands([1000] * 8, 1000, 256, 2 * 272, device="cuda", turned=turned)
+@pytest.mark.parametrize("transposed", [True, False])
+def test_chunks_and_any_order(transposed):
+    x, w, _ = operands([1000] * 8, 1000, 256, 2 * 272, device="cuda", transposed=transposed)
     numbers = torch.randint(0, 8, (1000,), device="cuda")
     right(gated, (x, w, numbers.sort()[0]), (2,))
     right(mixed, (x, w, numbers), (1,))

@@ -22,7 +22,7 @@ def packed(width):
 
 CASES = {
     "linear": (lambda x, w, b: F.gelu(F.linear(x, w, b)), lambda randn: (randn(300, 3072)[:, 1024:2048], randn(1000, 1536)[:, 512:], randn(1000))),
-    "turned": (lambda x, w: x.T @ w, lambda randn: (randn(512, 768)[8:, 256:], randn(600, 640)[96:, :512])),
+    "transposed": (lambda x, w: x.T @ w, lambda randn: (randn(512, 768)[8:, 256:], randn(600, 640)[96:, :512])),
     "batches": (lambda x, y: x @ y.mT, lambda randn: (randn(6, 200, 256)[:, :, :128], randn(6, 136, 256)[:, 8:, 128:])),
     "one row": (lambda x, w: F.linear(x, w), lambda randn: (randn(1, 8192)[:, 4096:], randn(2048, 8192)[:, :4096])),
     "softmax": (lambda x: torch.softmax(x, -1), lambda randn: (randn(1000, 1024)[:, 512:],)),

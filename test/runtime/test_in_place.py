@@ -86,7 +86,7 @@ def test_an_old_value_that_is_still_needed_stays():
         x.mul_(2)
         return before
 
-    def turned(x):
+    def transposed(x):
         x.copy_(x.t() + 1)
         return x.sum()
 
@@ -94,7 +94,7 @@ def test_an_old_value_that_is_still_needed_stays():
         x.copy_(x.roll(1, 0))
         return x[0] * 2
 
-    for function, may in ((old, False), (turned, False), (shifted, True)):
+    for function, may in ((old, False), (transposed, False), (shifted, True)):
         x = torch.randn(9, 9)
         compiled = inferno.compile(function, (x,))
         assert may or not any(in_place(compiled))

@@ -50,7 +50,7 @@ def test_what_waits_for_another_reader_stays_apart():
 
 
 def test_windows_of_a_signal_are_no_product():
-    """A copy in another order, as a backward wants it, stays a kernel of its own: the one that computes windows would write it strewn."""
+    """A copy in another order, as a backward wants it, stays a kernel of its own: the one that computes windows would write it uncoalesced."""
     def features(x, w, b):
         y = F.conv1d(x, w, stride=5)
         return y, F.conv1d(torch.relu(y), b, stride=2)

@@ -39,8 +39,8 @@ def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int
     terms = []
     for taps in itertools.product(*along):
         places, weights, insides = zip(*taps)
-        picked, weight = aten.index.Tensor(x, [*numbers, *places]), functools.reduce(operator.mul, weights)
-        terms.append(torch.where(functools.reduce(torch.logical_and, insides), picked.to(wide) * weight, 0.0))  # not times 0: it may be infinite
+        gathered, weight = aten.index.Tensor(x, [*numbers, *places]), functools.reduce(operator.mul, weights)
+        terms.append(torch.where(functools.reduce(torch.logical_and, insides), gathered.to(wide) * weight, 0.0))  # not times 0: it may be infinite
     return functools.reduce(operator.add, terms).to(x.dtype)
 
 

@@ -28,7 +28,7 @@ def extremes(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, inclu
         flat, place, part = rows
         start = _key(flat.to(type_), largest) if include_self else torch.full(flat.shape, least, dtype=_KEYS[type_], device=x.device)
         found = reduce_rows(start, place, _key(part.to(type_), largest), reduce)
-        made = _turned(found).view(type_).to(x.dtype)
+        made = _transposed(found).view(type_).to(x.dtype)
         return (made if include_self else torch.where(found == least, flat, made)).reshape(x.shape)  # (no float has that key)
     placed = placed_elements(x, dim, index, src)
     if placed is None:
@@ -38,18 +38,18 @@ def extremes(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, inclu
     if not include_self:
         start = aten.index_put.default(start, [place], torch.full_like(terms, least))
     found = aten.scatter_reduce.two(start, 0, place, terms, reduce)
-    return _turned(found).view(type_).reshape(x.shape).to(x.dtype)
+    return _transposed(found).view(type_).reshape(x.shape).to(x.dtype)
 
 
 def _key(values: Tensor, largest: bool) -> Tensor:
     """Whole numbers in the order of floats; what is no number goes before all others."""
-    number = _turned(values.view(_KEYS[values.dtype]))
+    number = _transposed(values.view(_KEYS[values.dtype]))
     limit = torch.iinfo(number.dtype)
     return torch.where(values.isnan(), limit.max if largest else limit.min, number)
 
 
-def _turned(number: Tensor) -> Tensor:
-    """The bits of floats below 0 grow with their size, unlike those of whole numbers: all but the sign are turned, there and back."""
+def _transposed(number: Tensor) -> Tensor:
+    """The bits of floats below 0 grow with their size, unlike those of whole numbers: all but the sign are flipped, there and back."""
     return number ^ ((number >> (8 * number.itemsize - 1)) & torch.iinfo(number.dtype).max)
 
 

@@ -39,7 +39,7 @@ from inferno.schedule.attention.attention_masks import brought_masks
 from inferno.schedule.attention.attention_room import fits
 from inferno.schedule.attention.attention_schedule import FEW_ROWS, Attention, adders, most_rows, tile_rows
 from inferno.schedule.attention.attention_support import read
-from inferno.schedule.attention.attention_tiling import AttentionTiling, Copied, turned_lines
+from inferno.schedule.attention.attention_tiling import AttentionTiling, Copied, transposed_lines
 from inferno.schedule.tiles.result_parts import columns_together, store_maps
 from inferno.symbolic import Symbol, minimum
 from inferno.target import Target
@@ -154,7 +154,7 @@ class Emitter:
         """The map of queries, keys or values.  What few queries read once comes to L2 by lines of 128 bytes: 64x32x4096x128 of 8 heads of keys took
         246 us, and 259 with neighbours fetched too; 64x32x512x128 35.4 and 36.5."""
         rows = rows if copied.pages is None else min(rows, copied.pages.rows)
-        box = [self.schedule.line, turned_lines(copied) if copied.turned else rows] + [1] * (len(copied.axes) - 2)
+        box = [self.schedule.line, transposed_lines(copied) if copied.transposed else rows] + [1] * (len(copied.axes) - 2)
         element = self.kernel.q.element
         return tensor_map(
             buffer, sizes=[x.size for x in copied.axes], strides=[element_bytes(element) * x for x in copied.strides], box=box, element=str(element),

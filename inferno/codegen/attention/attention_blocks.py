@@ -33,7 +33,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockLists:
-    """Of blocks of ``each`` of ``columns``, keys or where ``turned`` queries, for rows at a position of ``grid``; ``counts``: the launch begins a
+    """Of blocks of ``each`` of ``columns``, keys or where ``transposed`` queries, for rows at a position of ``grid``; ``counts``: the launch begins a
     counter, too."""
 
     words: Words
@@ -41,7 +41,7 @@ class BlockLists:
     grid: tuple[Axis, ...]
     columns: int
     each: int
-    turned: bool = False
+    transposed: bool = False
     counts: bool = False
 
     @property
@@ -52,12 +52,12 @@ class BlockLists:
     @property
     def inside(self) -> int:
         """So many of them are one of the table's; 0: all."""
-        return (self.blocks.queries if self.turned else self.blocks.keys) // self.each
+        return (self.blocks.queries if self.transposed else self.blocks.keys) // self.each
 
     @property
     def across(self) -> int:
         """Of the table's elements at a position of the batch, so many are of one list."""
-        if not self.turned:
+        if not self.transposed:
             return self.blocks.count
         return ceildiv(self.columns, self.blocks.queries) if self.blocks.queries else 1
 
@@ -92,12 +92,12 @@ class BlockLists:
             with only_if(words.less(number, self.rows * tiles)):
                 row, own = words.div(number, tiles), words.rem(number, tiles)
                 base = words.mul(row, b.count)
-                if self.turned:
+                if self.transposed:
                     base = words.add(words.mul(words.div(row, b.count), b.count * self.across), words.rem(row, b.count))
 
                 def kind(tile: Integer) -> ir.Value:
                     block = words.div(tile, self.inside) if self.inside else 0
-                    return table.read(words.add(base, words.mul(block, b.count if self.turned else 1)))
+                    return table.read(words.add(base, words.mul(block, b.count if self.transposed else 1)))
 
                 def count(tile: ir.Value, *found: ir.Value) -> list[ir.Value]:
                     is_one, in_front = self.place(kind(tile), tile)
@@ -150,7 +150,7 @@ class LaidLists(BlockLists):
         words, b = self.words, self.blocks
         strides = [a.stride(b.table) // self.across for a in self.grid]
         row, block, step = words.dot(grid, strides, b.table.offset // self.across), b.queries, b.step // b.count
-        if self.turned:
+        if self.transposed:
             block, step = b.keys, 1
         if block:
             row = words.add(row, words.mul(words.div(first, block), step))

@@ -20,30 +20,30 @@ from inferno.schedule.tiles.tiling import Axis
 
 
 class Drops:
-    """Of scores at positions of ``grid``; ``turned``: rows are keys and columns queries."""
+    """Of scores at positions of ``grid``; ``transposed``: rows are keys and columns queries."""
 
-    def __init__(self, words: Words, dropout: Dropout, grid: Sequence[Axis], tensors: Mapping[int, Elements], turned: bool = False) -> None:
-        self.words, self.dropout, self.grid, self.turned = words, dropout, grid, turned
+    def __init__(self, words: Words, dropout: Dropout, grid: Sequence[Axis], tensors: Mapping[int, Elements], transposed: bool = False) -> None:
+        self.words, self.dropout, self.grid, self.transposed = words, dropout, grid, transposed
         self.seed = _Words().split(tensors[dropout.seed.argument].read(0))
 
     def kept(self, grid: Sequence[Integer], row: Integer, column: Integer, count: int) -> list[ir.Value]:
         """Of ``count`` scores whether each is kept.  The thread's first one is at ``row`` and ``column``, whose blocks begin with multiples of 16."""
         words, head = self.words, self.dropout.head
         of_head = words.value(words.dot(list(grid), [a.stride(head) for a in self.grid], head.offset))
-        query, key = (column, row) if self.turned else (row, column)
+        query, key = (column, row) if self.transposed else (row, column)
         tile, pair = words.mul(words.shr(query, 4), 8), words.add(words.mul(words.shr(key, 4), 4), words.shr(words.mask(key, 7), 1))
         first = words.add(tile, words.mask(query, 7))
         seed = [opaque(words, x, words.value(column)) for x in self.seed]  # what keys of rounds follow from it takes no registers from block to block
         found: list[Any] = [None] * count
         for at in range(count // 8):
-            if self.turned:
+            if self.transposed:
                 drawn = self.shared(seed, of_head, words.add(first, 8 * at), pair, key)
             else:
                 drawn = score_words(_Words(), seed, of_head, words.value(first), words.value(words.add(pair, 4 * at)))
             for i, word in enumerate(drawn):
                 odd, second = divmod(i, 2)
                 for upper in HALVES:
-                    column_half, row_half, lane = (second, upper, odd) if self.turned else (upper, second, odd)
+                    column_half, row_half, lane = (second, upper, odd) if self.transposed else (upper, second, odd)
                     found[4 * (2 * at + column_half) + 2 * row_half + lane] = self.is_kept(word, upper)
         return found
 

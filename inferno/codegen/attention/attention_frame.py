@@ -17,7 +17,7 @@ from inferno.codegen.nvvm.tensor_core import Tile
 from inferno.mlir import ir, nvvm
 from inferno.schedule.attention.attention_kernel import AttentionKernel
 from inferno.schedule.attention.attention_schedule import WARPS, Attention, Shared, adders, lines, tile_rows
-from inferno.schedule.attention.attention_tiling import AttentionTiling, turned_lines
+from inferno.schedule.attention.attention_tiling import AttentionTiling, transposed_lines
 from inferno.schedule.tiles.result_parts import ROW, Brought
 from inferno.symbolic import Int
 
@@ -60,16 +60,16 @@ class Frame:
         t = self.tiling
         # Values lie in panels of 64 columns, with a line for each key; rows that are innermost in memory in panels of 64, with a line for each column.
         self.q_tile, self.k_tile = (
-            Tile(rows, 2, not of.turned, 2 * turned_lines(of) if of.turned else ROW) for rows, of in ((64, t.q), (s.keys, t.k)))
-        self.v_tile = Tile(turned_lines(t.v), 2, True) if t.v.turned else Tile(64 * lines(t.width.size), 2, False, 2 * s.keys)
+            Tile(rows, 2, not of.transposed, 2 * transposed_lines(of) if of.transposed else ROW) for rows, of in ((64, t.q), (s.keys, t.k)))
+        self.v_tile = Tile(transposed_lines(t.v), 2, True) if t.v.transposed else Tile(64 * lines(t.width.size), 2, False, 2 * s.keys)
         # Of an operand's piece, one behind the other, and of all.
         if s.warp_rows:
             sizes = (s.warp_rows, t.depth), (s.keys, t.depth), (s.keys, t.width)
             self.q_piece, self.k_piece, self.v_piece = (rows * lines(inner.size, s.line) * 128 for rows, inner in sizes)
         else:
             self.q_piece, self.k_piece = (
-                tile.bytes * (1 if of.turned else lines(t.depth.size)) for tile, of in ((self.q_tile, t.q), (self.k_tile, t.k)))
-            self.v_piece = self.v_tile.bytes * (lines(s.keys) if t.v.turned else 1)
+                tile.bytes * (1 if of.transposed else lines(t.depth.size)) for tile, of in ((self.q_tile, t.q), (self.k_tile, t.k)))
+            self.v_piece = self.v_tile.bytes * (lines(s.keys) if t.v.transposed else 1)
         self.q_bytes, self.k_bytes, self.v_bytes = (s.pieces * size for size in (self.q_piece, self.k_piece, self.v_piece))
         barriers = words.add(self.shared, self.layout.barriers)
         writers = 4 if s.cut else 1  # warps that cut, or the thread that starts copies

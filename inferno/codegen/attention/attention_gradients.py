@@ -101,7 +101,7 @@ class Emitter:
         self.adds = s.adds > 0
         rows = ceil(t.rows.size / s.rows)
         blocks = heads_at_a_time(s, t, self.target) * rows if self.adds else min(self.target.multiprocessors, self.heads * rows)
-        self.lists = None if g.blocks is None else BlockLists(self.words, g.blocks, t.grid, t.columns.size, s.columns, g.turned)
+        self.lists = None if g.blocks is None else BlockLists(self.words, g.blocks, t.grid, t.columns.size, s.columns, g.transposed)
         self.brought = brought_masks(g, t) if s.masks else []
         copied, extras = 4 + (g.queries is not None and not s.adds) + len(self.brought), [x for x in g.extras if x not in [b.access for b in self.brought]]
         self.keys = _Kernel(self.name, copied, *_tensors(g, t, s, extras), blocks, s.order == "dynamic", s.consumers, self.layout.total)
@@ -126,7 +126,7 @@ class Emitter:
             self.operand_map(arguments[o.access.argument], copied, rows)
             for pair, axes, rows in ((g.stationary, t.stationary, 64), (g.streamed, t.streamed, s.columns)) for o, copied in zip(pair, axes)
         ]
-        masks = [mask_map(arguments[b.access.argument], b, s.mask_slot(g.turned)) for b in self.brought]
+        masks = [mask_map(arguments[b.access.argument], b, s.mask_slot(g.transposed)) for b in self.brought]
         results = self.store_maps(self.keys.stores, g, t, s, arguments)
         if g.queries is None:
             self.launch_one(self.keys, [*maps, *masks, *results], arguments, [])

@@ -23,7 +23,7 @@ from inferno.codegen.attention.attention_gradients_numbers import NumberedPairs,
 from inferno.codegen.attention.attention_products import awaited, undefined
 from inferno.codegen.builders.elements import join
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.matmul.wgmma_epilogue import store_turned
+from inferno.codegen.matmul.wgmma_epilogue import store_transposed
 from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.mbarriers import Barriers, Position, Ring
 from inferno.codegen.nvvm.nvvm_builder import assembly, integer_type, loop, only_if, opaque, shared_pointer, store, widen_pointer
@@ -186,7 +186,7 @@ class AddingConsumer(Consumer):
         else:
             found = awaited(1, [*of_values, *of_queries])
             of_values, of_queries = found[:len(of_values)], found[len(of_values):]
-        store_turned(self.words, self.group.warp, self.group.lane, f.kept_at(self.number, at.slot), self.packed)
+        store_transposed(self.words, self.group.warp, self.group.lane, f.kept_at(self.number, at.slot), self.packed)
         self.arrive(self.added.scores, at.slot)
         if not first:
             self.leave(of_queries, last)

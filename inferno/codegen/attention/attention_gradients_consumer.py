@@ -88,7 +88,7 @@ class Consumer:
         self.number, self.member = group.number, group.thread
         self.turns = Turns(words, self.number, s.consumers, s.turns)
         self.scores = Scores(f, words.mul(self.number, 64), group.warp, group.lane)
-        self.drops = None if g.dropout is None else Drops(words, g.dropout, f.tiling.grid, f.tensors, g.turned)
+        self.drops = None if g.dropout is None else Drops(words, g.dropout, f.tiling.grid, f.tensors, g.transposed)
         points = _Points(g.sizes, g.gradient, sources(g.gradient), (Destination(0, g.results[0].destination.access),))
         self.points = PairEpilogue(words, points, Axes(f.tiling.grid, t.rows, t.columns, t.depth, ()), Wgmma(s.rows, s.columns), f.tensors)
         self.masks = None if f.masks is None else Masks(f.masks, self.number, group.warp, group.lane)
@@ -316,7 +316,7 @@ class Consumer:
         """``sums`` plus the rounded weights times the slot's columns."""
         f, words = self.frame, self.words
         packed = pack_weights(weights, f.gradient.streamed[operand].element)
-        columns, tile = words.add(self.base(self.columns[operand], at), words.mul(at.slot, f.layout.slot >> 4)), f.turned[operand]
+        columns, tile = words.add(self.base(self.columns[operand], at), words.mul(at.slot, f.layout.slot >> 4)), f.transposed[operand]
         tied = fence([*sums, *packed])
         sums, packed = tied[:len(sums)], tied[len(sums):]
         for term in range(0, f.form.columns, 16):

@@ -129,14 +129,14 @@ class Frame:
         # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
         sizes = [lines(t.depth.size), lines(t.width.size)]
         self.row_tile, self.column_tile = Tile(64, 2, True), Tile(s.columns, 2, True)
-        self.turned = [Tile(64 * n, 2, False, 2 * s.columns) for n in sizes]
+        self.transposed = [Tile(64 * n, 2, False, 2 * s.columns) for n in sizes]
         self.row_bytes = [self.row_tile.bytes * n for n in sizes]
         self.column_bytes = [self.column_tile.bytes * n for n in sizes]
         barriers = words.add(self.shared, self.layout.barriers)
         self.columns = Ring(words, barriers, s.stages, s.consumers)
         self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
         maps, base = block.maps[len(block.maps) - len(self.brought):], words.add(self.shared, self.layout.masks)
-        self.masks = MaskSlots(words, self.brought, maps, s.mask_slot(g.turned), base, g.turned) if s.masks else None
+        self.masks = MaskSlots(words, self.brought, maps, s.mask_slot(g.transposed), base, g.transposed) if s.masks else None
         numbers = words.add(barriers, 16 * (s.stages + s.consumers))
         self.numbers = block.numbers(self.rows, numbers, self.order.count)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from inferno.codegen.attention.attention_gradients_frame import Frame, kept_place, linear
 from inferno.codegen.attention.attention_tiles import Place
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.matmul.wgmma_epilogue import Warpgroup, store_turned
+from inferno.codegen.matmul.wgmma_epilogue import Warpgroup, store_transposed
 from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.codegen.nvvm.nvvm_builder import only_if
@@ -27,7 +27,7 @@ class Kept:
     def store(self, packed: Sequence[ir.Value]) -> None:
         """``packed`` as the tensor core takes them, which may be at it: they are only read."""
         f, words, group = self.frame, self.words, self.group
-        store_turned(words, group.warp, group.lane, self.buffer, packed)
+        store_transposed(words, group.warp, group.lane, self.buffer, packed)
         tma.fence_shared()
         with only_if(words.equal(group.thread, 0)):
             tma.await_stores(0, read=True)

@@ -28,19 +28,19 @@ def mask_map(buffer: ir.Value, brought: Brought, form: MaskSlot) -> ir.Value:
 @dataclass(frozen=True)
 class MaskSlots:
     """What is ``brought`` by ``maps`` to slots of a ``form`` from shared address ``base`` on.  Lines, of keys, are those of a tile's rows, or if keys
-    are rows (``turned``) those of columns."""
+    are rows (``transposed``) those of columns."""
 
     words: Words
     brought: Sequence[Brought]
     maps: Sequence[ir.Value]
     form: MaskSlot
     base: Integer
-    turned: bool = False
+    transposed: bool = False
 
     def copy(self, where: Mapping[Axis, Integer], row: Integer, column: Integer, slot: Integer, full: ir.Value) -> None:
         """The producer's part, for a tile's and a block's first row and column, to a slot whose barrier ``full`` expects them."""
         words, target = self.words, self.at(slot)
-        inner, outer = (row, column) if self.turned else (column, row)
+        inner, outer = (row, column) if self.transposed else (column, row)
         for map_, brought, panels in zip(self.maps, self.brought, self.form.panels):
             for panel in range(panels):
                 begin = words.add(inner, panel * ROW // brought.bytes)
@@ -79,7 +79,7 @@ class Masks:
         slots, words = self.slots, self.words
         base = slots.at(slot)
         for brought, panels in zip(slots.brought, slots.form.panels):
-            read = {False: (self._pairs, self._matrices), True: (self._turned_pairs, self._turned_matrices)}[slots.turned][brought.bytes == 2]
+            read = {False: (self._pairs, self._matrices), True: (self._transposed_pairs, self._transposed_matrices)}[slots.transposed][brought.bytes == 2]
             for down, j, value in read(base, brought):
                 for reader in readers:
                     reader.know(brought.access, down, j, value)
@@ -119,15 +119,15 @@ class Masks:
         inside = words.add(words.add(words.mul(line, ROW), chunk), words.mask(byte, 15))
         return words.add(base, words.add(words.mul(words.shr(byte, 7), self.slots.panel), inside))
 
-    def _turned_matrices(self, base: Integer, brought: Brought) -> Iterator[tuple[int, int, ir.Value]]:
-        """As ``_matrices``, turned on the way: 8 lines of 8 rows, the next rows, and the same of the next lines."""
+    def _transposed_matrices(self, base: Integer, brought: Brought) -> Iterator[tuple[int, int, ir.Value]]:
+        """As ``_matrices``, transposed on the way: 8 lines of 8 rows, the next rows, and the same of the next lines."""
         words, lane = self.words, self.lane
         first = self._byte(base, words.mask(lane, 8), words.mask(lane, 7), 2)
         first = words.add(first, words.mul(words.shr(lane, 4), 8 * ROW))
         for j in range(0, self.slots.form.lines // 8, 2):
-            yield from _four(words.add(first, 8 * j * ROW), brought, j, words, turned=True)
+            yield from _four(words.add(first, 8 * j * ROW), brought, j, words, transposed=True)
 
-    def _turned_pairs(self, base: Integer, brought: Brought) -> Iterator[tuple[int, int, ir.Value]]:
+    def _transposed_pairs(self, base: Integer, brought: Brought) -> Iterator[tuple[int, int, ir.Value]]:
         """One at a time, which lie on two lines."""
         words, lane, element = self.words, self.lane, brought.access.element
         low, column = words.shr(lane, 2), words.shl(words.mask(lane, 3), 1)
@@ -138,8 +138,8 @@ class Masks:
                 yield down, j, from_memory(join(pair), element)
 
 
-def _four(address: Integer, brought: Brought, j: int, words: Words, turned: bool = False) -> Iterator[tuple[int, int, ir.Value]]:
+def _four(address: Integer, brought: Brought, j: int, words: Words, transposed: bool = False) -> Iterator[tuple[int, int, ir.Value]]:
     """Four matrices, of which a lane has the address of a line: 8 rows further, then 8 columns."""
     type_ = ir.VectorType.get([2], brought.access.element)
-    for i, register in enumerate(load_matrices(shared_pointer(words, address), turned)):
+    for i, register in enumerate(load_matrices(shared_pointer(words, address), transposed)):
         yield 8 * (i % 2), j + i // 2, operation("llvm.bitcast", [type_], [register])

@@ -13,7 +13,7 @@ from inferno.codegen.nvvm.nvvm_builder import loop
 from inferno.mlir import ir
 from inferno.passes.shapes import row_major
 from inferno.schedule.attention.attention_schedule import LINE, lines
-from inferno.schedule.attention.attention_tiling import Copied, turned_lines
+from inferno.schedule.attention.attention_tiling import Copied, transposed_lines
 from inferno.schedule.tiles.tiling import BEHIND, Axis
 
 
@@ -113,10 +113,10 @@ class Producer:
     def copy_lines(self, operand: tuple, place: Place, row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:
         """``rows`` rows of a tensor of heads, in panels of as many columns as a line has."""
         (map_, copied, inner), columns = operand, self.frame.schedule.line
-        if copied.turned:
+        if copied.transposed:
             (outer,) = self.outer(copied, place)
             for panel in range(lines(rows)):
-                at = self.words.add(target, panel * turned_lines(copied) * 128)
+                at = self.words.add(target, panel * transposed_lines(copied) * 128)
                 tma.load_box(self.words, map_, [self.words.add(row, LINE * panel), 0, *outer], at, barrier)
             return
         for piece, outer in enumerate(self.outer(copied, place)):

@@ -34,11 +34,11 @@ class Products:
         queries, keys = self.base(self.queries, at), words.add(self.base(self.keys, at), words.mul(at.slot, f.k_bytes >> 4))
         sums, terms = undefined(f.schedule.keys // 2), range(0, f.tiling.depth.size, 16)
         for n, ((of_q, of_k), term) in enumerate(product(PAIRS[f.schedule.pieces], terms)):
-            line, inside = (0, term) if f.tiling.q.turned else divmod(term, f.q_tile.depth)
+            line, inside = (0, term) if f.tiling.q.transposed else divmod(term, f.q_tile.depth)
             q = f.q_tile.descriptor(words, words.add(queries, of_q * f.q_piece + line * f.q_tile.bytes >> 4), 0, inside)
-            line, inside = (0, term) if f.tiling.k.turned else divmod(term, f.k_tile.depth)
+            line, inside = (0, term) if f.tiling.k.transposed else divmod(term, f.k_tile.depth)
             k = f.k_tile.descriptor(words, words.add(keys, of_k * f.k_piece + line * f.k_tile.bytes >> 4), 0, inside)
-            sums = multiply_registers(sums, [q], k, f.tiling.k.turned, n == 0, self.kind, f.tiling.q.turned)
+            sums = multiply_registers(sums, [q], k, f.tiling.k.transposed, n == 0, self.kind, f.tiling.q.transposed)
         nvvm.WgmmaGroupSyncAlignedOp()
         return sums
 
@@ -47,9 +47,9 @@ class Products:
         f, words = self.frame, self.frame.words
         values = words.add(self.values, words.mul(slot, f.v_bytes >> 4))
         for term in range(0, f.schedule.keys, 16):
-            line, inside = divmod(term, f.v_tile.depth) if f.tiling.v.turned else (0, term)
+            line, inside = divmod(term, f.v_tile.depth) if f.tiling.v.transposed else (0, term)
             v = f.v_tile.descriptor(words, words.add(values, line * f.v_tile.bytes >> 4), 0, inside)
-            sums = multiply_registers(sums, weights[term // 4:term // 4 + 4], v, not f.tiling.v.turned, False, self.kind)
+            sums = multiply_registers(sums, weights[term // 4:term // 4 + 4], v, not f.tiling.v.transposed, False, self.kind)
         nvvm.WgmmaGroupSyncAlignedOp()
         return list(sums)
 

@@ -1,7 +1,7 @@
 """Bytes to floats by permuting bytes, four at a time, for bodies that are inlined on vectors.
 
 A byte u in the last bits of 2^23 is the float 2^23 + u, so that a permutation and a subtraction convert it; a signed one has its sign's bit
-turned first, which adds 128.  The tensor core's prologues convert a byte for every two bytes that they write: the conversion
+flipped first, which adds 128.  The tensor core's prologues convert a byte for every two bytes that they write: the conversion
 instruction runs at a quarter of the rate, and wants its byte moved to the front.
 """
 

@@ -2,7 +2,7 @@
 
 A division of float32 is some 13 instructions with a branch to a function, which a dividend of 0 or near the ends of the range takes; no two of them
 overlap.  At the end of a tile of a product 96 of them in each thread are more instructions than all else (hardswish, ``x * clamp(x + 3, 0, 6) / 6``:
-TF32, 16x14x14x112 to 672 37.2 us on an H200, of which 3 are memory's, with tiles that were turned in shared memory besides).  A fused multiply-add has
+TF32, 16x14x14x112 to 672 37.2 us on an H200, of which 3 are memory's, with tiles that were transposed in shared memory besides).  A fused multiply-add has
 the rest of the dividend exactly, and another one corrects the quotient, which is then the rounded one ("Correctly rounded floating-point division",
 Markstein, 1990), but for dividends below 2^-100, where it may be off by one rounding.  No branches, so that the next element's overlaps.
 """

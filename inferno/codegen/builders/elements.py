@@ -89,7 +89,7 @@ def load_lanes(
 
 
 def shuffled(parts: list[ir.Value], places: list[int]) -> ir.Value:
-    """The elements at ``places`` of vectors of one length, one behind the other.  Picked one by one, LLVM might read them so, too."""
+    """The elements at ``places`` of vectors of one length, one behind the other.  Gathered one by one, LLVM might read them so, too."""
     width = parts[0].type.shape[0]
     while len(parts) > 2:
         parts = [*parts, parts[-1]] if len(parts) % 2 else parts

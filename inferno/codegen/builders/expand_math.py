@@ -4,7 +4,7 @@ Only where libdevice has no short form of its own: its exp (8 instructions), log
 float64.  New code is scalar (``inline_body`` repeats it for each lane) and keeps NaN, infinities and signed zeros:
 
 * ``1 + erf(x)``, GELU's: erfc(|x|) = (1 + s P(s)) exp(-x^2), s = 0.37 |x| / (1 + 0.37 |x|): the form of Abramowitz and Stegun
-  7.1.26, turned so that it is exact at 0, with our own minimax fit of P (|error| < 4e-9); no branch, 2 MUFU, and no
+  7.1.26, rearranged so that it is exact at 0, with our own minimax fit of P (|error| < 4e-9); no branch, 2 MUFU, and no
   cancellation where x is far below 0.
 * ``tanh``: 1 - 2 / (exp(2|x|) + 1), below 0.6 an odd polynomial (minimax, relative error < 3e-9); libdevice branches instead.
 * ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other

@@ -179,10 +179,10 @@ class _Emitter:
         for i, item in enumerate(self.items):
             left, right = (raw[(2 * i + k) * each:(2 * i + k + 1) * each] for k in range(2))
             target = words.add(item.target, half)
-            for channel, value in enumerate(x for a, b in zip(left, right) for x in self.turned(a, b)):
+            for channel, value in enumerate(x for a, b in zip(left, right) for x in self.transposed(a, b)):
                 store(value, shared_pointer(words, words.add(target, channel * _CHANNEL * 4)), 4)
 
-    def turned(self, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def transposed(self, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Of two words of two halves each the lower halves, and the upper ones."""
         words = self.words
         lower = words.either(words.mask(a, 0xFFFF), words.shl(b, 16))
@@ -205,7 +205,7 @@ class _Emitter:
                 offset = words.add(words.add(base, r * down), words.mul(words.select(inside, tap, 0), step))
                 columns.append([arith.select(inside, x, none) for x in lanes_of(tensor.read(words.shr(offset, 1), 0, self.s.own // 2, self.s.own // 2))])
             for word in range(self.s.own // 2):
-                halves = [self.turned(columns[k][word], columns[k + 1][word]) for k in (0, 2)]
+                halves = [self.transposed(columns[k][word], columns[k + 1][word]) for k in (0, 2)]
                 for odd in range(2):
                     found[2 * word + odd].append((halves[0][odd], halves[1][odd]))
         return found

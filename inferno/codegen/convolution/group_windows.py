@@ -266,7 +266,7 @@ class _Emitter:
         """The epilogue and stores of the warp's tile ``i``: register ``2 * h + e`` has output ``pair + 8 * h`` and feature ``2 * quad + e`` of eight."""
         s, words = self.s, self.words
         nvvm.SyncWarpOp(words.value(-1))  # all lanes have read what was there before
-        column = words.xor(self.lane.quad, words.shl(self.turned(self.lane.pair), 1))
+        column = words.xor(self.lane.quad, words.shl(self.swizzled(self.lane.pair), 1))
         begin = words.add(self.stage, words.shl(words.add(words.mul(self.lane.pair, s.stage), words.shl(column, 1)), 2))
         for j, four in enumerate(sums):
             for h in range(2):
@@ -283,11 +283,11 @@ class _Emitter:
                 inside.append(words.less(number, self.tile.outputs))
             if count > ROWS:
                 inside.append(words.less(self.lane.number, ROWS))
-            source, turned = words.add(self.stage, words.shl(words.mul(output, s.stage), 2)), words.shl(self.turned(output), 4)
+            source, swizzled = words.add(self.stage, words.shl(words.mul(output, s.stage), 2)), words.shl(self.swizzled(output), 4)
             for j, (lane, vector), constant in zip(range(0, vectors, s.beside), self.lanes, self.constant):
                 conditions = [*inside, words.less(vector, vectors)] if j + s.beside > vectors else inside
                 place = words.add(source, words.mul(words.min(vector, vectors - 1) if j + s.beside > vectors else vector, VECTOR * 4))
-                parts = [load_shared(words, words.add(place, words.xor(turned, 16 * n)), ir.F32Type.get(), 4) for n in range(2)]
+                parts = [load_shared(words, words.add(place, words.xor(swizzled, 16 * n)), ir.F32Type.get(), 4) for n in range(2)]
                 found = self.all(conditions)
                 with only_if(found[0]) if found else nullcontext():
                     sums = self.exact(join([x for p in parts for x in lanes_of(p)]), {**at, **lane})
@@ -304,7 +304,7 @@ class _Emitter:
                 replace(self.results, lanes=lanes).finish(sums, at, constant)
                 scf.yield_([])
 
-    def turned(self, output: Integer) -> Integer:
+    def swizzled(self, output: Integer) -> Integer:
         """Whether halves of vectors of an output change places, so that lanes that read together, of one or of several outputs, read from all banks."""
         return self.words.mask(output if self.s.beside > 1 else self.words.shr(output, 2), 1)
 

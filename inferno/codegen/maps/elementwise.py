@@ -18,7 +18,7 @@ from inferno.codegen.maps.lane_places import lane_places
 from inferno.codegen.maps.narrow_index import Offsets
 from inferno.codegen.maps.narrow_lanes import NarrowLanes
 from inferno.codegen.maps.transposing import Transposing, shared_arrays
-from inferno.codegen.maps.transposing_picks import PickTransposing
+from inferno.codegen.maps.transposing_gathers import GatherTransposing
 from inferno.codegen.maps.transposing_vectors import VectorTransposing, shared_words
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, owner, scf, vector, walk
@@ -26,7 +26,7 @@ from inferno.passes.shapes import row_major, shape
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
-from inferno.schedule.maps.turned_picks import brought_together, turned_picks
+from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
 from inferno.symbolic import Int, bounds, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
 
@@ -66,18 +66,18 @@ def _launch(kernel: func.FuncOp, point: Pointwise, blocks: Int, threads: int) ->
 
 
 def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer | None]) -> None:
-    found, picks, turned = transposed(point), (), turned_picks(point)
-    if found is None and turned is not None:
-        found, picks = (turned.across, turned.numbers), turned.picks
+    found, gathers, tiled = transposed(point), (), transposed_gathers(point)
+    if found is None and tiled is not None:
+        found, gathers = (tiled.across, tiled.numbers), tiled.gathers
     if found is None:
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
     across, numbers = found
     width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
-    make, arrays = Transposing, shared_arrays([point.sources[n].element for n in numbers] + [p.access.element for p in picks], schedule.tile)
-    if picks:
-        make = partial(PickTransposing, picks=picks)
-    if schedule.vector > 1 and not (picks and schedule.vector <= brought_together(point, turned)):
-        if picks or not transposes_by_vectors(point, schedule, across, numbers):
+    make, arrays = Transposing, shared_arrays([point.sources[n].element for n in numbers] + [p.access.element for p in gathers], schedule.tile)
+    if gathers:
+        make = partial(GatherTransposing, gathers=gathers)
+    if schedule.vector > 1 and not (gathers and schedule.vector <= brought_together(point, tiled)):
+        if gathers or not transposes_by_vectors(point, schedule, across, numbers):
             raise CompileError(f"@{kernel.name.value} does not transpose by vectors so; its schedule must have vector = 1")
         make, arrays = VectorTransposing, shared_words(point, numbers, schedule)
     with gpu_function(kernel, buffers, schedule.threads, arrays) as function:

@@ -33,13 +33,13 @@ class NarrowLanes:
         elif groups == 1:
             found = on_scalars(op, [lanes_of(v)[0] for v in operands])
         elif groups < self.lanes:
-            found = on_vectors(op, [self.picked(v, groups) for v in operands], groups)[0]
+            found = on_vectors(op, [self.taken(v, groups) for v in operands], groups)[0]
         else:
             return None
         self.patterns.found[found] = pattern
         return found
 
-    def picked(self, value: ir.Value, groups: int) -> ir.Value:
+    def taken(self, value: ir.Value, groups: int) -> ir.Value:
         """The first lane of each group."""
         if not isinstance(value.type, ir.VectorType):
             return vector.broadcast(ir.VectorType.get([groups], value.type), value)

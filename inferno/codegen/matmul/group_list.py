@@ -16,7 +16,7 @@ from inferno.codegen.nvvm.nvvm_builder import (
     special_register, store,
 )
 from inferno.mlir import arith, clone_onto, ir, nvvm, owner
-from inferno.schedule.matmul.picked import Picked
+from inferno.schedule.matmul.selected_products import SelectedProduct
 
 FIRST = 2  # where the list begins, behind the number of tiles
 _THREADS, _WARP = 1024, 32  # of the only block, as many as there can be; of a warp
@@ -27,7 +27,7 @@ def numbers(rows: int) -> int:
     return FIRST + 2 * rows
 
 
-def launch_list(kernel: str, name: str, arguments: Sequence[ir.Value], p: Picked, rows: int) -> ir.Value:
+def launch_list(kernel: str, name: str, arguments: Sequence[ir.Value], p: SelectedProduct, rows: int) -> ir.Value:
     """In the launcher of ``kernel``: the list, made by the kernel ``name``."""
     made = temporary((numbers(rows) + rows,), integer_type(32))
     read = [pointer(arguments[a]) for a in dict.fromkeys(p.given.values())]
@@ -35,7 +35,7 @@ def launch_list(kernel: str, name: str, arguments: Sequence[ir.Value], p: Picked
     return made
 
 
-def emit_list(module: ir.Block, name: str, p: Picked, rows: int, matrices: int, tile_m: int) -> None:
+def emit_list(module: ir.Block, name: str, p: SelectedProduct, rows: int, matrices: int, tile_m: int) -> None:
     """The kernel of that launch: each thread has some rows behind each other."""
     read = list(dict.fromkeys(p.given.values()))
     parameters = [*[READ_BUFFER] * len(read), WRITTEN_BUFFER]
@@ -44,7 +44,7 @@ def emit_list(module: ir.Block, name: str, p: Picked, rows: int, matrices: int, 
 
 
 class _List:
-    def __init__(self, words: Words, device: Device, p: Picked, rows: int, matrices: int, tile_m: int) -> None:
+    def __init__(self, words: Words, device: Device, p: SelectedProduct, rows: int, matrices: int, tile_m: int) -> None:
         self.words, self.device, self.p, self.rows, self.matrices, self.tile_m = words, device, p, rows, matrices, tile_m
         self.places = {a: i for i, a in enumerate(dict.fromkeys(p.given.values()))}
         self.out = Elements(words, device.parameters[-1], words.type, readonly=False)

@@ -19,7 +19,7 @@ from inferno.codegen.nvvm.nvvm_builder import WRITTEN_BUFFER, Device, loop, oper
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.schedule.matmul.grouped import Grouped, read, tile
-from inferno.schedule.matmul.picked import Picked
+from inferno.schedule.matmul.selected_products import SelectedProduct
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.symbolic import Int
 from inferno.target import Target
@@ -37,7 +37,7 @@ def generate(kernel: func.FuncOp, schedule: Grouped, target: Target) -> None:
     wgmma.prepare_bodies(c)
     given = kernel.name.value, c, tiles if p.second is None else tiles.tiling, s, target, precision(kernel, c)
     emitter = _One(*given) if p.second is None else _Two(*given, p.second, tiles.second)
-    emitter.picked = p
+    emitter.selected = p
     wgmma.emit(kernel, emitter)
 
 
@@ -85,7 +85,7 @@ class _Groups:
     """What an emitter of ``wgmma`` does to know its tiles."""
 
     scratch: ClassVar[tuple[str, ...]] = (WRITTEN_BUFFER,)
-    picked: Picked
+    selected: SelectedProduct
     alone = False
 
     @property
@@ -97,10 +97,10 @@ class _Groups:
         super().launch(arguments, copies)
 
     def launch_scratch(self) -> list[ir.Value]:
-        return [pointer(group_list.launch_list(self.name, self.listing, self.arguments, self.picked, self.tiling.m.size))]
+        return [pointer(group_list.launch_list(self.name, self.listing, self.arguments, self.selected, self.tiling.m.size))]
 
     def emit(self, module: ir.Block) -> None:
-        group_list.emit_list(module, self.listing, self.picked, self.tiling.m.size, self.tiling.grid[0].size, self.schedule.tile_m)
+        group_list.emit_list(module, self.listing, self.selected, self.tiling.m.size, self.tiling.grid[0].size, self.schedule.tile_m)
         super().emit(module)
 
     def begin(self, device: Device, maps: int) -> None:

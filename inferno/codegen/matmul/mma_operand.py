@@ -1,7 +1,7 @@
 """An operand's tiles on their way from global memory to the shared memory that mma.sync's warps read.
 
 Where the tensor is as the tile is to be, asynchronous copies bring it, of 16, 8 or 4 bytes as its alignment allows.  Otherwise - a
-prologue, strides that break that rule, bytes that must be turned - the threads load it to registers, while other tiles are
+prologue, strides that break that rule, bytes that must be transposed - the threads load it to registers, while other tiles are
 multiplied, and store what the prologue makes of it.
 """
 

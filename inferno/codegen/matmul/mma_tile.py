@@ -114,7 +114,7 @@ class Fragments:
             places = [(row + 8 * r, self.terms * step + 4 * h) for r, h in halves]
             size = ir.IntegerAttr.get(integer_type(64), tile.width)
             return [operation("llvm.load", [self.element], [self._pointer(slot, *place)], alignment=size) for place in places]
-        return load_matrices(self._pointer(slot, row, self.terms * step), turned=not tile.along_k)
+        return load_matrices(self._pointer(slot, row, self.terms * step), transposed=not tile.along_k)
 
     def _pointer(self, slot: Integer, row: int, term: int) -> ir.Value:
         """The place of this lane's element (ldmatrix: line), ``row`` rows and ``term`` terms from its own.

@@ -59,12 +59,12 @@ class ResultLines:
 
         def lines(odd: int) -> None:
             """The lines, of which the first begins inside of a word if ``odd``."""
-            for turned in range(_ROWS * each // 32):
-                at = words.add(down, turned)
+            for step in range(_ROWS * each // 32):
+                at = words.add(down, step)
                 chunk = words.shl(tma.swizzled(words, at, words.shr(place, 2), 2 * columns), 4)
                 inside = words.add(words.mul(at, 2 * columns), words.add(chunk, words.shl(words.mask(place, 3), 2)))
-                word, plus = load_shared(words, words.add(line, inside), words.type, 1), turned * stride
-                here = self.line_conditions(block, words.add(row, turned), at)
+                word, plus = load_shared(words, words.add(line, inside), words.type, 1), step * stride
+                here = self.line_conditions(block, words.add(row, step), at)
                 if (odd + plus) % 2 == 0:
                     self._put(_halves(word, access), access, words.add(offset, words.shl(place, 1)), plus, 2, here)
                     continue

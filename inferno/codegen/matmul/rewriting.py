@@ -113,7 +113,7 @@ class Rewriting:
         along_k, count = self.source.raw_along_k, self.lanes
         line, at = (row, term) if along_k else (term, row)
         offset = words.add(raw, words.mul(words.add(words.mul(line, self.raw_box[0]), at), width))
-        if along_k != self.tile.along_k:  # turned: one element from each of some lines
+        if along_k != self.tile.along_k:  # transposed: one element from each of some lines
             return [join([load_shared(words, words.add(offset, i * self.raw_box[0] * width), element, 1) for i in range(count)])]
         if self.pieces == 2:  # as words: LLVM would take vectors of bytes to pieces
             four = lanes_of(load_shared(words, offset, integer_type(32), 4))

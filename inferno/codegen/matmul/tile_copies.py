@@ -49,7 +49,7 @@ def operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: 
     ones = [1] * (len(source.axes) - 2)
     sizes = [a.size for a in source.axes]
     if source.raw is not None:
-        # TF32 tiles that are only turned are rounded on the way, like all others.
+        # TF32 tiles that are only transposed are rounded on the way, like all others.
         element = kind if kind == "tf32" and not source.prologue else str(source.raw.element)
         width = source.raw.element.width // 8
         box = (tile.depth, tile.rows) if source.raw_along_k else (tile.rows, tile.depth)

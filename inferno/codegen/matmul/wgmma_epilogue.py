@@ -193,7 +193,7 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
             tma.await_stores(pending, read=True)
         self.barrier()
         if self.schedule.swapped:
-            self.stage_turned(base, pairs)
+            self.stage_transposed(base, pairs)
         elif size == 2:
             self.stage_matrices(base, span, pairs)
         else:
@@ -220,10 +220,10 @@ class Epilogue(PairEpilogue, ResultLines, ResultPieces):
             registers = [operation("llvm.bitcast", [words.type], [pairs[j + q][half]]) for q in range(2) for half in range(2)]
             store_matrices(words, words.add(line, words.shl(words.xor(first, j), 4)), registers)
 
-    def stage_turned(self, base: Integer, pairs: Sequence[Sequence[ir.Value]]) -> None:
+    def stage_transposed(self, base: Integer, pairs: Sequence[Sequence[ir.Value]]) -> None:
         """The same, to lines of 64 rows for each column."""
         packed = [operation("llvm.bitcast", [self.words.type], [value]) for each in pairs for value in each]
-        store_turned(self.words, self.group.warp, self.group.lane, base, packed)
+        store_transposed(self.words, self.group.warp, self.group.lane, base, packed)
 
     def stage_pairs(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]], size: int) -> None:
         """Pairs of elements of so many bytes, 4 or 1."""
@@ -251,7 +251,7 @@ def neighbours(values: Sequence[ir.Value], j: int, half: int) -> ir.Value:
     return join([values[4 * j + 2 * half], values[4 * j + 2 * half + 1]])
 
 
-def store_turned(words: Words, warp: Integer, lane: Integer, base: Integer, packed: Sequence[ir.Value]) -> None:
+def store_transposed(words: Words, warp: Integer, lane: Integer, base: Integer, packed: Sequence[ir.Value]) -> None:
     """A consumer's 64 rows of columns of 16 bits to lines of 64 rows for each column.  ``packed`` are pairs of neighbouring columns, those 8 rows
     further behind them; a lane has the address of a column of one of the matrices, in 16 bytes of its line."""
     inside = words.mask(lane, 7)
@@ -259,4 +259,4 @@ def store_turned(words: Words, warp: Integer, lane: Integer, base: Integer, pack
     line = words.add(words.shl(words.shr(lane, 4), 3), inside)
     first = words.add(words.add(base, words.mul(line, ROW)), words.shl(tma.swizzled(words, inside, chunk, ROW), 4))
     for at in range(0, len(packed), 4):
-        store_matrices(words, words.add(first, 4 * at * ROW), packed[at:at + 4], turned=True)
+        store_matrices(words, words.add(first, 4 * at * ROW), packed[at:at + 4], transposed=True)

@@ -161,38 +161,39 @@ def _extract(struct: ir.Value, number: int, type_: ir.Type) -> ir.Value:
     return operation("llvm.extractvalue", [type_], [struct], position=ir.DenseI64ArrayAttr.get([number]))
 
 
-def load_matrices(pointer: ir.Value, turned: bool = False) -> list[ir.Value]:
+def load_matrices(pointer: ir.Value, transposed: bool = False) -> list[ir.Value]:
     """ldmatrix: four 8x8 matrices of 16-bit elements, one a register, from shared memory; each lane gives the address of a row, or of a column
-    if they are ``turned`` on the way."""
+    if they are ``transposed`` on the way."""
     struct = ir.Type.parse("!llvm.struct<(i32, i32, i32, i32)>")
     found = nvvm.LdMatrixOp(
-        pointer, 4, ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if turned else 'row'}>"),
+        pointer, 4, ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if transposed else 'row'}>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"), ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"), results=[struct],
     ).results[0]
     return [_extract(found, i, integer_type(32)) for i in range(4)]
 
 
-def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value], turned: bool = False) -> None:
+def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value], transposed: bool = False) -> None:
     """stmatrix: 8x8 matrices of 16-bit elements, one a register, to shared memory; each lane gives the address of a row, or of a column if
-    they are ``turned`` on the way."""
+    they are ``transposed`` on the way."""
     nvvm.StMatrixOp(
-        shared_pointer(words, address), list(registers), ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if turned else 'row'}>"),
+        shared_pointer(words, address), list(registers), ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if transposed else 'row'}>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"), ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
     )
 
 
 def multiply_registers(
-    sums: Sequence[ir.Value], lhs: Sequence[ir.Value], rhs: ir.Value, turned: bool, first: bool, kind: str = "bf16", lhs_turned: bool = False,
+    sums: Sequence[ir.Value], lhs: Sequence[ir.Value], rhs: ir.Value, transposed: bool, first: bool, kind: str = "bf16", lhs_transposed: bool = False,
 ) -> list[ir.Value]:
     """One product of bf16 or f16 with 16 terms, or of TF32 with 8: ``sums`` (floats) plus the lhs, in four registers or by its descriptor, times the
     rhs of a descriptor.
 
-    ``turned``: the rhs is not k innermost; ``lhs_turned``: nor is the lhs, which has a descriptor.  The product is under way: it belongs to no group yet.
+    ``transposed``: the rhs is not k innermost; ``lhs_transposed``: nor is the lhs, which has a descriptor.  The product is under way, in
+    no group yet.
     """
     count = len(sums)
     outputs = ", ".join(f"${i}" for i in range(count))
     factors = ", ".join(f"${2 * count + i}" for i in range(len(lhs)))
-    factors, layouts = (f"{{{factors}}}", f", {int(turned)}") if len(lhs) > 1 else (factors, f", {int(lhs_turned)}, {int(turned)}")
+    factors, layouts = (f"{{{factors}}}", f", {int(transposed)}") if len(lhs) > 1 else (factors, f", {int(lhs_transposed)}, {int(transposed)}")
     terms, layouts = (8, "") if kind == "tf32" else (16, layouts)  # (TF32 has no other layout)
     text = (
         f"{{ .reg .pred p; setp.ne.b32 p, {int(not first)}, 0; "

@@ -13,13 +13,13 @@ from inferno.codegen.builders.elements import (
     as_vector, branch_together, convert, element_type, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree,
 )
 from inferno.codegen.builders.expand_math import expand_math
+from inferno.codegen.builders.gathered_values import gather_neighbours
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Pattern, Patterns
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.builders.minmax import recognise_maximum
-from inferno.codegen.builders.picked_values import pick_neighbours
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.reductions.joined_exponentials import take_exponentials
 from inferno.codegen.reductions.joining import Joining, Values, where
@@ -45,7 +45,7 @@ TOGETHER = 8  # values that a thread reads of shared memory at once
 def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     """Add the ``gpu.module`` of a reduction, with a second kernel where sums are cut, and make ``kernel`` its launcher."""
     from inferno.codegen.reductions.joined_rows import JoinedRows  # which are made of this module's
-    from inferno.codegen.reductions.turned_sums import TurnedSums
+    from inferno.codegen.reductions.transposed_sums import TransposedSums
 
     c, s, name = read(kernel, target) or read_sized(kernel, target), schedule, kernel.name.value
     if c is None:
@@ -73,7 +73,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     with gpu_function(kernel, [*buffers, *partial], s.threads, shared, resident(s.threads) if s.rows else 0) as function:
         ints = integers_for(kernel, width, function.buffers)
         given = (s, ints, join_, function.buffers, function.shared)
-        emitter = TurnedSums(own, *given, whole=c) if met is not s else JoinedRows(c, *given) if s.rows else Emitter(c, *given)
+        emitter = TransposedSums(own, *given, whole=c) if met is not s else JoinedRows(c, *given) if s.rows else Emitter(c, *given)
         emitter.emit()
     blocks_of_sums, across, along = 0, 0, 0
     if cuts > 1:
@@ -304,7 +304,7 @@ class Emitter(Extrema):
         ints, number = self.ints, ir.BlockArgument(op.operands[0]).arg_number
         table, buffer = next(t for t in self.c.tables if t.argument == number), self.buffers[number]
         lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
-        if (together := pick_neighbours(ints, buffer, self.patterns, operands[1:], table)) is not None:
+        if (together := gather_neighbours(ints, buffer, self.patterns, operands[1:], table)) is not None:
             return together
         each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
         found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], table.strides), table.element) for at in each]

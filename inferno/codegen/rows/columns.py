@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from inferno.codegen.builders import widened_pairs
 from inferno.codegen.builders.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
+from inferno.codegen.builders.gathered_values import GatheredValues
 from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.builders.inline import inline_body, size_values
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.minmax import recognise_maximum
-from inferno.codegen.builders.picked_values import PickedValues
 from inferno.codegen.nvvm.cluster import await_cluster
 from inferno.codegen.nvvm.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.rows.column_moments import ColumnMoments
@@ -149,12 +149,12 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        picked = PickedValues(self.ints, self.buffers, self.s.vector)
-        indices, sizes = self.row_indices(step, picked), size_values(step, self.ints)
-        results = inline_body(step.block, arguments, indices, self.s.vector, {"tensor.extract": picked.extract}, sizes)
+        gathered = GatheredValues(self.ints, self.buffers, self.s.vector)
+        indices, sizes = self.row_indices(step, gathered), size_values(step, self.ints)
+        results = inline_body(step.block, arguments, indices, self.s.vector, {"tensor.extract": gathered.extract}, sizes)
         self._rows.update({n: as_vector(r, self.s.vector) for n, r in zip(step.results, results) if n is not None})
 
-    def row_indices(self, step: RowStep, picked: PickedValues) -> list[ir.Value]:
+    def row_indices(self, step: RowStep, gathered: GatheredValues) -> list[ir.Value]:
         """For ``linalg.index``: the numbers of the rows' loops, a lane a row."""
         ints, rows, vector = self.ints, self.c.rows, self.s.vector
         if all(d is None for d in step.indices):
@@ -167,7 +167,7 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
             places = [(*outer, ints.add(last, i)) for i in range(vector)]
         lanes = {d: join([ints.index(place[i]) for place in places]) for i, d in enumerate(rows) if d in step.indices}
         if rows[-1] in lanes and isinstance(sizes[-1], int) and sizes[-1] % vector == 0:
-            picked.know(lanes[rows[-1]], sizes[-1])
+            gathered.know(lanes[rows[-1]], sizes[-1])
         return [arith.constant(ir.IndexType.get(), 0) if d is None else lanes[d] for d in step.indices]
 
     # A thread's part.

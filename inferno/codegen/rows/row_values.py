@@ -1,9 +1,9 @@
 """What a thread of a row computes of its points: the operations' bodies for a chunk of neighbouring points, each once, and the terms of reductions."""
 
 from inferno.codegen.builders.elements import as_vector, branch_together, join, lanes_of, splat
+from inferno.codegen.builders.gathered_values import gather
 from inferno.codegen.builders.inline import inline_body, size_values
 from inferno.codegen.builders.lane_patterns import Pattern
-from inferno.codegen.builders.picked_values import pick
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
@@ -45,7 +45,7 @@ class RowValues:
         return inline_body(step.block, arguments, indices, lanes, custom=custom, outside=sizes, branch=branch)
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        return pick(self.ints, self.buffers, self.numbers, op, operands)
+        return gather(self.ints, self.buffers, self.numbers, op, operands)
 
     def argument(self, step: RowStep, number: int, chunk: object) -> ir.Value:
         source = step.sources[number]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.builders.elements import as_vector, join, load, load_vector, splat, store, store_vector
+from inferno.codegen.builders.gathered_values import GatheredValues
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.builders.picked_values import PickedValues
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.rows.row_steps import RowStep
@@ -26,7 +26,7 @@ class Values:
     _known: dict[tuple[int | Access, int], ir.Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._picked = PickedValues(self.ints, self.buffers, self.vector)
+        self._gathered = GatheredValues(self.ints, self.buffers, self.vector)
 
     def place(self, item: int, outer: Integer, position: Integer, column: Integer) -> None:
         """Where an item begins; what was known of it is forgotten."""
@@ -82,8 +82,8 @@ class Values:
     def _body(self, step: RowStep, item: int) -> list[ir.Value]:
         arguments = [splat(ir.IntegerType.get_signless(1), 0) if s is None else self.get(s, item) for s in step.sources]
         arguments += [splat(ir.IntegerType.get_signless(1), 0) for _ in step.results]
-        picked, lanes = self._picked, self.vector if self.vector > 1 else 0
-        custom, branch = ({"tensor.extract": picked.extract}, picked.branch) if step in self.c.picking else (None, None)
+        gathered, lanes = self._gathered, self.vector if self.vector > 1 else 0
+        custom, branch = ({"tensor.extract": gathered.extract}, gathered.branch) if step in self.c.gathering else (None, None)
         return inline_body(step.block, arguments, self._indices(step, item), lanes, custom, branch=branch)
 
     def _indices(self, step: RowStep, item: int) -> Sequence[ir.Value]:
@@ -94,7 +94,7 @@ class Values:
                 found.append(arith.constant(ir.IndexType.get(), 0))
             elif d == len(self.c.sizes) - 1 and self.vector > 1:
                 found.append(join([ints.index(self._places[item][d], i) for i in range(self.vector)]))
-                self._picked.know(found[-1], self.c.sizes[d])
+                self._gathered.know(found[-1], self.c.sizes[d])
             else:
                 found.append(ints.index(self._places[item][d]))
         return found

@@ -60,8 +60,8 @@ class Keys:
         type_ = _int(max(32, self.bits))
         if str(self.element) not in INFINITY:
             wide = arith.extui(type_, value) if value.type != type_ else value
-            turned = arith.xori(wide, _constant(type_, self._sign))
-            return arith.xori(turned, _constant(type_, self._mask)) if self.descending else turned
+            flipped = arith.xori(wide, _constant(type_, self._sign))
+            return arith.xori(flipped, _constant(type_, self._mask)) if self.descending else flipped
         bits = arith.bitcast(_int(self.bits), value)
         wide = arith.extsi(type_, bits) if bits.type != type_ else bits
         # A float's bits are a sign and a size.  As a number they are equal for both zeros, and from minus infinity on; NaN, of either sign, is behind all.

@@ -1,6 +1,6 @@
 """Rows of a thread that are sorted in its registers without their places, which nobody reads: whole numbers with a sign that stand in the elements' order.
 
-A float's bits are such numbers once all but the sign of negative ones are turned, and what is added to them takes NaN of either sign behind all others.
+A float's bits are such numbers once all but the sign of negative ones are flipped, and what is added to them takes NaN of either sign behind all others.
 Nothing is lost so, and of two rows of 16 bits and less each instruction compares both.  But -0.0 comes before 0.0, to which it is equal, and they have to stay
 in the order in which they were: of a row with a -0.0 the signs of all zeros are noted one after the other, and given to the zeros of the sorted row.
 """
@@ -71,20 +71,20 @@ class _Order:
         return arith.trunci(self.element, bits) if bits.type != self.element else bits
 
     def key(self, bits: ir.Value) -> ir.Value:
-        return arith.addi(self._turned(bits), splat(bits.type, self._added)) if self.floats else bits
+        return arith.addi(self._transposed(bits), splat(bits.type, self._added)) if self.floats else bits
 
     def number(self, key: ir.Value) -> ir.Value:
         """The bits of a key."""
-        return self._turned(arith.subi(key, splat(key.type, self._added))) if self.floats else key
+        return self._transposed(arith.subi(key, splat(key.type, self._added))) if self.floats else key
 
-    def _turned(self, x: ir.Value) -> ir.Value:
-        """All bits but the sign turned where that is set."""
+    def _transposed(self, x: ir.Value) -> ir.Value:
+        """All bits but the sign flipped where that is set."""
         if not isinstance(x.type, ir.VectorType):
             return arith.xori(x, arith.andi(arith.shrsi(x, splat(x.type, self.type.width - 1)), splat(x.type, self._most)))
         (word,) = lanes_of(vector.bitcast(ir.VectorType.get([1], _word()), x))
         signs = llvm.inline_asm(_word(), [word, word], f"prmt.b32 $0, $1, $2, {0xBB99};", "=r,r,r")  # there is no shift of pairs
-        turned = arith.xori(word, arith.andi(signs, splat(_word(), self._most * 0x10001)))
-        return vector.bitcast(x.type, join([turned]))
+        flipped = arith.xori(word, arith.andi(signs, splat(_word(), self._most * 0x10001)))
+        return vector.bitcast(x.type, join([flipped]))
 
     # Zeros.
 

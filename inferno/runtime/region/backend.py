@@ -31,9 +31,9 @@ from inferno.capture.decompositions.views import results_as_views
 from inferno.capture.expand_attention import expand_attention
 from inferno.capture.expand_scans import expand_scans
 from inferno.capture.functionalise import is_mutable
+from inferno.capture.gathered_sums import sum_gathered
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
-from inferno.capture.picked_sums import sum_picked
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
@@ -45,13 +45,13 @@ from inferno.errors import InfernoError, OptionError, UnsupportedOperation, leve
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
+from inferno.runtime.check.region_check import check_region
 from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Fallback, Region, build_region, fallback_of
-from inferno.runtime.check.region_check import check_region
 from inferno.tf32 import takes_tf32
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     roll_loops(graph.graph, table())
     stack_windows(graph.graph, table())
     join_products(graph.graph, table())
-    sum_picked(graph.graph, table())
+    sum_gathered(graph.graph, table())
     place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)

@@ -5,7 +5,7 @@ from math import gcd
 
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.schedule.analysis.accesses import Access, argument_index
-from inferno.schedule.analysis.strewn_extracts import linear, walk_of
+from inferno.schedule.analysis.affine_extracts import linear, walk_of
 
 
 def table_accesses(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:

@@ -42,7 +42,7 @@ class AttentionGradient:
         results1[b, r, e] = sum over c of rounded(p) * streamed1[b, c, e]       if there are two results
 
     The gradient of queries has them as rows, keys and values as columns, and one result; that of keys and values has them as rows, and
-    queries and the result's gradients as columns (``turned``).  ``outer``: of all columns, those loops that are walked one position at a
+    queries and the result's gradients as columns (``transposed``).  ``outer``: of all columns, those loops that are walked one position at a
     time; queries of heads that share their keys.
     All accesses have one stride for each loop of ``sizes``.  Products are summed, and everything between them computed, in float32.
     ``totals`` is the logarithm of the sum of a query's exponentials, or what ``of_totals``, whose ``accumulators`` it is, makes that of.
@@ -71,7 +71,7 @@ class AttentionGradient:
     of_totals: Map | None
     gradient: Map
     dropout: Dropout | None
-    turned: bool
+    transposed: bool
     results: tuple[Sum, ...]
     queries: "AttentionGradient | None"
     of_scores: int | None
@@ -81,7 +81,7 @@ class AttentionGradient:
     def seen(self) -> Band:
         """The columns that a row sees, by their numbers."""
         band = self.band or Band(None, None)
-        if not self.turned:
+        if not self.transposed:
             return band
         return Band(*(None if x is None else -x for x in (band.high, band.low)))
 
@@ -148,7 +148,7 @@ class _Parser(Parser):
         weight, loops = self.weight, list(self.numbers)
         queries = self.part([last])
         names = self.names(self.weight, weight)
-        if not keys.turned or queries.turned or queries.outer.dims:
+        if not keys.transposed or queries.transposed or queries.outer.dims:
             raise NotUnderstood
         own = list(self.numbers)
         for mine, theirs in (((queries.batch, queries.rows), (keys.batch, keys.outer, keys.columns)), ((queries.columns,), (keys.rows,))):
@@ -188,7 +188,7 @@ class _Parser(Parser):
             if weight.name != "arith.extf" or weight.operands[0].type != value.operands[0].type:
                 raise NotUnderstood
         self.weight = weights[0].operands[0]
-        keys, turned, of_keys = self.keys_of(product, softmax.totals, of_weights, columns, stationary, streamed)
+        keys, transposed, of_keys = self.keys_of(product, softmax.totals, of_weights, columns, stationary, streamed)
         shared = [loop for loop in (*of_weights, *columns) if loop not in of_keys[0].moves_with() | of_keys[1].moves_with()]
         seen = self.seen_scores(softmax, keys, shared, of_weights, columns)
         score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
@@ -205,18 +205,18 @@ class _Parser(Parser):
             *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
             *([] if dropout is None else dropout.places), *([] if seen.blocks is None else [seen.blocks.table]),
         ]
-        rows, inner_columns = (list(keys), seen.queries or self.longest(columns)) if turned else (seen.queries or self.queries(shared), list(keys))
+        rows, inner_columns = (list(keys), seen.queries or self.longest(columns)) if transposed else (seen.queries or self.queries(shared), list(keys))
         batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
         groups = [self.group(g) for g in (batch, rows, inner_columns, outer, product.loops, other.loops)]
         if any(not g.flat for i, g in enumerate(groups) if i not in (0, 3)):
             raise NotUnderstood
-        if dropout is not None and not dropout.has(groups[2 if turned else 1].dims, self.sizes):
+        if dropout is not None and not dropout.has(groups[2 if transposed else 1].dims, self.sizes):
             raise NotUnderstood
         made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
         return AttentionGradient(
-            self.sizes, *groups, a, b, seen.scale * scale_of_scores, score, seen.band, seen.blocks, totals, of_totals, gradient, dropout, turned,
+            self.sizes, *groups, a, b, seen.scale * scale_of_scores, score, seen.band, seen.blocks, totals, of_totals, gradient, dropout, transposed,
             tuple(made), None, None, self.module,
         )
 
@@ -306,14 +306,14 @@ class _Parser(Parser):
         """The loops over keys, whether these are rows rather than columns, and the operands that move with them.  Queries are what totals are of."""
         everything = product.moves_with()
         keys = tuple(loop for loop in (*of_weights, *columns) if loop in everything and loop not in totals.moves_with())
-        turned = not set(keys) <= set(columns)
-        if turned and set(keys) & set(columns):
+        transposed = not set(keys) <= set(columns)
+        if transposed and set(keys) & set(columns):
             raise NotUnderstood
         of_keys = [e for pair in (stationary, streamed) for e in pair if e.moves_with() & set(keys)]
         of_others = [e for pair in (stationary, streamed) for e in pair if not e.moves_with() & set(keys)]
-        if len(of_keys) != 2 or len(of_others) != 2 or (set(of_keys) != set(stationary) if turned else set(of_keys) != set(streamed)):
+        if len(of_keys) != 2 or len(of_others) != 2 or (set(of_keys) != set(stationary) if transposed else set(of_keys) != set(streamed)):
             raise NotUnderstood
-        return keys, turned, of_keys
+        return keys, transposed, of_keys
 
     def kept(self, gradient: Expression, other: Expression, factor: Expression | None, both: bool) -> tuple[Expression, Expression | None]:
         """The gradients of weights as they are in ``gradient``, and by what the ``other`` product is multiplied for that, which is what the weights of a

@@ -72,9 +72,9 @@ class AttentionGradients(Consumers):
         """Of what a consumer keeps of a block: a line of 64 rows for each column."""
         return self.columns * LINE * 2
 
-    def mask_slot(self, turned: bool) -> MaskSlot:
-        """Keys are rows if ``turned``."""
-        return MaskSlot(self.masks, self.rows, self.columns) if turned else MaskSlot(self.masks, self.columns, self.rows)
+    def mask_slot(self, transposed: bool) -> MaskSlot:
+        """Keys are rows if ``transposed``."""
+        return MaskSlot(self.masks, self.rows, self.columns) if transposed else MaskSlot(self.masks, self.columns, self.rows)
 
     def shared(self, g: AttentionGradient) -> Shared:
         depth, width = g.depth.size, g.width.size
@@ -84,7 +84,7 @@ class AttentionGradients(Consumers):
         apart = slots + self.stages * slot
         kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
         masks = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
-        added = masks + self.stages * self.mask_slot(g.turned).bytes
+        added = masks + self.stages * self.mask_slot(g.transposed).bytes
         numbers = added + self.adds * 4 * self.columns * depth
         barriers = numbers + (self.adds and self.stages * 4 * self.columns * len(brought_numbers(g, tile_gradient(g))))
         more = barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers
@@ -135,7 +135,7 @@ def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
 
 def brought_masks(g: AttentionGradient, t: GradientTiling) -> list[Brought]:
     """Of what is read for scores those tensors that can come to shared memory, keys innermost, then queries."""
-    keys, queries = (t.rows, t.columns) if g.turned else (t.columns, t.rows)
+    keys, queries = (t.rows, t.columns) if g.transposed else (t.columns, t.rows)
     return [] if g.blocks is not None else with_maps(sources(g.score), keys, queries, (*t.grid, *t.outer))
 
 
@@ -198,12 +198,12 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
     score = sources(g.score if g.blocks is None or not g.blocks.whole.differs else g.blocks.whole.score)
     along = [x for x in score if any(x.strides[d] for d in g.columns.dims)]
     # Of a thread's two rows: those of keys have a query's numbers in common.
-    both = [1 if g.turned and not any(x.strides[d] for d in g.rows.dims) else 2 for x in along]
+    both = [1 if g.transposed and not any(x.strides[d] for d in g.rows.dims) else 2 for x in along]
     read = sum(max(2, bit_width(x.element) // 8) * n for x, n in zip(along, both)) // 2
     # At 208 ptxas spills 96 columns of keys beside float32, and 64 of queries beside a mask of keys that heads share.
-    more = 8 if (read >= 4 and not g.turned) or (g.score is not None and g.outer.size > 1) else 0
-    more += 24 if g.dropout is not None and not g.turned else 0  # 128 columns of 128 each are spilt
-    more += 12 if "1" in s.masks.split() and not g.turned else 0  # addresses of bytes: 112 columns of 128 each are spilt
+    more = 8 if (read >= 4 and not g.transposed) or (g.score is not None and g.outer.size > 1) else 0
+    more += 24 if g.dropout is not None and not g.transposed else 0  # 128 columns of 128 each are spilt
+    more += 12 if "1" in s.masks.split() and not g.transposed else 0  # addresses of bytes: 112 columns of 128 each are spilt
     return s.columns * (4 + (len(g.results) > 1 and not s.late) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
 
 
@@ -219,7 +219,7 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     if s.consumers not in _HELD or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
         return False
     if g.blocks is not None:
-        rows, columns = (g.blocks.keys, g.blocks.queries) if g.turned else (g.blocks.queries, g.blocks.keys)
+        rows, columns = (g.blocks.keys, g.blocks.queries) if g.transposed else (g.blocks.queries, g.blocks.keys)
         if s.ahead or rows % s.rows or columns % s.columns:
             return False
     if s.order not in ("static", "dynamic") or (s.turns and (s.consumers == 1 or s.ahead)):
@@ -330,7 +330,7 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     depth, width = g.depth.size, g.width.size
     queries = 0.0 if g.queries is None else estimate_rounding(g) if s.adds else estimate_queries(g)
     multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results) + (depth if s.adds else 0)) / 2048
-    copy = (s.columns * (lines(depth) + lines(width)) * 128 + s.mask_slot(g.turned).bytes) / _COPY_RATE
+    copy = (s.columns * (lines(depth) + lines(width)) * 128 + s.mask_slot(g.transposed).bytes) / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
     if g.queries is not None and not s.adds:
         block += _KEEP

@@ -8,7 +8,7 @@ from inferno.schedule.attention.attention_kernel import AttentionKernel, sources
 from inferno.schedule.attention.attention_masks import brought_masks, widths
 from inferno.schedule.attention.attention_schedule import LINE, ORDERS, PIECES, WARPS, Attention, lines, pieces_of, sums_bytes, tile_rows
 from inferno.schedule.attention.attention_support import elements, spanned
-from inferno.schedule.attention.attention_tiling import tile_attention, turned_operands
+from inferno.schedule.attention.attention_tiling import tile_attention, transposed_operands
 from inferno.symbolic import bounds, ceildiv, product, reach
 from inferno.target import Target
 
@@ -28,7 +28,7 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
     if s.warp_rows and not _by_warps(s, a):
         return False
-    of_q, *of_keys = turned_operands(a)
+    of_q, *of_keys = transposed_operands(a)
     if a.blocks is not None and (s.shares > 1 or a.blocks.queries % s.queries or a.blocks.keys % s.keys):
         return False
     if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):

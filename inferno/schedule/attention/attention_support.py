@@ -4,7 +4,7 @@ from inferno.mlir import func, ir, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.attention.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.attention.attention_schedule import FEW_ROWS
-from inferno.schedule.attention.attention_tiling import AttentionTiling, tile_attention, turned_operands
+from inferno.schedule.attention.attention_tiling import AttentionTiling, tile_attention, transposed_operands
 from inferno.schedule.maps.elementwise import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Map, Operand
 from inferno.symbolic import Int, bounds, product, quotient, reach
@@ -27,7 +27,7 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if a.writes and (a.varies or a.blocks is not None or bounds(a.queries.size)[1] > 64 or kinds == {"f32"}):
         return False
-    if a.pages and kinds != {"f32"} and (bounds(a.queries.size)[1] > 64 or any(turned_operands(a)[1:])):
+    if a.pages and kinds != {"f32"} and (bounds(a.queries.size)[1] > 64 or any(transposed_operands(a)[1:])):
         return False
     if not all(isinstance(size, int) for size in (a.depth.size, a.width.size)) or any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False

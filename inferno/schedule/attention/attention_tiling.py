@@ -20,12 +20,12 @@ class Copied:
     """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
 
     Of a float32 operand they are the tensor's; its pieces lie one behind the other without gaps.
-    ``turned``: rows, queries or keys, are innermost.  ``pages``: the rows are a page's, and the last axis is that of pages.
+    ``transposed``: rows, queries or keys, are innermost.  ``pages``: the rows are a page's, and the last axis is that of pages.
     """
 
     axes: tuple[Axis, ...]
     strides: tuple[Int, ...]
-    turned: bool = False
+    transposed: bool = False
     pages: Pages | None = None
 
     @property
@@ -33,7 +33,7 @@ class Copied:
         return product(a.size for a in self.axes[2:])
 
 
-def turned_lines(copied: Copied) -> int:
+def transposed_lines(copied: Copied) -> int:
     """Lines of a panel of 64 rows: one for each column, and for what products of 16 terms have more."""
     return ceil(copied.axes[1].size / 16) * 16
 
@@ -74,18 +74,18 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
     queries, keys, depth, width = (one_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
     grid = tuple(axes(a.batch))
     found, tiles = [], ((depth, queries), (depth, keys), (width, keys))
-    for o, tiled, turned in zip((a.q, a.k, a.v), tiles, turned_operands(a)):
+    for o, tiled, transposed in zip((a.q, a.k, a.v), tiles, transposed_operands(a)):
         if o.element.width != 16:
             axes_and_strides = _all_axes(o, tiled, grid)
         else:
-            tiled = tiled[::-1] if turned else tiled
+            tiled = tiled[::-1] if transposed else tiled
             axes_and_strides = _brought(o, tiled, grid)
         pages = o.pages if o.element.width == 16 else None
         if axes_and_strides is not None and pages is not None:
             axes_and_strides = _in_pages(*axes_and_strides, pages)
         if axes_and_strides is None:
             return None
-        found.append(Copied(*axes_and_strides, turned, pages))
+        found.append(Copied(*axes_and_strides, transposed, pages))
     writes = row_writes(a, grid, keys, depth, width)
     return AttentionTiling(grid, queries, keys, depth, width, *found, writes, _whole(a, tiles, grid)) if writes is not None else None
 
@@ -123,7 +123,7 @@ def _ways(access: Access, grid: tuple[Axis, ...]) -> Iterator[tuple[Access, tupl
             yield replace(access, offset=0), (*together[:i], longer, *together[i + 1:])
 
 
-def turned_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:
+def transposed_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:
     """Whether rows are innermost in q, k and v, where they come to shared memory as they are."""
     return tuple(
         o.element.width == 16 and o.access is not None and bool(inner.dims) and inner.size != 1 and o.access.strides[inner.dims[-1]] != 1

@@ -34,7 +34,7 @@ def fits(kernel: func.FuncOp) -> bool:
     if ATTRIBUTE not in kernel.attributes or not all(isinstance(t, ir.RankedTensorType | ir.IndexType) for t in kernel.type.inputs):
         return False
     s = from_attribute(kernel.attributes[ATTRIBUTE])
-    whole = (s.chunks == 1 and not s.turned) if s.generator == "reductions" else getattr(s, "cluster", 1) == 1
+    whole = (s.chunks == 1 and not s.transposed) if s.generator == "reductions" else getattr(s, "cluster", 1) == 1
     return s.generator in GENERATORS and whole and not writes_parts(kernel) and count_bytes(kernel) <= _SMALL
 
 

@@ -168,11 +168,11 @@ def _alike(parts: Parts, own: list[dict[Any, float]], target: Target, where: At)
     """(microseconds, schedule, blocks) with what each of them may have alone, of the generators whose tiles have few sizes."""
     for s, time in _alone(parts.functions[0], parts.joined, target, where).items():
         swapped = getattr(s, "swapped", False)
-        turned = [oriented(c, swapped) for c in parts.contractions]
+        exchanged = [oriented(c, swapped) for c in parts.contractions]
         rows, columns = (s.rows, s.width) if s.generator == "vectors" else (s.tile_m, s.tile_n)
-        fits = s.generator != "wgmma" and _is_one_kernel(s, turned) and _counts(s, columns if swapped else rows, parts, where)
+        fits = s.generator != "wgmma" and _is_one_kernel(s, exchanged) and _counts(s, columns if swapped else rows, parts, where)
         if fits and all(s in others for others in own):
-            yield time, s, _deal_out([where.top(c.B * ceildiv(c.M, rows) * ceildiv(c.N, columns)) for c in turned], s, target)
+            yield time, s, _deal_out([where.top(c.B * ceildiv(c.M, rows) * ceildiv(c.N, columns)) for c in exchanged], s, target)
 
 
 def _counts(s: Any, rows: int, parts: Parts, where: At) -> bool:

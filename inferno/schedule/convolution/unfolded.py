@@ -70,9 +70,9 @@ def unfold(
 ) -> tuple[Access, Unfolded] | None:
     """How ``map_`` walks over ``value``, an argument of the kernel or that padded with zeros, through windows: the access is that of the matrix
     of windows, with the argument's shape.  None for any other walk, also for one without windows.  ``shared`` are the parallel loops of both factors."""
-    turned = ["parallel" if kind == "reduction" else "reduction" for kind in kinds]
+    exchanged = ["parallel" if kind == "reduction" else "reduction" for kind in kinds]
     found = _unfold(kernel, value, map_, sizes, kinds, shared)
-    if found is None and (found := _unfold(kernel, value, map_, sizes, turned, set())) is not None:
+    if found is None and (found := _unfold(kernel, value, map_, sizes, exchanged, set())) is not None:
         return found[0], replace(found[1], summed=True)
     return found
 

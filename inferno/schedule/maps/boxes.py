@@ -2,7 +2,7 @@
 as many dimensions as make lines of both sides, through shared memory.
 
 Of a transposed convolution's weight, ``[in, out, 2, 2]``, taps go outermost: who writes lines of ``in`` reads one element of each sector of 32 bytes.
-On an H200 that of 1024x512x2x2 in bf16 takes 2.4 us (10.2 by ``elementwise``), 2048x4096x8 turned in float16 79 (640).
+On an H200 that of 1024x512x2x2 in bf16 takes 2.4 us (10.2 by ``elementwise``), 2048x4096x8 transposed in float16 79 (640).
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ from inferno.target import Target
 _LINE, _SECTOR = 64, 32  # bytes, at least, of what is read or written side by side, and that memory moves
 # Bytes of neighbours of a result for which sectors are in the L1 cache together, those of a block of ``elementwise``: with twice as many 1024x512x3x3 in
 # float32, taps outermost, would not pay, which took an H100 27.5 us by ``elementwise`` where torch.compile's kernel takes 11.4.  Of tensors of so many bytes,
-# which the L2 cache does not keep for others, an eighth: 16384 matrices of 128x8 turned took an H200 71 us in float32 and 37 in bf16, torch.compile 34 and 18.
+# which the L2 cache does not keep for others, an eighth: 16384 matrices of 128x8 transposed took an H200 71 us in float32 and 37 in bf16, torch.compile 34
+# and 18.
 _NEAR, _NEAR_IN_LARGE, _LARGE = 4096, 512, 3e7
 # Of the sectors that are read for them, below which a box pays; as much is as much where who reads the other half comes so many bytes later, when caches have
-# it no more: 8M pairs of float32 turned took an H200 48.2 us by ``elementwise``, a copy 33.
+# it no more: 8M pairs of float32 transposed took an H200 48.2 us by ``elementwise``, a copy 33.
 _USED, _LATER = 0.5, 8e6
 _FULL = 0.6  # of a tile, up to which a box pays: rows of 18 fill 0.28 of tiles of 64
 _LEAST = 1 << 15  # points, below which a kernel takes as long as its launch
@@ -85,14 +86,14 @@ def _permutes(kernel: func.FuncOp) -> bool:
 
 
 def box_of(point: Pointwise, schedule: Boxes) -> Box | None:
-    """The box of a block; None where no input is strewn, or lines of both sides make too large a box."""
+    """The box of a block; None where no input is read uncoalesced, or lines of both sides make too large a box."""
     if point.tables or any(not isinstance(s, int) for s in point.run_sizes) or not point.runs:
         return None
-    strewn = [n for n, s in enumerate(point.sources) if s is not None and _is_strewn(point, s)]
-    if not strewn:
+    uncoalesced = [n for n, s in enumerate(point.sources) if s is not None and _is_uncoalesced(point, s)]
+    if not uncoalesced:
         return None
-    strides = point.run_strides(point.sources[strewn[0]])
-    inputs = tuple(n for n in strewn if point.run_strides(point.sources[n]) == strides)[:_MOST_INPUTS]
+    strides = point.run_strides(point.sources[uncoalesced[0]])
+    inputs = tuple(n for n in uncoalesced if point.run_strides(point.sources[n]) == strides)[:_MOST_INPUTS]
     inward = sorted(range(len(strides)), key=lambda r: abs(strides[r]))
     extents = _extents(point.run_sizes, inward, tuple(map(abs, strides)), max(32, _LINE // _narrowest(point, inputs)), schedule.points)
     if extents is None:
@@ -108,7 +109,7 @@ def _narrowest(point: Pointwise, inputs: tuple[int, ...]) -> int:
     return min(_bytes(point.sources[n].element) for n in inputs)
 
 
-def _is_strewn(point: Pointwise, source: Access) -> bool:
+def _is_uncoalesced(point: Pointwise, source: Access) -> bool:
     """Whether most of what is read of ``source`` for neighbours of the result is not for them."""
     sizes, width = point.run_sizes, _bytes(source.element)
     strides = [abs(s) for s in point.run_strides(source) if isinstance(s, int) and s]  # backwards or not

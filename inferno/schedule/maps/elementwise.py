@@ -13,7 +13,7 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.maps.gathers import channels_of, gathered
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
-from inferno.schedule.maps.turned_picks import brought_together, turned_picks
+from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
 from inferno.symbolic import Int, divisor, hint, is_multiple
 from inferno.target import Target
 
@@ -100,8 +100,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         if isinstance(point.points, int) and point.points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
             together = max(1, 16 // max(bit_width(s.element) // 8 for s in point.sources if s is not None and point.flat(s)))
             return Elementwise(threads=_LOOKING_UP, vector=together, unroll=max(1, _LOOKED_UP // together))
-    elif picks := gathered(point):
-        return _gathering(point, channels_of(picks), vector, target)
+    elif gathers := gathered(point):
+        return _gathering(point, channels_of(gathers), vector, target)
     taps, step = _taps(point)
     if step > 1:  # what a vector's lanes are computed of is at most two vectors
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
@@ -114,18 +114,18 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
 
 
 def _transposing(point: Pointwise, target: Target) -> Elementwise | None:
-    """The schedule by tiles in shared memory, if an input, or what is picked in branches, lies in another order than the result; else None."""
+    """The schedule by tiles in shared memory, if an input, or what is gathered in branches, lies in another order than the result; else None."""
     if (found := transposed(point)) is not None:
         if (by_vectors := _by_vectors(point, *found, target)) is not None:
             return by_vectors
         return Elementwise(threads=256, vector=1, tile=tile_side([point.sources[n].element for n in found[1]]))
-    if (turned := turned_picks(point)) is None:
+    if (tiled := transposed_gathers(point)) is None:
         return None
-    elements = [point.sources[n].element for n in turned.numbers] + [p.access.element for p in turned.picks]
-    tile, sides = tile_side(elements), (point.run_sizes[turned.across], point.run_sizes[-1])
+    elements = [point.sources[n].element for n in tiled.numbers] + [p.access.element for p in tiled.gathers]
+    tile, sides = tile_side(elements), (point.run_sizes[tiled.across], point.run_sizes[-1])
     if point.points // math.prod(sides) * math.prod(math.ceil(n / tile) for n in sides) < _ROUNDS * target.multiprocessors:
         tile = 32
-    return Elementwise(threads=256, vector=brought_together(point, turned) if tile == 64 else 1, tile=tile)
+    return Elementwise(threads=256, vector=brought_together(point, tiled) if tile == 64 else 1, tile=tile)
 
 
 def _by_points(point: Pointwise, target: Target) -> tuple[int, int]:
@@ -233,9 +233,9 @@ def _moved(point: Pointwise, vector: int) -> int:
     """Bytes of a vector that memory moves: what several points read caches have."""
     moved = sum(bit_width(a.element) for a in (*point.destinations, *point.sources) if a is not None and all(s != 0 for s in point.run_strides(a)))
     tables: dict[ir.Value, float] = {}
-    for pick in walk(point.generic, "tensor.extract"):
-        table = pick.operands[0]
-        share = 1.0 if is_looked_up(pick) or not table.type.has_static_shape else math.prod(table.type.shape) / max(1, hint(point.points))
+    for gather in walk(point.generic, "tensor.extract"):
+        table = gather.operands[0]
+        share = 1.0 if is_looked_up(gather) or not table.type.has_static_shape else math.prod(table.type.shape) / max(1, hint(point.points))
         tables[table] = max(tables.get(table, 0.0), min(1.0, share) * bit_width(table.type.element_type))
     return max(1, round(vector * (moved + sum(tables.values())) / 8))
 

@@ -22,10 +22,10 @@ def gathered(point: Pointwise) -> list[ir.Operation]:
     return [op for op in walk(point.generic, "tensor.extract") if _is_large(op) and any(_is_read(v, point, last) for v in list(op.operands)[1:])]
 
 
-def channels_of(picks: list[ir.Operation]) -> int:
-    """Iterations that a thread best does where it has so many picks for each: of branches, one is taken."""
+def channels_of(gathers: list[ir.Operation]) -> int:
+    """Iterations that a thread best does where it has so many gathers for each: of branches, one is taken."""
     beside: dict[ir.Block, int] = {}
-    for op in picks:
+    for op in gathers:
         beside[op.operation.block] = beside.get(op.operation.block, 0) + 1
     most, found = max(beside.values()), _CHANNELS
     while found > 1 and found * most > _HELD:
@@ -33,8 +33,8 @@ def channels_of(picks: list[ir.Operation]) -> int:
     return found
 
 
-def _is_large(pick: ir.Operation) -> bool:
-    table = ir.RankedTensorType(pick.operands[0].type)
+def _is_large(gather: ir.Operation) -> bool:
+    table = ir.RankedTensorType(gather.operands[0].type)
     return not table.has_static_shape or tensor_bytes(table) > _SMALL
 
 

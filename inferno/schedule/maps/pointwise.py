@@ -13,7 +13,7 @@ from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
     placed, sink_constants,
 )
-from inferno.schedule.analysis.strewn_extracts import linear, read_by_maps, strides_at
+from inferno.schedule.analysis.affine_extracts import linear, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.written_parts import Begin, take_parts, writes_parts
 from inferno.symbolic import Int, bounds, hint, product
@@ -143,7 +143,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] = ()) -> Po
         tables.append((op.operands[0], argument))
     order = sorted((d for d, size in enumerate(sizes) if size != 1), key=lambda d: -hint(destinations[0].strides[d]))
     computed = [Access(-1, destinations[0].element, _as_if_contiguous(loops, order, sizes)) for loops in _loops_of_operations(generic)]
-    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _turned(generic, sizes, order))
+    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _transposed(generic, sizes, order))
     return Pointwise(
         generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, begins,
     )
@@ -165,9 +165,9 @@ def _as_if_contiguous(loops: frozenset[int], order: list[int], sizes: tuple[Int,
     return tuple(product(sizes[e] for e in order[order.index(d) + 1:] if e in loops) if d in loops and d in order else 0 for d in range(len(sizes)))
 
 
-def _turned(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
-    """What branches pick at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
-    shared memory turn it (``turned_picks.py``), along runs that it is walked by as well."""
+def _transposed(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
+    """What branches gather at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
+    shared memory turn it (``transposed_gathers.py``), along runs that it is walked by as well."""
     found, innermost = [], order[-1] if order else 0
     for op in walk(generic, "tensor.extract"):
         table, places = op.operands[0].type, [linear(v, len(sizes)) for v in list(op.operands)[1:]]

@@ -1,7 +1,7 @@
 """Products of matrices and vectors: what such a kernel computes, and the schedules of it.
 
 ``contraction`` reads a kernel; ``contraction_parts`` splits off its maps, ``row_contraction`` what follows on the rows of the
-result, ``picked`` a product of groups of rows.  For each generator a module with the schedule and ``choose``:
+result, ``selected_products`` a product of groups of rows.  For each generator a module with the schedule and ``choose``:
 
 * Hopper's tensor cores: ``wgmma`` (with ``wgmma_schedule``, ``wgmma_cost``, ``wgmma_registers``, ``thin``, ``short_sums``,
   ``shared_terms``), ``wgmma_rows``, ``dual``, ``grouped``; in float32 ``bf16x6``, ``presplit`` and ``dual_bf16x6``, with

@@ -136,7 +136,7 @@ _FEW = tuple(
     for split in (1, 2, 4)
 )
 _ROWS = max(s.tile_n for s, _ in _FEW)
-"""So many rows are few.  With 64, tiles would be as large as they are otherwise, only turned."""
+"""So many rows are few.  With 64, tiles would be as large as they are otherwise, only exchanged."""
 
 
 def tile(c: Contraction) -> Tiling | None:
@@ -193,8 +193,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         return []
     found, rows = [], min(bounds(c.M)[1], most or inf)
     for swapped, schedules in ((False, CANDIDATES + SPLIT), (True, _FEW if rows <= _ROWS else ())):
-        turned = oriented(c, swapped)
-        tiling = tile(turned) if schedules else None
+        exchanged = oriented(c, swapped)
+        tiling = tile(exchanged) if schedules else None
         if tiling is None:
             continue
         for s, step in schedules:
@@ -202,9 +202,9 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
                 continue  # the long factor would be read again
             if c.varies and s.persistent and (s.tile_m, s.tile_n) == (64, 128):
                 continue  # spills 324 bytes a thread beside what counts tiles
-            s = fit(s, turned, tiling, target)
+            s = fit(s, exchanged, tiling, target)
             if s is not None and (s.split == 1 or splits(s, tiling, target, at)):
-                found.append((estimate(s, step, turned, tiling, target, at), s))
+                found.append((estimate(s, step, exchanged, tiling, target, at), s))
     return found
 
 

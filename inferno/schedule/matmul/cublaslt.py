@@ -138,10 +138,10 @@ def _axes(c: Contraction) -> Iterator[tuple[Run, Run, Run, Run]]:
     if max(len(batch), len(m), len(n)) <= 1:
         yield tuple((runs or one)[0] for runs in (batch, m, n, k))
     elif not batch:
-        for mine, other, turned in ((m, n, False), (n, m, True)):
+        for mine, other, transposed in ((m, n, False), (n, m, True)):
             if len(mine) == 2 and len(other) <= 1:
                 for outer, inner in (mine, mine[::-1]):
-                    rows, columns = (inner, (other or one)[0]) if not turned else ((other or one)[0], inner)
+                    rows, columns = (inner, (other or one)[0]) if not transposed else ((other or one)[0], inner)
                     yield outer, rows, columns, (k or one)[0]
 
 

@@ -1,7 +1,7 @@
 """The schedule of products of groups of rows, each with a matrix of its own, on Hopper's tensor cores: the experts of a mixture.
 
-The kernel's form is in ``picked``.  How many rows a group has is known on the device alone: a kernel in front lists the groups' tiles, and blocks walk
-over the list.
+The kernel's form is in ``selected_products``.  How many rows a group has is known on the device alone: a kernel in front lists the groups' tiles, and blocks
+walk over the list.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +12,7 @@ from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, bit_width, fastest
 from inferno.schedule.matmul.dual import Dual, DualTiling, Pair, divides, takes, tile_pair
-from inferno.schedule.matmul.picked import Picked, parse_picked
+from inferno.schedule.matmul.selected_products import SelectedProduct, parse_selected
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, fit, precision, supported
 from inferno.schedule.tiles.tiling import Tiling, tile_contraction
 from inferno.target import Target
@@ -37,9 +37,9 @@ class Grouped(Wgmma):
     generator: ClassVar[str] = "grouped"
 
 
-def read(kernel: func.FuncOp, target: Target) -> Picked | None:
+def read(kernel: func.FuncOp, target: Target) -> SelectedProduct | None:
     """What ``kernel`` computes if that is of this form, and for Hopper's tensor cores."""
-    p = parse_picked(kernel) if target.hopper else None
+    p = parse_selected(kernel) if target.hopper else None
     if p is None or p.sizes[1] > MOST_ROWS or precision(kernel, p.contraction) not in ("bf16", "f16"):
         return None
     if p.second is not None:
@@ -47,7 +47,7 @@ def read(kernel: func.FuncOp, target: Target) -> Picked | None:
     return p if supported(p.contraction) else None
 
 
-def tile(p: Picked) -> DualTiling | Tiling | None:
+def tile(p: SelectedProduct) -> DualTiling | Tiling | None:
     """The tiling; None where an operand does not come to shared memory as it is."""
     if p.second is not None:
         found = tile_pair(Pair(p.contraction, p.second), True)
@@ -56,7 +56,7 @@ def tile(p: Picked) -> DualTiling | Tiling | None:
     return found if found is not None and _fits(p, found) else None
 
 
-def _fits(p: Picked, t: Tiling) -> bool:
+def _fits(p: SelectedProduct, t: Tiling) -> bool:
     """Whether tiles are of one matrix, and operands come to shared memory as they are."""
     of_one = len(t.grid) == 1 and tuple(a.dims for a in (*t.grid, t.m, t.n)) == tuple((d,) for d in p.loops)
     return of_one and not any(s.copied or s.raw is not None for s in (t.lhs, t.rhs))
@@ -69,7 +69,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Grouped | None:
     return fastest(found)[1]
 
 
-def candidates(p: Picked, target: Target, unmeasured: bool = False) -> list[tuple[float, Grouped]]:
+def candidates(p: SelectedProduct, target: Target, unmeasured: bool = False) -> list[tuple[float, Grouped]]:
     """Schedules with their estimates in microseconds; of rows that L2 does not keep those of ``unmeasured`` go over some at a time."""
     tiles, found = tile(p), []
     if tiles is None:
@@ -88,7 +88,7 @@ def candidates(p: Picked, target: Target, unmeasured: bool = False) -> list[tupl
     return found
 
 
-def _estimate(s: Wgmma, share: float, p: Picked, wide: Tiling, target: Target) -> float:
+def _estimate(s: Wgmma, share: float, p: SelectedProduct, wide: Tiling, target: Target) -> float:
     """Microseconds, where all matrices have rows, as many each: the longer one of what memory takes and of rounds of tiles."""
     c, (every, rows, columns) = p.contraction, p.sizes
     groups, width = min(every, rows), bit_width(c.lhs.element) // 8

@@ -275,7 +275,7 @@ _BARRIER = 60  # clocks of a step that no other warp fills where there is one bl
 # bf16, 32 images, on an H100: 14 groups of 14x14 63 us, 5 of 28x28 151, 2 of 56x56 172).
 _SHORT_ROW = 11
 # Clocks of an element that goes through registers, of its way there, and of a copy of 8 or 4 bytes, beside the products.  Fitted to times on an H100,
-# in us, by registers: 512x4097x4096 119, 154x6025x13832 352, 17x4097x4096 28.7, 17x4096x4099, `x @ w`, 21.8, 96 of 197x197x64 7.4, bytes that are turned
+# in us, by registers: 512x4097x4096 119, 154x6025x13832 352, 17x4097x4096 28.7, 17x4096x4099, `x @ w`, 21.8, 96 of 197x197x64 7.4, bytes that are transposed
 # 1024x2048x4096 51; by 8 bytes 512x4100x4096 62; by 4 8x4098x4096 12.2, TF32 1000x1001x1003 46.
 _ELEMENT, _ALONE, _NARROW = 2 / 32, 1200, 6 / 32
 _START = 1.5  # microseconds of a kernel that does next to nothing

@@ -15,18 +15,18 @@ _BLOCK = 32  # terms whose order is that of the registers that multiply them
 @dataclass(frozen=True)
 class Form:
     """Argument ``number`` of a kernel, a matrix of ``shape`` in memory, as the kernel wants it: split into parts, k innermost, in the
-    registers' order if ``interleaved``; or a copy, ``turned`` or not, whose lines are ``line`` elements long."""
+    registers' order if ``interleaved``; or a copy, ``transposed`` or not, whose lines are ``line`` elements long."""
 
     kind: str
     number: int
     shape: tuple[int, int]
-    turned: bool
+    transposed: bool
     line: int
     interleaved: bool = False
 
     @property
     def lines(self) -> int:
-        return self.shape[1] if self.turned else self.shape[0]
+        return self.shape[1] if self.transposed else self.shape[0]
 
     def type(self, element: ir.Type) -> ir.Type:
         if self.kind == COPY:
@@ -61,8 +61,8 @@ def _reshape(value: ir.Value, shape: list[int]) -> ir.Value:
 
 
 def _copy(matrix: ir.Value, form: Form) -> ir.Value:
-    """The matrix, turned if need be, with longer lines, which end in zeros."""
-    if form.turned:
+    """The matrix, transposed if need be, with longer lines, which end in zeros."""
+    if form.transposed:
         rows, columns = matrix.type.shape
         loops = [ir.AffineDimExpr.get(i) for i in range(2)]
         out = tensor.EmptyOp([columns, rows], matrix.type.element_type).result
@@ -87,13 +87,13 @@ def _parts(matrix: ir.Value, form: Form) -> ir.Value:
     In each block of 32 terms position 16t + 8h + 2q + j has term 8q + 4t + 2h + j, if the form asks for that.
     """
     lines, terms, bf16, f32 = form.lines, form.line, ir.BF16Type.get(), ir.F32Type.get()
-    matrix = _padded(matrix, [terms, lines] if form.turned else [lines, terms])
+    matrix = _padded(matrix, [terms, lines] if form.transposed else [lines, terms])
     # Loops: part, line, block, q, t, h, j; or part, line, term.
     inner = [terms // _BLOCK, 4, 2, 2, 2] if form.interleaved else [terms]
-    expanded = _reshape(matrix, [*inner, lines] if form.turned else [lines, *inner])
+    expanded = _reshape(matrix, [*inner, lines] if form.transposed else [lines, *inner])
     count = 2 + len(inner)
     loops = [ir.AffineDimExpr.get(i) for i in range(count)]
-    read = [*loops[2:], loops[1]] if form.turned else loops[1:]
+    read = [*loops[2:], loops[1]] if form.transposed else loops[1:]
     written = [0, 1, 2, 4, 5, 3, 6] if form.interleaved else [0, 1, 2]
     sizes = [3, lines, *inner]
     out = tensor.EmptyOp([sizes[d] for d in written], bf16).result

@@ -14,7 +14,7 @@ from inferno.target import Target
 def contraction_time(kernel: func.FuncOp, target: Target) -> float | None:
     """As ``product_time``, and of a convolution where Hopper's tensor cores compute it; None where another generator of convolutions does.
     Windows of a signal are rows of a matrix, too, but ``windows`` comes before products: estimated as one, it was given a transposed copy to write, and wrote
-    that strewn (an H200, 512 features of 10 by 5: float32, 160000 elements, 342 us, bf16, 4x80000, 495 us; the copy moves 131 MB, 32 us)."""
+    that uncoalesced (an H200, 512 features of 10 by 5: float32, 160000 elements, 342 us, bf16, 4x80000, 495 us; the copy moves 131 MB, 32 us)."""
     with unchanged(kernel):
         if windows.read(kernel, target) is not None:
             return None

@@ -68,10 +68,10 @@ def candidates(c: Contraction, target: Target, at: At = hint) -> list[tuple[floa
     if not simt.supported(c) or c.is_reduction:
         return []
     swapped = at(c.N) < at(c.M)
-    turned = oriented(c, swapped)
-    if not all(isinstance(x, int) for x in (turned.M, turned.K)) or turned.M > _ROWS or turned.K > _TERMS or not vectors.steps_are_known(turned):
+    exchanged = oriented(c, swapped)
+    if not all(isinstance(x, int) for x in (exchanged.M, exchanged.K)) or exchanged.M > _ROWS or exchanged.K > _TERMS or not vectors.steps_are_known(exchanged):
         return []
-    return [(estimate(s, turned, target, at), s) for s in _shapes(turned, swapped)]
+    return [(estimate(s, exchanged, target, at), s) for s in _shapes(exchanged, swapped)]
 
 
 def _shapes(c: Contraction, swapped: bool) -> Iterator[ShortVectors]:

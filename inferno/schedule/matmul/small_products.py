@@ -172,7 +172,7 @@ _PLACES, _LOADED, _RESULT = 60, 1.5, 8  # instructions of a thread for its place
 _ISSUED = 4 * CLOCK * 0.8  # instructions of warps that a multiprocessor starts in a microsecond
 _SLOWER, _ROUNDED = {"f32": 1, "f64": 2}, 3  # times of a multiply-add, and of others, and more instructions where products are rounded
 _LINE, _SECTOR = 128, 32  # bytes of a line of L1, of which a load of a warp takes one a clock, and of what L2 moves at least
-_STREWN = 2.5e6  # bytes of sectors a microsecond that stores of parts of them reach
+_UNCOALESCED = 2.5e6  # bytes of sectors a microsecond that stores of parts of them reach
 _FEW_BLOCKS = 4  # of a multiprocessor, which end together
 _SECOND = 0.2  # of the shorter one of both times that the longer one does not hide
 _CLEARLY = 1.15  # times its estimate that of others has to be, as ``direct.py`` asks for
@@ -207,7 +207,7 @@ def estimate(s: SmallProducts, c: Contraction, target: Target) -> float:
     registers = _OVERHEAD + results + min(_READ, (s.rows + s.columns) * s.terms)
     resident = min(_RESIDENT, _REGISTERS // (32 * registers))
     rate = min(_RATE, 32 * min(warps, resident * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
-    memory = max(moved_bytes(c) / rate, written / _STREWN)
+    memory = max(moved_bytes(c) / rate, written / _UNCOALESCED)
     blocks = ceil(32 * warps / s.threads)
     even = ceil(blocks / target.multiprocessors) * target.multiprocessors / blocks if blocks < _FEW_BLOCKS * target.multiprocessors else 1.0
     busy, touched = (warps * x / target.multiprocessors for x in (issued / _ISSUED, lines / CLOCK))
@@ -263,6 +263,6 @@ def others(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
         for module in (bf16x6, presplit, direct_bf16x6):
             found += module.candidates(kernel, c, target)
     apart = sum(1 for d in c.destinations if not c.n.runs or c.n.strides(d.access)[-1] != 1)
-    tiles = min((time for time, _ in found), default=float("inf")) + apart * hint(c.B) * c.M * c.N * _SECTOR / _STREWN
+    tiles = min((time for time, _ in found), default=float("inf")) + apart * hint(c.B) * c.M * c.N * _SECTOR / _UNCOALESCED
     summed = batch_sums.candidate(kernel, target)
     return tiles if summed is None else min(tiles, summed[0])

@@ -106,17 +106,17 @@ def candidates(
     if not simt.supported(c) or c.is_reduction or c.accumulator.width != 32:
         return []
     swapped = at(c.N) < at(c.M) if swapped is None else swapped
-    turned = oriented(c, swapped)
-    if at(turned.M) > VECTOR or not isinstance(turned.K, int) or not steps_are_known(turned):
+    exchanged = oriented(c, swapped)
+    if at(exchanged.M) > VECTOR or not isinstance(exchanged.K, int) or not steps_are_known(exchanged):
         return []
-    rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
-    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
-    shapes = [s for s in shapes if s.threads * _registers(s, turned, at) <= _REGISTERS]
-    found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
+    rows = exchanged.M if isinstance(exchanged.M, int) else min(most, VECTOR)
+    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(exchanged, rows) for t in (64, 128, 256, 512)]
+    shapes = [s for s in shapes if s.threads * _registers(s, exchanged, at) <= _REGISTERS]
+    found = [s for s in shapes if 2 * s.depth <= exchanged.K] or [replace(s, threads=32) for s in shapes[:1]]
     if shapes and shapes[0].is_narrow(c):
-        found = [s for s in found if s.depth * _NARROW >= turned.K] or found[-1:]
-    found += [one for one in (_warp_for_each(turned, rows, swapped),) if one is not None]
-    return [(estimate(s, turned, target, at), s) for s in found]
+        found = [s for s in found if s.depth * _NARROW >= exchanged.K] or found[-1:]
+    found += [one for one in (_warp_for_each(exchanged, rows, swapped),) if one is not None]
+    return [(estimate(s, exchanged, target, at), s) for s in found]
 
 
 def steps_are_known(c: Contraction) -> bool:

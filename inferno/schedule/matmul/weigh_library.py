@@ -39,7 +39,7 @@ _LONGER, _ANYWHERE = {"simt": 1.25, "direct_bf16x6": 1.25}, 1.25
 _LEAST = 5.0
 # Times longer ours take than estimated where a factor of TF32 has its terms outermost, in lines of no multiple of 16 bytes, and is more than L2 keeps (us:
 # 64x4097x4097, `x @ w`, 106 and cuBLASLt 41, 64x4098x4098 66 and 42, 512x4098x4098 199 and 145; linear 38, 41 and 93).
-_TURNED_NARROW, _NARROW_BYTES = 1.7, 3e7
+_TRANSPOSED_NARROW, _NARROW_BYTES = 1.7, 3e7
 _OURS = {
     "wgmma": wgmma.every, "mma": mma.candidates, "bf16x6": bf16x6.candidates, "presplit": presplit.candidates, "direct_bf16x6": direct_bf16x6.candidates,
     "direct": direct.candidates, "simt": lambda kernel, c, target: simt.candidates(c, target),
@@ -81,11 +81,11 @@ def _wide(kernel: func.FuncOp, c: Contraction, own: Any, target: Target, prepare
         return None
     ours, anywhere, kind = _own_time(kernel, c, own, target), own.generator in ("bf16x6", "presplit") and c.N % 4 != 0, compute_of(kernel, c)
     ours *= _ANYWHERE if anywhere else _LONGER.get(own.generator, 1.0)
-    ours *= _TURNED_NARROW if kind == "tf32" and any(_is_turned_and_narrow(o, c) for o in (c.lhs, c.rhs)) else 1
+    ours *= _TRANSPOSED_NARROW if kind == "tf32" and any(_is_transposed_and_narrow(o, c) for o in (c.lhs, c.rhs)) else 1
     return _CLEARLY_OF[kind] * ours if ours >= _LEAST else None
 
 
-def _is_turned_and_narrow(o: Operand, c: Contraction) -> bool:
+def _is_transposed_and_narrow(o: Operand, c: Contraction) -> bool:
     """Whether a large factor's terms are outermost and its lines begin inside of 16 bytes."""
     if o.access is None or not c.k.runs or sum(accessed_bytes(a, c.sizes) for a in o.reads) < _NARROW_BYTES:
         return False

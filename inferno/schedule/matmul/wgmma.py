@@ -81,7 +81,7 @@ _FEWEST_PLACES, _WIDEST_PART = 112, 160
 _CUT_SHARE = 0.98  # of the rate that other tiles reach: where they are as good these are what was measured (2048x3584x3584 in 128x224 73.0 us)
 _WIDEST, _NARROWEST = {128: 256, 256: 160}, 80  # columns of tiles that are cut to fill rounds, by rows: what registers hold, and what is worth it
 _RAW = 6  # slots for tiles that are rewritten: as many as hide a copy's way behind steps of 250 clocks (an estimate)
-_TURNED = range(FEW + 1, 513)  # rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little
+_EXCHANGED = range(FEW + 1, 513)  # rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
@@ -117,8 +117,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             s = fit(_with_raw_slots(with_few_terms(s, c, tiling, at), tiling), c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
-    mine = [*by_registers(c, target, at)]  # faster than tiles that are turned in shared memory, which take longer than estimated
-    return [*(x for x in found if not (mine and x[1].rewrite)), *_turned(c, target, at), *mine]
+    mine = [*by_registers(c, target, at)]  # faster than tiles that are transposed in shared memory, which take longer than estimated
+    return [*(x for x in found if not (mine and x[1].rewrite)), *_exchanged(c, target, at), *mine]
 
 
 def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, most: int | None) -> Iterator[tuple[Wgmma, float]]:
@@ -235,30 +235,30 @@ def _of_whole_lines(c: Contraction, tiling: Tiling) -> Iterator[tuple[Wgmma, flo
                 yield made, _share_of(made)
 
 
-def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
+def _exchanged(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with the sides exchanged, and their estimates: where the number of rows is known, and both factors come to shared memory as they are.
     Tiles fill rounds; where the rows are no multiple of 64 they also have just those.  Windows of images stay the lhs."""
     if c.windows is not None:
         return
-    width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    tiling = tile_contraction(turned, width, only_along_k=width == 4, offset=True) if not c.varies and at(c.M) > FEW else None
+    width, exchanged = bit_width(c.lhs.element) // 8, oriented(c, True)
+    tiling = tile_contraction(exchanged, width, only_along_k=width == 4, offset=True) if not c.varies and at(c.M) > FEW else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
-    for s, share in _turned_tiles(c, turned, tiling, target, at):
+    for s, share in _exchanged_tiles(c, exchanged, tiling, target, at):
         s = replace(s, swapped=True)
         if s.split > 1 and not splits(s, tiling, width, target, at):
             continue
-        if (made := fit(with_few_terms(s, turned, tiling, at), turned, tiling, target)) is not None:
-            yield estimate(made, share, turned, tiling, target, at), made
+        if (made := fit(with_few_terms(s, exchanged, tiling, at), exchanged, tiling, target)) is not None:
+            yield estimate(made, share, exchanged, tiling, target, at), made
 
 
-def _turned_tiles(c: Contraction, turned: Contraction, tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma, float]]:
-    """Tiles for ``turned``, which is ``c`` with the sides exchanged, with their shares of the tensor core's rate."""
+def _exchanged_tiles(c: Contraction, exchanged: Contraction, tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma, float]]:
+    """Tiles for ``exchanged``, which is ``c`` with the sides exchanged, with their shares of the tensor core's rate."""
     yield from ((s, _share_of(s)) for s, _ in _cut(tiling, target, at, are_long(c)))
     if at(tiling.m.size) > at(tiling.n.size):
-        yield from ((s, SHARE) for s in short_schedules(turned, tiling, at))
+        yield from ((s, SHARE) for s in short_schedules(exchanged, tiling, at))
     rows = at(tiling.n.size)
-    if rows not in _TURNED or rows % 64 == 0:
+    if rows not in _EXCHANGED or rows % 64 == 0:
         return
     tiles = dict.fromkeys(unit * ceil(rows / parts / unit) for parts in range(1, 7) for unit in (16, 32))
     for tile_n, tile_m, split in itertools.product(tiles, (128, 64), range(1, 7)):

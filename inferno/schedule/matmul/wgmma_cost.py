@@ -40,7 +40,7 @@ _LATENCY = 1200  # clocks from the start of a copy to its arrival
 _ALONE = 0.91  # of that time where one consumer reads what arrives (fitted like the tiles' shares)
 _SWAPPED, _WIDE = 1.2, 160  # times longer a step takes with the sides exchanged, where a tile has fewer columns: the rows are the operand that each
 # consumer reads all of (9 times of 5 matmuls; of 112 columns 0.9 of the estimate with it, as others are, of 160 and 176 0.9 without)
-_TURNED_BACK = 1.01  # the same of others: of equal ones the usual is chosen (8 x 256x1024x2048, `x @ w`, in 256x128 14.6 us, exchanged 15.9)
+_SWAPPED_WIDE = 1.01  # the same of others: of equal ones the usual is chosen (8 x 256x1024x2048, `x @ w`, in 256x128 14.6 us, exchanged 15.9)
 # Clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us; on an H100, 3x3 by 2, bf16, 320
 # channels of 4x64x64 to 320 in 64x192, of which a half of the tiles have 64 such rows of weights, 26.1 us, in 128x80 20.2).
 _OUTSIDE = 7
@@ -85,9 +85,9 @@ _TWO_SLOTS = (550, 0.15)
 # meanwhile, since both read there (on an H100, bf16, rows times a vector, 9 operations, us: 512x2048x2048 in 64x128 18.9, in 64x192 19.9, in 64x256 20.8;
 # 512x2048x5632 in 128x192 33.2, in 128x224 35; 4096x1024x2816 in 128x192 65, in 128x256 65, in 64x256 63, and 43.5 with a kernel in front).
 _WORK, _WORK_BESIDE = 1.8, 0.4
-# Clocks of an element of TF32 that is turned in shared memory, and the share of the step's products that are not done meanwhile, since both read there
+# Clocks of an element of TF32 that is transposed in shared memory, and the share of the step's products that are not done meanwhile, since both read there
 # (H200, columns innermost: 1024^3 in 64x128 19.7 us, lines along k 8.3; 2048^3 in 128x128 84.7 and 49; 6144^3 in 128x192 2386, in 128x256 along k 1303).
-_TURN, _TURN_BESIDE = 0.165, 0.65
+_TRANSPOSE, _TRANSPOSE_BESIDE = 0.165, 0.65
 # Clocks of a step whose tile of TF32 is computed, besides (16 images of 196 pixels and 672 scaled channels to 112, H200: 21 steps in 128x64 17.2 us, in
 # two parts 11.7, 42 of 64x32 24; of 49 pixels and 960 channels to 160 30 steps of 64x32 17.8, in three parts of 128x64 12.6).
 _WIDE_COMPUTED = 550
@@ -106,18 +106,18 @@ LEAVES_HALF, _WHOLE, _TWO_BLOCKS = 16, 0.6, 0.991
 
 def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool, multiply: float) -> float:
     """Clocks that it takes to rewrite a step's tiles beside products of ``multiply`` clocks: about four instructions an element besides the body, three
-    warps; for ``few`` rows and bytes, and where tiles are turned, what was measured."""
-    turned, bytes_ = tiling.lhs.is_turned or tiling.rhs.is_turned, few and is_of_bytes(tiling)
+    warps; for ``few`` rows and bytes, and where tiles are transposed, what was measured."""
+    transposed, bytes_ = tiling.lhs.is_transposed or tiling.rhs.is_transposed, few and is_of_bytes(tiling)
     rewritten = tiling.lhs.raw is not None or tiling.rhs.raw is not None
-    clocks = _TURN_BESIDE * multiply if turned else _WORK_BESIDE * multiply if rewritten and not bytes_ else 0.0
+    clocks = _TRANSPOSE_BESIDE * multiply if transposed else _WORK_BESIDE * multiply if rewritten and not bytes_ else 0.0
     for rows, operand, source in ((s.lhs_height, c.lhs, tiling.lhs), (s.tile_n, c.rhs, tiling.rhs)):
         if source.raw is not None:
             body = list(operand.prologue.block.operations) if operand.prologue is not None else []
             work = sum(12 if o.operation.name.startswith("math.") else 1 for o in body)
             start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if bytes_ else (0, 9 / (128 * s.helpers - 32))
-            each *= 1 if bytes_ or source.is_turned else _WORK
-            start += _WIDE_COMPUTED if source.prologue and bit_width(operand.element) == 32 and not source.is_turned else 0
-            clocks += start + rows * depth * (_TURN + each * work / 9 if source.is_turned else each * (4 + work) / 9)
+            each *= 1 if bytes_ or source.is_transposed else _WORK
+            start += _WIDE_COMPUTED if source.prologue and bit_width(operand.element) == 32 and not source.is_transposed else 0
+            clocks += start + rows * depth * (_TRANSPOSE + each * work / 9 if source.is_transposed else each * (4 + work) / 9)
     return clocks
 
 
@@ -195,7 +195,7 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target
     step = max(step, s.chunks * (s.tile_m / lhs + (s.tile_n / rhs if wide else 0)) * _row_of_tap(s, c))
     if (tiling.lhs.raw is not None or tiling.rhs.raw is not None) and not is_of_bytes(tiling):
         step = max(step, _LATENCY / (s.raw - 1))
-    step = max(step, shared_memory_clocks(s)) if s.registers else step * ((_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1)
+    step = max(step, shared_memory_clocks(s)) if s.registers else step * ((_SWAPPED if s.tile_n < _WIDE else _SWAPPED_WIDE) if s.swapped else 1)
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
     outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))

@@ -37,22 +37,22 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
     """Schedules for TF32 with a factor that has its terms outermost, which is the rhs with the sides exchanged or the lhs as it is, and their estimates.
     Few rows are all a tile's columns, or a half of them.
 
-    On an H200 the best of them is faster than tiles that are turned in shared memory in all of 39 products of 16 to 4096 rows, batches among them."""
+    On an H200 the best of them is faster than tiles that are transposed in shared memory in all of 39 products of 16 to 4096 rows, batches among them."""
     if bit_width(c.lhs.element) != 32 or c.varies or at(c.M) < _LEAST or c.lhs.unfolded is not None:
         return
     for swapped in (True, False):
-        turned = oriented(c, swapped)
-        tiling = tile_contraction(turned, 4, only_along_k=True, offset=True, registers=True)
+        exchanged = oriented(c, swapped)
+        tiling = tile_contraction(exchanged, 4, only_along_k=True, offset=True, registers=True)
         if tiling is not None and not tiling.lhs.along_k and not any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
-            yield from _schedules(turned, swapped, tiling, target, at)
+            yield from _schedules(exchanged, swapped, tiling, target, at)
 
 
-def _schedules(turned: Contraction, swapped: bool, tiling: Tiling, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
-    rows, memory = at(tiling.n.size), moved_bytes(turned, at) / MEMORY_RATE
+def _schedules(exchanged: Contraction, swapped: bool, tiling: Tiling, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
+    rows, memory = at(tiling.n.size), moved_bytes(exchanged, at) / MEMORY_RATE
     for consumers in (2, 1):
         for tile_n in _widths(tiling, target, at, consumers):
-            if (made := fit(Wgmma(64 * consumers, tile_n, 8, consumers, swapped=swapped, registers=True), turned, tiling, target)) is not None:
-                yield (_MANY if consumers > 1 else _ONE) * estimate(made, 1.0, turned, tiling, target, at), made
+            if (made := fit(Wgmma(64 * consumers, tile_n, 8, consumers, swapped=swapped, registers=True), exchanged, tiling, target)) is not None:
+                yield (_MANY if consumers > 1 else _ONE) * estimate(made, 1.0, exchanged, tiling, target, at), made
     widths = dict.fromkeys(8 * ceil(rows / parts / 8) for parts in (1, 2) if rows <= _FEW // 2 * parts)
     for tile_n, consumers, split, spread in itertools.product(widths, (1, 2), range(1, 9), (False, True)):
         s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=swapped, registers=True)
@@ -61,9 +61,9 @@ def _schedules(turned: Contraction, swapped: bool, tiling: Tiling, target: Targe
         dealt = (replace(s, stream=True),) if split == 1 and (streams(s, tiling, target) or _deals_less(s, tiling, target)) else ()
         twice = (replace(s, resident=2),) if split == consumers == 1 and tile_n <= 64 else ()
         for each in (s, *twice, *dealt):
-            if (made := fit(each, turned, tiling, target)) is not None:
+            if (made := fit(each, exchanged, tiling, target)) is not None:
                 more = _PARTS * (split > 1) + _WIDE * memory * (consumers > 1)
-                time = estimate(made, 1.0, turned, tiling, target, at) * (_DEALT[rows <= _MEMORY_BOUND] if made.stream else 1)
+                time = estimate(made, 1.0, exchanged, tiling, target, at) * (_DEALT[rows <= _MEMORY_BOUND] if made.stream else 1)
                 yield time * (_LESS if tile_n > _COLUMNS else 1) + more, made
 
 

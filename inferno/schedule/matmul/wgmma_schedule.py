@@ -50,7 +50,7 @@ class Wgmma:
     ``panel``: columns that a box of the rhs has where n is innermost.  ``inside``: the last tile's rows begin where they all lie in
     the tensor; some are computed twice, and written twice alike.
     ``swapped``: the sides of the contraction have each other's place: rows of the results are a tile's columns, of which there may be any
-    multiple of 8 (of 64 its rows), and a tile is turned on its way to memory.
+    multiple of 8 (of 64 its rows), and a tile is transposed on its way to memory.
     ``resident``: blocks that a multiprocessor has at a time, each with its share of the shared memory and of the registers.
     ``bring``: if not 0, tensors of the results' size that the end of a tile reads come to shared memory, by the copy engine while products run, to
     so many slots of 64 rows a consumer.

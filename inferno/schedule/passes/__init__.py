@@ -11,4 +11,4 @@ change layouts.  What passes share:
 * Parts of one pass: of ``roll-steps`` ``equal_steps``, ``first_steps``, ``inline_steps``, ``batch_products``, ``join_loops``
   and ``join_pieces``; of ``fuse-epilogues`` and ``fuse-duals`` ``join_epilogues``, ``split_chunks`` and ``chunk_kernels``; of
   ``fuse-sum-maps`` and ``merge-reads`` ``behind_sums``; of ``fuse-scatters`` ``flatten_places``; of ``fuse-reductions``
-  ``turn_results``."""
+  ``transpose_results``."""

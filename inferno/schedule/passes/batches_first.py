@@ -1,7 +1,7 @@
 """Move a batch dimension that is innermost in memory outermost, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangle updates.
 
 Neighbours in memory are of different products then, so who gathers a tile for the tensor core reads one element of each sector of memory, and who writes
-one's results writes one.  Kernels that turn tensors go over tiles of both sides, and move whole sectors: factors are turned in front, results behind.
+one's results writes one.  Kernels that turn tensors go over tiles of both sides, and move whole sectors: factors are transposed in front, results behind.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ Orders = dict[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class _Turned:
+class _Transposed:
     """A kernel that takes and gives some of its tensors in other orders."""
 
     kernel: func.FuncOp
@@ -50,19 +50,19 @@ def batches_first(module: ir.Module, target: str) -> None:
         return
     with module.context, ir.Location.unknown():
         names = Names(module)
-        turned = {n: t for n, k in found.items() if may_change(k) and (t := _turned(k, machine, names)) is not None}
-        if not turned:
+        transposed = {n: t for n, k in found.items() if may_change(k) and (t := _transposed(k, machine, names)) is not None}
+        if not transposed:
             return
         for program in programs(module):
             made: dict[tuple, ir.Value] = {}
-            for call in [c for c in walk(program, "func.call") if callee(c) in turned]:
-                _replace(call, turned[callee(call)], made)
+            for call in [c for c in walk(program, "func.call") if callee(c) in transposed]:
+                _replace(call, transposed[callee(call)], made)
             outline_program(program, names)
         erase_unused(module, main)
         deduplicate_kernels(module)
 
 
-def _turned(kernel: func.FuncOp, target: Target, names: Names) -> _Turned | None:
+def _transposed(kernel: func.FuncOp, target: Target, names: Names) -> _Transposed | None:
     """The kernel with its batch outermost in all of its tensors; None where that does not pay."""
     c, op = parse_contraction(kernel), _only_generic(kernel)
     if c is None or op is None or c.varies or c.windows is not None or tuple(loop_sizes(op)) != tuple(c.sizes) or not c.batch.dims:
@@ -83,7 +83,7 @@ def _turned(kernel: func.FuncOp, target: Target, names: Names) -> _Turned | None
             continue
         if best is not None:
             best.kernel.operation.erase()
-        best, least = _Turned(new, orders), time
+        best, least = _Transposed(new, orders), time
     if best is not None:
         best.kernel.attributes["sym_name"] = ir.StringAttr.get(names.unique(kernel.name.value))
     return best
@@ -150,7 +150,7 @@ def _batch_first(read: Sequence[int], c: Contraction, last: Sequence[int]) -> tu
 def _with_orders(kernel: func.FuncOp, orders: Orders) -> func.FuncOp:
     """A copy of the kernel behind it, with tensors in these orders."""
     new = kernel.operation.clone(ip=ir.InsertionPoint(kernel.operation))
-    new.attributes["sym_name"] = ir.StringAttr.get(f"{kernel.name.value}_turned")
+    new.attributes["sym_name"] = ir.StringAttr.get(f"{kernel.name.value}_transposed")
     block, op = new.entry_block, _only_generic(new)
     taken = [orders.get(_argument(v)) for v in op.operands]
     for number, order in orders.items():
@@ -180,11 +180,11 @@ def _type(type_: ir.Type, order: Sequence[int]) -> ir.Type:
     return ir.RankedTensorType.get([type_.shape[i] for i in order], type_.element_type)
 
 
-def _replace(call: ir.Operation, turned: _Turned, made: dict[tuple, ir.Value]) -> None:
-    """Call the kernel that takes and gives tensors in its orders; calls that take one tensor in one order share the turned one."""
+def _replace(call: ir.Operation, transposed: _Transposed, made: dict[tuple, ir.Value]) -> None:
+    """Call the kernel that takes and gives tensors in its orders; calls that take one tensor in one order share the transposed one."""
     operands, count = list(call.operands), len(inputs_of(call))
     with ir.InsertionPoint(call), call.location:
-        for number, order in turned.orders.items():
+        for number, order in transposed.orders.items():
             value = operands[number]
             if number >= count:
                 type_ = _type(value.type, order)
@@ -195,12 +195,12 @@ def _replace(call: ir.Operation, turned: _Turned, made: dict[tuple, ir.Value]) -
                 empty = tensor.EmptyOp(list(type_.shape), type_.element_type).result
                 made[value, order] = _copy(value, empty, order)
             operands[number] = made[value, order]
-        new = func.CallOp(turned.kernel, operands)
+        new = func.CallOp(transposed.kernel, operands)
         for name in call.attributes:
             if name not in ("callee", "operandSegmentSizes"):
                 new.operation.attributes[name] = call.attributes[name]
         for i, result in enumerate(call.results):
-            order = turned.orders.get(count + i)
+            order = transposed.orders.get(count + i)
             back = new.results[i] if order is None else _copy(new.results[i], call.operands[count + i], [list(order).index(d) for d in range(len(order))])
             result.replace_all_uses_with(back)
     call.erase()

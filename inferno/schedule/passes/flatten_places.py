@@ -75,7 +75,7 @@ def _flattened(argument: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Body:
-    """The map's body at a number of an element: ``same`` has elements that are read in order, others are picked of rows of arguments' elements."""
+    """The map's body at a number of an element: ``same`` has elements that are read in order, others are gathered of rows of arguments' elements."""
 
     same: dict[int, ir.Value]
     flat: dict[int, ir.Value]

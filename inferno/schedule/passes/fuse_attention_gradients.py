@@ -80,7 +80,7 @@ class _Gradients(Fusion):
         found: list[_Merge] = []
         for last in second:
             merge = self.best([last], start, depth)
-            if merge is not None and merge.gradient.turned:
+            if merge is not None and merge.gradient.transposed:
                 both = (self.best([last, other], start, depth) for other in first if other not in merge.edges.calls)
                 merge = next((m for m in both if m is not None), merge)
             found += [] if merge is None else [merge]
@@ -108,9 +108,9 @@ class _Gradients(Fusion):
     def joined(self, found: Sequence[_Merge], more: tuple[ir.Value, ...] = ()) -> list[_Merge]:
         """The kernels of queries, and of keys and values, as one, which also has ``more`` of what is between them as results; none where that cannot
         be."""
-        if not self.together or len(found) != 2 or [m.gradient.turned for m in found].count(True) != 1:
+        if not self.together or len(found) != 2 or [m.gradient.transposed for m in found].count(True) != 1:
             return []
-        both = sorted(found, key=lambda m: not m.gradient.turned)
+        both = sorted(found, key=lambda m: not m.gradient.transposed)
         calls = sorted({c for m in both for c in m.edges.calls}, key=self.order.__getitem__)
         merge = self.merged(tuple(calls), (*(v for m in both for v in m.edges.exported), *more))
         return [merge] if merge is not None and self.takes(merge.kernel) else []

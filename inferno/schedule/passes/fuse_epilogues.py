@@ -131,5 +131,5 @@ class _Fuse:
 
 
 def _lie_alike(c: Contraction) -> bool:
-    """Whether all results, and what is read of their size, have one order in memory: one in another would be strewn."""
+    """Whether all results, and what is read of their size, have one order in memory: one in another would be written uncoalesced."""
     return len({a.strides for a in (*(d.access for d in c.destinations), *whole_tensors(c))}) == 1

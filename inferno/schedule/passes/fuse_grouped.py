@@ -9,7 +9,7 @@ from inferno.passes.programs import callee, readers, takes_unmeasured, wants_lib
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.matmul import grouped, wgmma
 from inferno.schedule.matmul.contraction import parse_contraction
-from inferno.schedule.matmul.picked import parse_picked
+from inferno.schedule.matmul.selected_products import parse_selected
 from inferno.schedule.passes.merge_calls import (
     Edges, edges_of, inputs_of, joint_kernel, may_change, merge_in, replace_calls, rewrite_calls,
 )
@@ -63,7 +63,7 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, targ
 
 def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, target: Target, always: bool) -> bool:
     first, last = (kernels[callee(call)] for call in edges.calls)
-    c, p = parse_contraction(first), parse_picked(merged, looked_up=True)
+    c, p = parse_contraction(first), parse_selected(merged, looked_up=True)
     together = [time for time, _ in grouped.candidates(p, target, takes_unmeasured(first.operation))] if c is not None and p is not None else []
     apart = [time for time, _ in wgmma.candidates(first, c, target)] if together else []
     return bool(apart) and (always or min(together) < min(apart) + _KERNEL + count_bytes(last) / _RATE)

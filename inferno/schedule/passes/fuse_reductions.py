@@ -23,7 +23,7 @@ from inferno.schedule.passes.mark_overwrites import updated
 from inferno.schedule.passes.merge_calls import (
     Edges, defer, edges_by_symbols, inputs_of, joint_kernel, merge_in, pattern, places_in, replace_calls, wait_for_each_other,
 )
-from inferno.schedule.passes.turn_results import turn_results
+from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions
 from inferno.schedule.rows import columns, grid_rows, rows, sized_columns, sized_rows
@@ -210,7 +210,7 @@ class _Program:
         kernel = joint_kernel(self.module, self.kernels, edges, "rows_")
         with kernel.context:
             take_apart(kernel)
-            turn_results(kernel)
+            transpose_results(kernel)
         return kernel
 
 

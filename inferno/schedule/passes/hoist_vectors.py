@@ -24,7 +24,7 @@ from inferno.target import Target, find_target
 
 _PARTS = (*VIEWS, "tensor.extract_slice")
 _FEWER = 64  # points for each element that is computed apart, at least
-# The same of what is computed of the loops' numbers and of what is picked there as well, as the sine of an angle of a token that all heads share, and
+# The same of what is computed of the loops' numbers and of what is gathered there as well, as the sine of an angle of a token that all heads share, and
 # instructions of that.
 _COUNTED, _MUCH = 8, 32
 _CACHE_RATE = 8e6  # bytes in a microsecond that come from the L2 cache
@@ -46,7 +46,7 @@ _KERNEL, _RATE = 1.0, 3.9e6  # microseconds of a small kernel behind others, and
 
 @dataclass
 class _Value:
-    """What a value of a body is computed of: operations in order, inputs by number, loops, and tensors that elements are picked of."""
+    """What a value of a body is computed of: operations in order, inputs by number, loops, and tensors that elements are gathered of."""
 
     operations: dict[ir.Operation, None] = field(default_factory=dict)
     reads: dict[int, None] = field(default_factory=dict)
@@ -132,7 +132,7 @@ def _with_points(kernel: func.FuncOp) -> ir.Operation | None:
 
 def _vectors(generic: ir.Operation, fewer: int, counted: bool = False) -> dict[ir.Value, _Value]:
     """The numbers that a body computes of few elements, each of ``fewer`` points at least, and that are read with others, or say where others are.  What is
-    the same for all terms of a sum is computed once for them as it is.  ``counted``: of the loops' numbers and of elements that are picked, too, where that
+    the same for all terms of a sum is computed once for them as it is.  ``counted``: of the loops' numbers and of elements that are gathered, too, where that
     is much; what is rounded behind it is kept as it is rounded."""
     sizes, block, terms = loop_sizes(generic), body(generic), {d for d, kind in enumerate(kinds(generic)) if kind == REDUCTION}
     selected = [dims(m) for m in maps(generic)[: len(inputs(generic))]]
@@ -170,7 +170,7 @@ def _is_pure(op: ir.Operation) -> bool:
 
 
 def _is_counted(op: ir.Operation) -> bool:
-    """Whether it makes a number of others, of the loops' numbers and of what is picked; not what only widens what was rounded."""
+    """Whether it makes a number of others, of the loops' numbers and of what is gathered; not what only widens what was rounded."""
     if op.name == "arith.extf" and str(op.operands[0].type) in _ROUNDED and (made := owner(op.operands[0])) is not None and made.name == "arith.truncf":
         return False
     inside = [o for o in walk(op) if o != op]
@@ -315,7 +315,7 @@ def _still(block: ir.Block, left: set[ir.Value]) -> list[ir.Operation]:
 
 
 def _tables(generic: ir.Operation) -> list[ir.Value]:
-    """What elements are picked of."""
+    """What elements are gathered of."""
     return [op.operands[0] for op in walk(generic, "tensor.extract")]
 
 

@@ -5,7 +5,7 @@ gradients that are scaled and asked whether they are finite, a residual that is 
 both read the same.  The kernel of sums computes the map's elements where it has them, as the first part of its terms, and writes those that are given back
 or read by others.  What is behind sums, a mean's quotient, stays behind them, and what is made of several, as a loss of two others, joins.
 
-Sums over rows that ``rows`` or ``columns`` keep have such maps beside them before.  Places of extrema, sums of what is picked and products for tensor cores
+Sums over rows that ``rows`` or ``columns`` keep have such maps beside them before.  Places of extrema, sums of what is gathered and products for tensor cores
 stay apart.  Sizes that vary are those of the program: equal loops are of the same expression of its symbols.
 """
 
@@ -135,13 +135,13 @@ def _pays(kernel: func.FuncOp, before: list[func.FuncOp], target: Target) -> boo
     c, s = found
     if len(c.combiners) > _MOST_SUMS or len(c.block.operations) > LARGEST or not is_for("reductions", kernel, target):
         return False
-    return reductions.estimate(s, c, target) + c.strewn < sum(_apart(k, target) for k in before)
+    return reductions.estimate(s, c, target) + c.uncoalesced < sum(_apart(k, target) for k in before)
 
 
 def _apart(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds of a kernel by itself: a map has tiles for what lies in another order, sums have not."""
     found = reductions.planned(kernel, target)
-    return alone(kernel, target) + (0.0 if found is None else found[0].strewn)
+    return alone(kernel, target) + (0.0 if found is None else found[0].uncoalesced)
 
 
 def _unite(kernel: func.FuncOp) -> bool:

@@ -92,7 +92,7 @@ def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softma
         edges = edges_of([found.exponentials, reader], views=True)
         edges = replace(edges, exported=tuple(v for v in edges.exported if v != found.exponentials.results[0]))
         kernel = joint_kernel(module, kernels, edges)
-        if compute_first(kernel) and len(generics_of(kernel)) == 1:  # which does not pick exponentials by their places
+        if compute_first(kernel) and len(generics_of(kernel)) == 1:  # which does not gather exponentials by their places
             made.append((reader, edges, kernel))
         else:
             kernel.operation.erase()

@@ -1,7 +1,7 @@
 """Copy a contraction's operand whose layout tensor cores cannot read to one that they can, where that pays.
 
 So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for, or leaves
-tiles of few rows.  And so does a factor of TF32 whose terms are not innermost: tiles of it would be turned in shared memory, each as often as it is read.
+tiles of few rows.  And so does a factor of TF32 whose terms are not innermost: tiles of it would be transposed in shared memory, each as often as it is read.
 And so does the smaller factor of a batch of products of one row (``batch_sums.py``), whose neighbours in the batch are apart: the larger one has them together.
 """
 
@@ -30,8 +30,8 @@ _LAUNCH = 2.0  # microseconds of the kernel in front, beside its bytes (an estim
 _PAYS = 0.8  # of the time without, by estimates that are some percent off
 # Of the time where the generator would turn the factor.  Of 768^3 and 1024^3 that time is estimated right (15.8 for 15.7 us, 20.6 for 19.7), and the one
 # without anything to turn too long (8.2 for 6.3, 10.4 for 8.3).  A copy by its launcher is estimated like the kernel in front, which alone writes whole lines.
-_PAYS_TURNED = 1.05
-# The same where its lines begin anywhere, so that the launcher copies them first (on an H200, TF32, 3000x2056x2501 159.8 us, 111 are estimated; turned in
+_PAYS_TRANSPOSED = 1.05
+# The same where its lines begin anywhere, so that the launcher copies them first (on an H200, TF32, 3000x2056x2501 159.8 us, 111 are estimated; transposed in
 # front 133.5, 121 estimated).
 _PAYS_COPIED = 1.3
 
@@ -52,7 +52,7 @@ def order_operands(module: ir.Module, target: str) -> None:
     """For Hopper's tensor cores, and reductions, give kernels without a schedule a factor in the order of their loops, where the estimates say that it pays.
     Calls that take one tensor in one order share the ordered one.
 
-    A frozen weight that would only be turned stays as it is: ``prepare-operands`` does that once."""
+    A frozen weight that would only be transposed stays as it is: ``prepare-operands`` does that once."""
     machine = find_target(target)
     if not machine.hopper:
         return
@@ -144,12 +144,12 @@ def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) ->
         return (_PAYS * own, False) if own is not None else None
     if library or not isinstance(choose(kernel, target), wgmma_schedule.Wgmma):  # few rows or columns, and windows, are other generators'
         return None
-    pays = _PAYS if not _turns(c) else _PAYS_COPIED if wgmma.copies(fastest(found)[1], c) else _PAYS_TURNED
+    pays = _PAYS if not _transposes(c) else _PAYS_COPIED if wgmma.copies(fastest(found)[1], c) else _PAYS_TRANSPOSED
     return pays * min(time for time, _ in found), True
 
 
-def _turns(c: Contraction) -> bool:
-    """Whether tiles of a factor would be turned in shared memory."""
+def _transposes(c: Contraction) -> bool:
+    """Whether tiles of a factor would be transposed in shared memory."""
     width = bit_width(c.lhs.element) // 8
     if width != 4:
         return False

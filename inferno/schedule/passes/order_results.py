@@ -76,21 +76,21 @@ def _turn(kernel: func.FuncOp) -> None:
         return
     order = [place[e] for e in written.results]
     with ir.InsertionPoint(copy), makes.location:
-        outs = [_turned(out, order, outputs(copy)[0] if result == value else None) for out, result in zip(outputs(makes), makes.results)]
+        outs = [_transposed(out, order, outputs(copy)[0] if result == value else None) for out, result in zip(outputs(makes), makes.results)]
         count = len(inputs(makes))
-        turned = [ir.AffineMap.get(m.n_dims, 0, [m.results[i] for i in order]) for m in maps(makes)[count:]]
+        transposed = [ir.AffineMap.get(m.n_dims, 0, [m.results[i] for i in order]) for m in maps(makes)[count:]]
         new = build(
-            inputs(makes), outs, [*maps(makes)[:count], *turned], kinds(makes), lambda given: clone_body(body(makes), given), makes.location,
+            inputs(makes), outs, [*maps(makes)[:count], *transposed], kinds(makes), lambda given: clone_body(body(makes), given), makes.location,
         )
     copy.results[0].replace_all_uses_with(new.results[list(makes.results).index(value)])
     copy.erase()
     makes.erase()
 
 
-def _turned(out: ir.Value, order: list[int], given: ir.Value | None) -> ir.Value:
+def _transposed(out: ir.Value, order: list[int], given: ir.Value | None) -> ir.Value:
     """What a result begins with, in another order: ``given`` or a tensor of its own, filled if that is."""
     made = owner(out)
     if made is not None and made.name == "linalg.fill":
-        return linalg.fill(made.operands[0], outs=[_turned(made.operands[1], order, given)])
+        return linalg.fill(made.operands[0], outs=[_transposed(made.operands[1], order, given)])
     type_ = out.type
     return tensor.EmptyOp([type_.shape[i] for i in order], type_.element_type).result if given is None else given

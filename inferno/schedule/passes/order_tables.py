@@ -18,21 +18,21 @@ from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs
 from inferno.schedule.analysis.cost import tensor_bytes
-from inferno.schedule.maps.strewn_arguments import Strewn, read_time, reads_in_order, strewn_arguments
+from inferno.schedule.maps.uncoalesced_arguments import Uncoalesced, read_time, reads_in_order, uncoalesced_arguments
 from inferno.schedule.passes.merge_calls import may_change, operations_in
-from inferno.schedule.passes.split_pieces import generic_of, split, turned_by_tiles
+from inferno.schedule.passes.split_pieces import generic_of, split, transposed_by_tiles
 from inferno.target import find_target
 
 # Bytes that a transpose moves in a µs, and µs that another launch takes.
 _MOVED, _LAUNCH = 2.5e6, 2.0
-_SURE = 1.5  # times as long as what stands for it that strewn reads have to take
+_SURE = 1.5  # times as long as what stands for it that uncoalesced reads have to take
 
 
 @dataclass(frozen=True)
 class _Plan:
     """What is to be transposed in front of a kernel; or ``order``: that of loops in which it had better compute."""
 
-    strewn: tuple[Strewn, ...]
+    uncoalesced: tuple[Uncoalesced, ...]
     order: list[int] | None = None
 
 
@@ -58,7 +58,7 @@ def order_tables(module: ir.Module, target: str, always: str = "0") -> None:
                 if plan.order is not None:
                     split(call, kernel, plan.order)
                 else:
-                    _order(call, kernel, plan.strewn, known)
+                    _order(call, kernel, plan.uncoalesced, known)
             if changed:
                 outline_program(program, names)
         for name in set(plans) - left:
@@ -73,7 +73,7 @@ def _is_free(value: ir.Value) -> bool:
 
 def _follows_numbers(call: ir.Operation, plan: _Plan) -> bool:
     """Whether the tables by which the call would read neighbours are made by kernels that read nothing else."""
-    return all(_is_of_numbers(call.operands[n]) for s in plan.strewn for n in s.tables)
+    return all(_is_of_numbers(call.operands[n]) for s in plan.uncoalesced for n in s.tables)
 
 
 def _is_of_numbers(value: ir.Value) -> bool:
@@ -96,35 +96,35 @@ def _transposes(program: func.FuncOp, kernels: dict[str, func.FuncOp]) -> dict[t
 def _plan(kernel: func.FuncOp, always: bool) -> _Plan | None:
     """None where a kernel is best as it is."""
     generic = generic_of(kernel) if may_change(kernel) else None
-    if generic is None or not walk(generic, "tensor.extract") or turned_by_tiles(kernel):
+    if generic is None or not walk(generic, "tensor.extract") or transposed_by_tiles(kernel):
         return None
     loops, type_ = dims(maps(generic)[-1]), generic.results[0].type
-    strewn = strewn_arguments(kernel, generic)
-    if not strewn:
+    uncoalesced = uncoalesced_arguments(kernel, generic)
+    if not uncoalesced:
         return None
 
     def moving(types: Sequence[ir.Type]) -> float:
         return sum(2 * tensor_bytes(t) / _MOVED + (0.0 if always else _LAUNCH) for t in types)
 
     arguments = kernel.entry_block.arguments
-    before, behind = moving([arguments[s.argument].type for s in strewn]), moving([type_])
-    before = inf if any(s.short for s in strewn) else before
-    along = {s.along for s in strewn}
-    own = len(along) == 1 and not reads_in_order(kernel, generic, loops[-1], {s.argument for s in strewn}, prod(type_.shape))
+    before, behind = moving([arguments[s.argument].type for s in uncoalesced]), moving([type_])
+    before = inf if any(s.short for s in uncoalesced) else before
+    along = {s.along for s in uncoalesced}
+    own = len(along) == 1 and not reads_in_order(kernel, generic, loops[-1], {s.argument for s in uncoalesced}, prod(type_.shape))
     least = min(before, behind) if own else before
-    if least == inf or (not always and read_time(strewn) < _SURE * least):
+    if least == inf or (not always and read_time(uncoalesced) < _SURE * least):
         return None
     if own and behind < before:
         inner = along.pop()
-        return _Plan(tuple(strewn), [d for d in loops if d != inner] + [inner])
-    return _Plan(tuple(strewn))
+        return _Plan(tuple(uncoalesced), [d for d in loops if d != inner] + [inner])
+    return _Plan(tuple(uncoalesced))
 
 
-def _order(call: ir.Operation, kernel: func.FuncOp, strewn: tuple[Strewn, ...], transposed: dict[tuple[ir.Value, tuple[int, ...]], ir.Value]) -> None:
+def _order(call: ir.Operation, kernel: func.FuncOp, uncoalesced: tuple[Uncoalesced, ...], transposed: dict[tuple[ir.Value, tuple[int, ...]], ir.Value]) -> None:
     """The kernel's operation in the place of its call, with inputs in other orders."""
     known, orders, generic = dict(zip(kernel.entry_block.arguments, call.operands)), {}, generic_of(kernel)
     with ir.InsertionPoint(call), call.location:
-        for s in strewn:
+        for s in uncoalesced:
             value = call.operands[s.argument]
             key = value, s.order
             if key not in transposed or not owner(transposed[key]).is_before_in_block(call):

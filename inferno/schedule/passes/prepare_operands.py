@@ -157,7 +157,7 @@ class _Prepare:
 
 
 def _bare(form: Form) -> tuple:
-    return form.kind, form.shape, form.turned, form.line, form.interleaved
+    return form.kind, form.shape, form.transposed, form.line, form.interleaved
 
 
 def _forms(kernel: func.FuncOp, target: Target) -> tuple[Form, ...]:
@@ -191,7 +191,7 @@ def _turns_one(schedule: Any, c: Contraction) -> bool:
         return False
     tiling = tile_contraction(c, 4, only_along_k=True)
     others = [s for s in (tiling.lhs, tiling.rhs) if s.raw is not None or s.copied]
-    return len(others) == 1 and others[0].is_turned and not others[0].prologue
+    return len(others) == 1 and others[0].is_transposed and not others[0].prologue
 
 
 def _copies(c: Contraction, tiling: Tiling) -> tuple[Form, ...]:

@@ -1,7 +1,7 @@
 """On a GPU, shift the input of a scan instead of its result: an exclusive sum is one of a tensor that begins with a 0.
 
-The running value stays what it is through elements that change nothing, so that both are the same numbers.  What picks neighbours in front of a scan can be
-part of its kernel (``fuse-scans``), what picks them behind it would wait for all that other threads write.
+The running value stays what it is through elements that change nothing, so that both are the same numbers.  What gathers neighbours in front of a scan can be
+part of its kernel (``fuse-scans``), what gathers them behind it would wait for all that other threads write.
 """
 
 from inferno.mlir import constant_number, func, ir, owner, walk
@@ -75,21 +75,21 @@ def _shifts(kernel: func.FuncOp | None, dim: int, nothing: float) -> bool:
     if len(generic.operands) != 1 or every != [ir.AffineMap.get_identity(rank)] or choice is None or choice.name != "scf.if":
         return False
     test, sides = owner(choice.operands[0]), [list(r.blocks[0].operations)[-1].operation.operands[0] for r in choice.regions]
-    picks = [i for i, v in enumerate(sides) if owner(v) is not None and owner(v).name == "tensor.extract"]
-    if len(picks) != 1 or len(walk(generic, "tensor.extract", "scf.if")) != 2 or test is None or test.name != "arith.cmpi":
+    gathers = [i for i, v in enumerate(sides) if owner(v) is not None and owner(v).name == "tensor.extract"]
+    if len(gathers) != 1 or len(walk(generic, "tensor.extract", "scf.if")) != 2 or test is None or test.name != "arith.cmpi":
         return False
-    pick = owner(sides[picks[0]])
-    if constant_number(sides[1 - picks[0]]) != nothing:
+    gather = owner(sides[gathers[0]])
+    if constant_number(sides[1 - gathers[0]]) != nothing:
         return False
-    where = [place_of(v) for v in list(pick.operands)[1:]]
+    where = [place_of(v) for v in list(gather.operands)[1:]]
     shift = -where[dim][2] if where[dim] is not None else 0
-    if pick.operands[0] != kernel.entry_block.arguments[0] or where != [(d, 1, -shift if d == dim else 0) for d in range(rank)] or not 0 < shift < shape[dim]:
+    if gather.operands[0] != kernel.entry_block.arguments[0] or where != [(d, 1, -shift if d == dim else 0) for d in range(rank)] or not 0 < shift < shape[dim]:
         return False
     value, bound = (place_of(v) for v in test.operands)
     if ir.IntegerAttr(test.attributes["predicate"]).value != 6 or bound is None or bound[0] is not None:  # ult
         return False
-    # Below the shift are the elements that are nothing; moved by it, below what is left are those that are picked.
-    return (value, bound[2]) == (((dim, 1, 0), shift) if picks[0] == 1 else ((dim, 1, -shift), shape[dim] - shift))
+    # Below the shift are the elements that are nothing; moved by it, below what is left are those that are gathered.
+    return (value, bound[2]) == (((dim, 1, 0), shift) if gathers[0] == 1 else ((dim, 1, -shift), shape[dim] - shift))
 
 
 def _exchange(scan: ir.Operation, shift: ir.Operation) -> None:

@@ -1,9 +1,9 @@
 """Concatenate pieces that lie in another layout than the result in their own layout, and transpose then.
 
 The four parts of a transposed convolution have their channels innermost, and the image that is made of them its places: a thread that stores eight
-neighbours reads one element of 16 bits of each of eight sectors.  Where places are sums of loops tiles of shared memory help (``turned_picks``), but not where
-they are quotients.  In the pieces' order vectors are read and written, and a transpose is done by tiles: on an H200 8 M points in bf16 take 20.4 us in the
-place of 66.4.
+neighbours reads one element of 16 bits of each of eight sectors.  Where places are sums of loops tiles of shared memory help
+(``transposed_gathers``), but not where they are quotients.  In the pieces' order vectors are read and written, and a transpose is done by tiles: on an H200
+8 M points in bf16 take 20.4 us in the place of 66.4.
 """
 
 from math import prod
@@ -15,9 +15,9 @@ from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inp
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs
-from inferno.schedule.analysis.strewn_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.maps.turned_picks import turned_picks
+from inferno.schedule.maps.transposed_gathers import transposed_gathers
 from inferno.schedule.passes.merge_calls import may_change, operations_in
 from inferno.target import find_target
 
@@ -61,7 +61,7 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
     """The loops of what a kernel makes, in the order of all that it chooses between; None where it does anything else, or that is its own."""
     generic = generic_of(kernel) if may_change(kernel) else None
     extracts = walk(generic, "tensor.extract") if generic is not None else []
-    if not any(op.operation.parent != generic for op in extracts) or turned_by_tiles(kernel):
+    if not any(op.operation.parent != generic for op in extracts) or transposed_by_tiles(kernel):
         return None
     loops = dims(maps(generic)[-1])
     sizes = dict(zip(loops, generic.results[0].type.shape))
@@ -76,10 +76,10 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
     return [d for d in loops if d != inner] + [inner] if not whole else None
 
 
-def turned_by_tiles(kernel: func.FuncOp) -> bool:
-    """Whether tiles of shared memory turn all that is picked."""
+def transposed_by_tiles(kernel: func.FuncOp) -> bool:
+    """Whether tiles of shared memory turn all that is gathered."""
     point = parse_pointwise(kernel)
-    return point is not None and turned_picks(point) is not None
+    return point is not None and transposed_gathers(point) is not None
 
 
 def _along(extract: ir.Operation, loops: int) -> int | None:
@@ -100,9 +100,9 @@ def split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> None:
         type_, loops = generic.results[0].type, dims(maps(generic)[-1])
         sizes = dict(zip(loops, type_.shape))
         pieces = tensor.EmptyOp([sizes[d] for d in order], type_.element_type).result
-        turned = ir.AffineMap.get_permutation(order)
+        transposed = ir.AffineMap.get_permutation(order)
         made = build(
-            inputs(generic), [pieces], [*maps(generic)[:-1], turned], kinds(generic), lambda given: clone_body(body(generic), given), call.location,
+            inputs(generic), [pieces], [*maps(generic)[:-1], transposed], kinds(generic), lambda given: clone_body(body(generic), given), call.location,
         )
         back = [loops.index(d) for d in order]
         result = build(

@@ -11,7 +11,7 @@ from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, k
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee
 from inferno.schedule.analysis.accesses import filled, loop_sizes
-from inferno.schedule.analysis.strewn_extracts import follows_loops
+from inferno.schedule.analysis.affine_extracts import follows_loops
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.merge_calls import inputs_of, merge_in, new_kernel, tell_sources
 from inferno.target import find_target
@@ -46,10 +46,10 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     sizes = loop_sizes(generic)
     if any(not isinstance(s, int) for s in sizes) or set(kinds(generic)) == {PARALLEL}:
         return None
-    picks = walk(generic, "tensor.extract")
-    if all(_counts(op, generic) for op in picks):
+    gathers = walk(generic, "tensor.extract")
+    if all(_counts(op, generic) for op in gathers):
         return None
-    far = PARALLEL not in kinds(generic) and not all(follows_loops(op, generic) for op in picks)
+    far = PARALLEL not in kinds(generic) and not all(follows_loops(op, generic) for op in gathers)
     if not 0 < prod(sizes) <= (_MOST_OF_ONE if far else _MOST):
         return None
     block, start = body(generic), outputs(generic)[0]

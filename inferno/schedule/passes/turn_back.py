@@ -32,20 +32,20 @@ def turn_back(module: ir.Module, target: str) -> None:
     def change(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         schedules = {name: from_attribute(k.attributes[ATTRIBUTE]) for name, k in kernels.items() if ATTRIBUTE in k.attributes}
         wanted: dict[str, list[bool]] = defaultdict(list)  # by kernel, what each of its calls would have
-        turned: dict[str, list[bool]] = defaultdict(list)
+        decided: dict[str, list[bool]] = defaultdict(list)
         before, backwards = None, False
         for call in [o for o in operations_in(main) if o.name == "func.call"]:
             name, last = callee(call), before and callee(before)
             found = before is not None and _goes(schedules.get(name)) and not backwards and _goes_forwards(schedules.get(last)) and _share(before, call)
             wanted[name].append(found)
             if before is not None and isinstance(schedules.get(last), Reductions):
-                turned[last].append(found)
+                decided[last].append(found)
             before, backwards = call, found
         changed = False
         for name, calls in wanted.items():
             if all(calls) and has_known_sizes(kernels[name]):
                 changed = _set(kernels[name], replace(schedules[name], backwards=True))
-        for name, calls in turned.items():
+        for name, calls in decided.items():
             s = schedules[name]
             if all(calls) and s.chunks > 1 and has_known_sizes(kernels[name]):
                 changed = _set(kernels[name], replace(s, interleaved=True))

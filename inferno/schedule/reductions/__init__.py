@@ -2,5 +2,5 @@
 
 ``reduction_kernel`` reads a kernel.  What it makes one operation that may be regrouped: ``extrema``, ``exponential_sums``,
 ``log_sums``, ``merge_generics``, ``split_products``, ``stored_maps``.  ``reductions`` is the schedule, with ``joined_rows``,
-``turned_sums`` and ``strewn_terms`` for layouts; ``long_sums``, ``batch_sums`` and ``sized_sums`` choose it for products of
+``transposed_sums`` and ``uncoalesced_terms`` for layouts; ``long_sums``, ``batch_sums`` and ``sized_sums`` choose it for products of
 vectors."""

@@ -28,7 +28,7 @@ def choose(kernel: func.FuncOp, target: Target) -> reductions.Reductions | None:
 def candidate(kernel: func.FuncOp, target: Target) -> tuple[float, reductions.Reductions] | None:
     """The schedule with its estimate in microseconds; None where it is no such product."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
-    if c is None or c.varies or c.is_reduction or 1 not in (c.M, c.N) or not is_strewn(c):
+    if c is None or c.varies or c.is_reduction or 1 not in (c.M, c.N) or not is_uncoalesced(c):
         return None
     read = reductions.read(kernel, target)
     if read is None or read.along:
@@ -37,10 +37,10 @@ def candidate(kernel: func.FuncOp, target: Target) -> tuple[float, reductions.Re
     return estimate(schedule, read, target), schedule
 
 
-def is_strewn(c: Contraction) -> bool:
+def is_uncoalesced(c: Contraction) -> bool:
     """Whether what is read of the larger factor has neighbours in the batch alone."""
-    turned = oriented(c, c.N < c.M)
-    return all(_step(a, turned.batch) == 1 and 1 not in (_step(a, turned.k), _step(a, turned.n)) for a in turned.rhs.reads)
+    exchanged = oriented(c, c.N < c.M)
+    return all(_step(a, exchanged.batch) == 1 and 1 not in (_step(a, exchanged.k), _step(a, exchanged.n)) for a in exchanged.rhs.reads)
 
 
 def _step(access: Access, group: Group) -> int:

@@ -13,10 +13,10 @@ from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
     sink_constants,
 )
+from inferno.schedule.analysis.affine_extracts import read_by_maps
 from inferno.schedule.analysis.chosen_terms import chosen_together, table_accesses
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.analysis.strewn_extracts import read_by_maps
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.maps.elementwise import supported_body, supported_element
 from inferno.schedule.reductions.exponential_sums import ExponentialSum, read_exponential_sum, to_first_term
@@ -24,7 +24,7 @@ from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_cand
 from inferno.schedule.reductions.merge_generics import merge_generics
 from inferno.schedule.reductions.split_products import split_products
 from inferno.schedule.reductions.stored_maps import take_in
-from inferno.schedule.reductions.strewn_terms import elements, strewn_time
+from inferno.schedule.reductions.uncoalesced_terms import elements, uncoalesced_time
 
 _OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
 
@@ -102,9 +102,9 @@ class ReductionKernel:
         return plain and self.along and not self.points and len(self.terms) == 1 and not isinstance(self.length, int)
 
     @property
-    def strewn(self) -> float:
+    def uncoalesced(self) -> float:
         """Microseconds that elements take of which each is in a sector of its own."""
-        return strewn_time(self.sizes, (self.terms if self.along else self.points)[-1][-1], self.sources, self.stored)
+        return uncoalesced_time(self.sizes, (self.terms if self.along else self.points)[-1][-1], self.sources, self.stored)
 
     @property
     def bytes(self) -> int:
@@ -283,7 +283,7 @@ def walks_all(sizes: tuple[int, ...], sources: Sequence[Access | None]) -> bool:
 
 
 def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Sequence[Access], loops: list[int]) -> Access | None:
-    """The tensor in whose order threads go: one of those with most elements, by whose order fewest of the others lie strewn, and rather the terms of a sum
+    """The tensor in whose order threads go: one of those with most elements, by whose order fewest of the others are uncoalesced, and rather the terms of a sum
     are neighbours: pieces of several sums are read whole then."""
     known = [a for a in (*stored, *sources) if a is not None]
     most = max((elements(sizes, a) for a in known), default=0)
@@ -291,8 +291,8 @@ def _widest(sizes: tuple[int, ...], sources: Sequence[Access | None], stored: Se
     def costs(access: Access) -> tuple[float, bool]:
         steps = [abs(x) if x and sizes[d] != 1 else prod(sizes) for d, x in enumerate(access.strides)]
         inner = steps.index(min(steps)) if steps else 0
-        strewn = strewn_time(sizes, inner, sources, stored) if steps else 0.0
-        return strewn, bool(strewn) and inner not in loops
+        uncoalesced = uncoalesced_time(sizes, inner, sources, stored) if steps else 0.0
+        return uncoalesced, bool(uncoalesced) and inner not in loops
 
     return min((a for a in known if elements(sizes, a) == most), key=costs, default=None)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.cost import bit_width, extracted_bytes
-from inferno.schedule.reductions import joined_rows, turned_sums
+from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.rows import rows
 from inferno.schedule.rows.row_kernel import RowKernel
@@ -76,8 +76,8 @@ class Reductions:
     once.  Where neighbours in memory are terms of one sum ``across`` are different sums, otherwise different vectors of sums.
 
     A sum is cut into ``chunks``, whose results a second kernel puts together; ``interleaved``: what they have at once lies between what the others have,
-    so that all end at the tensor's end (``turn_back.py``).  With ``rows`` so many rows of neighbours are read as one (``joined_rows.py``).  ``turned``: sums
-    side by side are neighbours in another tensor than terms are (``turned_sums.py``).
+    so that all end at the tensor's end (``turn_back.py``).  With ``rows`` so many rows of neighbours are read as one (``joined_rows.py``).  ``transposed``:
+    sums side by side are neighbours in another tensor than terms are (``transposed_sums.py``).
     """
 
     generator: ClassVar[str] = "reductions"
@@ -89,7 +89,7 @@ class Reductions:
     chunks: int = 1
     interleaved: bool = False
     rows: int = 0
-    turned: bool = False
+    transposed: bool = False
 
     @property
     def threads(self) -> int:
@@ -102,15 +102,15 @@ class Reductions:
 
     def walked(self, c: ReductionKernel) -> ReductionKernel:
         """The sums that threads have, which may be parts of those of ``c``."""
-        return turned_sums.turned(c) if self.turned else c
+        return transposed_sums.transposed(c) if self.transposed else c
 
     def cuts(self, c: ReductionKernel) -> int:
         """Parts of each sum that a second kernel puts together, if there is more than one."""
-        return self.chunks * turned_sums.parts(c, self.across) if self.turned else self.chunks
+        return self.chunks * transposed_sums.parts(c, self.across) if self.transposed else self.chunks
 
     def joined(self, c: ReductionKernel) -> "Reductions":
         """What a block that has parts of one sum side by side puts them together by; others as they are."""
-        return replace(self, across=1, along=self.threads, chunks=self.cuts(c), turned=False) if self.walked(c).count != c.count else self
+        return replace(self, across=1, along=self.threads, chunks=self.cuts(c), transposed=False) if self.walked(c).count != c.count else self
 
     def units(self, c: ReductionKernel) -> Int:
         """What threads along a sum share: vectors of it, or terms, of joined rows so many together."""
@@ -130,7 +130,7 @@ class Reductions:
         """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
         powers = all(x > 0 and (x & (x - 1) == 0 or self.rows) for x in (self.across, self.along))
         fits = powers and 32 <= self.threads <= 1024 and self.takes(c, self.vector) and self.chunks > 0
-        if self.turned and (turned_sums.turned_run(c) is None or not turned_sums.parts(c, self.across)):
+        if self.transposed and (transposed_sums.transposed_run(c) is None or not transposed_sums.parts(c, self.across)):
             return False
         return fits and (not isinstance(c.length, int) or (self.chunks - 1) * self.share(c) < self.units(c))
 
@@ -248,7 +248,7 @@ def pick(c: ReductionKernel, target: Target, join: bool = True) -> Reductions:
     much to compute, others are asked that cut nothing."""
     own = _by_size(c, target, join)
     small = _ALONG_SMALL if c.along else _COMPUTED if _computes_much(c) else _SMALL
-    if own.turned or not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
+    if own.transposed or not isinstance(c.count, int) or c.count == 1 or own.tiles(c) >= target.multiprocessors or _moved(c) > small:
         return own
     whole = min(_whole(own, c), key=lambda s: _time(s, c, target, _ONE), default=own)
     return min((own, whole), key=lambda s: _time(s, c, target, _WHOLE[c.along]))
@@ -292,8 +292,8 @@ def _by_size(c: ReductionKernel, target: Target, join: bool = True) -> Reduction
     narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = c.exponentials is None and len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
     most = min(most, _WIDE // vector) if wide else most
-    if (turned := _turned(c, target)) is not None:
-        return turned
+    if (transposed := _transposed(c, target)) is not None:
+        return transposed
     if c.along:
         most, units, along = min(most, _ALONG // vector), c.length // vector, _threads_along(c, vector, cut, target)
         if c.count == 1 and along == _THREADS and units <= 32 * _THREADS:
@@ -358,21 +358,21 @@ def _cut(s: Reductions, c: ReductionKernel, long: bool, target: Target) -> Reduc
     return replace(s, chunks=ceil(s.units(c) / share), interleaved=together)
 
 
-def _turned(c: ReductionKernel, target: Target) -> Reductions | None:
+def _transposed(c: ReductionKernel, target: Target) -> Reductions | None:
     """A schedule whose warps read pieces of whole sectors of tensors that lie differently."""
-    if (run := turned_sums.turned_run(c)) is None:
+    if (run := transposed_sums.transposed_run(c)) is None:
         return None
-    vector = turned_sums.LANES
+    vector = transposed_sums.LANES
     while vector > 1 and not is_multiple(c.neighbours, vector):
         vector //= 2
-    across = min(turned_sums.ACROSS, next_power_of_two(c.size(run)))
-    s = Reductions(across, _THREADS // across, vector, turned_sums.LANES // vector, turned=True)
-    while across > 1 and not turned_sums.parts(c, across):
+    across = min(transposed_sums.ACROSS, next_power_of_two(c.size(run)))
+    s = Reductions(across, _THREADS // across, vector, transposed_sums.LANES // vector, transposed=True)
+    while across > 1 and not transposed_sums.parts(c, across):
         across //= 2
         s = replace(s, across=across, along=_THREADS // across)
-    if across < turned_sums.FEW:
+    if across < transposed_sums.FEW:
         return None
-    chunks = min(turned_sums.BLOCKS * target.multiprocessors // s.tiles(c), s.units(c) // (s.along * s.unroll))
+    chunks = min(transposed_sums.BLOCKS * target.multiprocessors // s.tiles(c), s.units(c) // (s.along * s.unroll))
     return s if chunks < 2 else replace(s, chunks=ceil(s.units(c) / replace(s, chunks=chunks).share(c)))
 
 

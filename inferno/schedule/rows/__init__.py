@@ -5,6 +5,6 @@
 
 * ``rows``: a row is contiguous (``row_schedule``, ``row_lanes``, ``row_sectors``, ``row_work``); ``long_rows`` of clusters,
   ``grid_rows`` of all blocks.
-* ``columns``: neighbours in memory are other rows (``column_time``, ``turned_rows``); ``short_rows`` and ``packed_rows``: a
+* ``columns``: neighbours in memory are other rows (``column_time``, ``transposed_rows``); ``short_rows`` and ``packed_rows``: a
   thread has whole rows.
 * ``sized_rows`` and ``sized_columns``: lengths that vary (``row_lengths``)."""

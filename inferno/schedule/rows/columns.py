@@ -24,7 +24,7 @@ from inferno.schedule.rows.row_kernel import RowKernel, parse_by_loops, parse_ex
 from inferno.schedule.rows.row_schedule import narrowest, row_bytes
 from inferno.schedule.rows.row_work import arithmetic, instructions
 from inferno.schedule.rows.rows import estimated, read_rows
-from inferno.schedule.rows.turned_rows import SIDE, apart, most_beside, run_of
+from inferno.schedule.rows.transposed_rows import SIDE, apart, most_beside, run_of
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple
 from inferno.target import SECTOR, STATIC_SHARED, Target
 
@@ -35,7 +35,7 @@ _KEPT = ((512, 0.9), (1024, 0.8), (4096, 0.68))
 # And of others: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
-_RUNS = 0.68  # of rows that are written one behind the other by runs of points (turned_rows.py has their times)
+_RUNS = 0.68  # of rows that are written one behind the other by runs of points (transposed_rows.py has their times)
 # Bytes of neighbouring rows' points that lie in whole vectors, of which fewer have their share of the rate; one by one points were not timed.  As one kernel
 # and apart an H200 took of a softmax along the first dimension of 2000x16386 in bf16 140 and 70 us, of 2000x16388 92 and 54, in float32 155 and 140, 104 and
 # 131; of a layer norm 158 and 53, 90 and 53, 155 and 97, 103 and 98; of 500x50002 70 and 60, 105 and 100, 68 and 46, 105 and 78.
@@ -93,8 +93,8 @@ _TIMED, _LARGE = 784, 1 << 24
 # float16, which were 65, 49 and 66 with transpositions; without weights 16x128x64x64 in bf16 14.8 (42.8), 4x256x64x64 in float32 14.2 (15.4).
 _NORMED_ROWS, LEAST = 1024, 4 << 20
 # And rows that are many and short enough: on an H100 layer norms over the channels of 16x192x28x28 in bf16 took 6.1 us, 11.1 with transpositions, of
-# 1x64x16x16 3.7 and 4.5, softmax of 12x512x512 with its rows turned 10.5 and 15.4; instance norms of 1x128x32x32 with channels last 4.1 and 4.9, in bf16 3.8
-# and 5.2, of 1x32x128 1.9 and 4.0; but of 64 rows of 2048 in float32 6.4 and 4.8, an instance norm of 8x32x64x64 6.2 and 4.5.
+# 1x64x16x16 3.7 and 4.5, softmax of 12x512x512 with its rows transposed 10.5 and 15.4; instance norms of 1x128x32x32 with channels last 4.1 and 4.9, in bf16
+# 3.8 and 5.2, of 1x32x128 1.9 and 4.0; but of 64 rows of 2048 in float32 6.4 and 4.8, an instance norm of 8x32x64x64 6.2 and 4.5.
 _MANY, _SHORT = 128, 1024
 # And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
 _GROUPED_LEAST = 1 << 20
@@ -246,7 +246,7 @@ def _meeting(s: Columns, c: RowKernel) -> Columns:
     """The same whose blocks of a cluster send each other what they have, and take a row's mean and deviation at once: instance norms with channels last of
     32x64x128x128 and 64x256x64x64 in bf16 took an H100 60.9 and 108.6 us, 69.7 and 120.5 with barriers and two sums, of 64x256x64x64 in float32 212.6 and
     219.2.  Of single blocks, which were not faster so, nothing changes."""
-    if s.held or s.cluster == 1 or not (turns(c) or c.together > 1):
+    if s.held or s.cluster == 1 or not (transposes(c) or c.together > 1):
         return s
     once = replace(s, once=moments(c) is not None)
     return next((m for m in (replace(once, sends=True), once) if m.fits(c)), s)
@@ -264,7 +264,7 @@ def holding(s: Columns, c: RowKernel) -> Columns:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
     c = parse(kernel, target)
-    if c is None or takes_unmeasured(kernel.operation) or (c.together == 1 and not turns(c)):
+    if c is None or takes_unmeasured(kernel.operation) or (c.together == 1 and not transposes(c)):
         return c
     return c if _is_timed(c) else None
 
@@ -272,7 +272,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 def _is_timed(c: RowKernel) -> bool:
     """Whether rows that are written one behind the other, or share their reductions, are like those that were timed."""
     if c.together > 1:
-        return c.count * c.width >= (LEAST if turns(c) else _GROUPED_LEAST)
+        return c.count * c.width >= (LEAST if transposes(c) else _GROUPED_LEAST)
     read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}  # weights are in the caches
     reduced = [k for s in c.steps for k in s.combiners if k is not None]
     norm = len(reduced) == 2 and all(k.sums for k in reduced)
@@ -296,7 +296,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     beside = c.rows[-1] == len(c.sizes) - 1
     short = (beside or packs(c)) and _alone(c) is not None
-    if not short and ((lanes(c) == 1 and c.count * c.width > _FEW and _odd(c) is None) or not (beside or turns(c))):
+    if not short and ((lanes(c) == 1 and c.count * c.width > _FEW and _odd(c) is None) or not (beside or transposes(c))):
         return None
     of_points = [s for s in c.steps if not s.per_row or c.together > 1]
     if any(d in c.rows for s in of_points for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in of_points):
@@ -304,7 +304,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     return c
 
 
-def turns(c: RowKernel) -> bool:
+def transposes(c: RowKernel) -> bool:
     """Whether rows are side by side where they are read, by whole sectors, and one behind the other where they are written: an instance norm of images
     with channels last."""
     inner, point = c.rows[-1], c.runs[-1][-1]
@@ -342,7 +342,7 @@ def pick(c: RowKernel, target: Target) -> Columns:
     others, vector = _others(c, own, k), own.vector
     if (alone := _alone(c)) is not None:
         others.append((_time(alone, c, _work(c, alone.vector, target)), alone))
-    while vector > 1 and c.count // own.vector < _FEW_VECTORS * target.multiprocessors and not turns(c):
+    while vector > 1 and c.count // own.vector < _FEW_VECTORS * target.multiprocessors and not transposes(c):
         vector //= 2
         others += _others(c, replace(own, vector=vector), _work(c, vector, target))
     best, found = min(others, default=(taken, own), key=lambda x: x[0])
@@ -356,24 +356,24 @@ def by_length(c: RowKernel, target: Target) -> Columns:
     if side > SIDE and c.count // (vector * side) < target.multiprocessors:
         side = SIDE
     enough = c.count // (vector * _EVEN_BLOCKS * target.multiprocessors)  # of rows side by side
-    while not turns(c) and side * vector * 2 <= _FEWEST and side * 2 <= enough and _FEWEST // side * _UNROLL > c.width:
+    while not transposes(c) and side * vector * 2 <= _FEWEST and side * 2 <= enough and _FEWEST // side * _UNROLL > c.width:
         side *= 2
-    while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
+    while not transposes(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
     across = min(side, _MOST_BESIDE, last_power_of_two(c.count // vector))
     each = vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
-    if turns(c) and across > SIDE and c.width * across * each > _BLOCK >= c.width * SIDE * each:
+    if transposes(c) and across > SIDE and c.width * across * each > _BLOCK >= c.width * SIDE * each:
         across = SIDE
     point = across * each
     cluster = 1
-    most = _LARGEST if turns(c) and moments(c) is not None and c.width * point > MOST // 2 * _PORTABLE else _PORTABLE
+    most = _LARGEST if transposes(c) and moments(c) is not None and c.width * point > MOST // 2 * _PORTABLE else _PORTABLE
     while cluster < min(most, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
         cluster *= 2
     own = ceil(c.width / cluster)
     threads = 512
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
-    alone = turns(c) and own * point > MOST // 2
+    alone = transposes(c) and own * point > MOST // 2
     unroll = max(1, min(_UNROLL * (2 if alone or cluster > _PORTABLE else 1), own // (threads // across)))
     # (On an H100 a softmax of 8192x8192 in bf16 along its first dimension took 235 us in one turn of 8, 183 in two of 4.)
     if run == 1 and c.width <= _SHORT and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
@@ -384,7 +384,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
 def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
     """A schedule for rows of more than the L2 cache has, which a thread alone, a block or a cluster has in registers; None where they do not fit these, or
     would not fill the GPU."""
-    if turns(c) or c.width > _CLUSTERED_MOST or _megabytes(c) <= _IN_CACHE:
+    if transposes(c) or c.width > _CLUSTERED_MOST or _megabytes(c) <= _IN_CACHE:
         return None
     if (alone := many_alone(c, target)) is not None:
         return alone
@@ -404,7 +404,7 @@ def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
 
 def _odd(c: RowKernel) -> Columns | None:
     """A schedule for many rows of an odd number side by side, whose points are read one by one, and stay in registers; None of others."""
-    if lanes(c) > 1 or c.together > 1 or packs(c) or turns(c) or c.rows[-1] != len(c.sizes) - 1 or not _FEW < c.count * c.width or c.width > _ODD_MOST:
+    if lanes(c) > 1 or c.together > 1 or packs(c) or transposes(c) or c.rows[-1] != len(c.sizes) - 1 or not _FEW < c.count * c.width or c.width > _ODD_MOST:
         return None
     registers, besides = _ODD_REGISTERS
     words = ceil(max(32, c.held_bits()) / 32)
@@ -434,7 +434,7 @@ def _alone(c: RowKernel, most: int = 8) -> Columns | None:
         threads = staging_threads(c, vector, _OWN_THREADS) if whole else _OWN_THREADS
         found = replace(holding(Columns(threads, threads, vector, 1, c.width, 0, c.width if short else 1), c), whole=whole)
         if vector * c.width <= _OWN_LANES and found.held:
-            return found if (short or c.width <= _ALONE) and not turns(c) and found.fits(c) else None
+            return found if (short or c.width <= _ALONE) and not transposes(c) and found.fits(c) else None
         vector //= 2
     return None
 
@@ -477,7 +477,7 @@ def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
     found = []
     run, reduced = run_of(c), max(1, sum(kind is not None for s in c.steps for kind in s.combiners))
     point = _kept_point(c, own.vector)
-    most = min(most_beside(c), max(SIDE, own.across)) if turns(c) else _MOST_BESIDE
+    most = min(most_beside(c), max(SIDE, own.across)) if transposes(c) else _MOST_BESIDE
     sides = [n for n in (1, 2, 4, 8, 16, 32) if n <= min(most, k.vectors) and (n * own.vector * k.read >= SECTOR or 2 * n > k.vectors)]
     for across, cluster, threads in product(sides, (1, 2, 4, 8), (64, 128, 256)):
         along = threads // across
@@ -510,7 +510,7 @@ def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:
     if (side := pick_side(c, vector, target)) is None:
         return None
     (across, cluster), run = side, run_of(c)
-    once, unroll = turns(c) and moments(c) is not None, max(_UNROLL, run)
+    once, unroll = transposes(c) and moments(c) is not None, max(_UNROLL, run)
     if once and cluster > 1 and run > _ONCE_RUN:
         run = unroll = gcd(run, _ONCE_RUN)
     if once and cluster == _PORTABLE and c.width * across * _kept_point(c, vector) > MOST // 2 * cluster:
@@ -560,9 +560,9 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     kept = set(every) if s.held else set(kept_accesses(c)) if whole else set()
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
     rate, more = _RUNS if s.run > 1 and not s.alone(c) else next((r for points, r in _KEPT if whole and c.width <= points), _RATE), 0.0
-    if c.together > 1 and not turns(c):
+    if c.together > 1 and not transposes(c):
         width = s.across * s.vector * min(a.element.width // 8 for a in kept_accesses(c))
         rate, more = _GROUPED * efficiency(width) ** 0.5, _SHARED
-    elif not turns(c) and not s.alone(c):
+    elif not transposes(c) and not s.alone(c):
         rate *= min(1.0, max(_LEAST_WORD, lanes(c) * narrowest(c)) / _WORD)
     return more + estimated(c, s.blocks(c), s.cluster, 0, rate, target, beside=True) + again / (rate * 4e6)

@@ -51,7 +51,7 @@ def packs(c: RowKernel) -> bool:
 
 def stages(c: RowKernel) -> bool:
     """Whether rows that are packed go through shared memory."""
-    if c.count < _STAGED_ROWS or any(a.offset * _bytes(a) % PIECE for a in _of_rows(c)) or any(map(_picks_by_values, c.steps)):
+    if c.count < _STAGED_ROWS or any(a.offset * _bytes(a) % PIECE for a in _of_rows(c)) or any(map(_gathers_by_values, c.steps)):
         return False
     lengths, written = [c.width * _bytes(a) for a in _of_rows(c)], any(c.wide(d.access) for d in c.destinations)
     few = max(lengths) * whole_pieces(c) <= _OWN_PIECES * PIECE and whole_pieces(c) * _widest_result(c) <= PIECE
@@ -74,7 +74,7 @@ def scans_alone(c: RowKernel) -> bool:
     return stages(c) and all(type(s.scans) is Combiner for s in c.scans)
 
 
-def _picks_by_values(step: RowStep) -> bool:
+def _gathers_by_values(step: RowStep) -> bool:
     """Whether it extracts elements at places that are made of others than numbers of tensors: of threads that have no row these might be any."""
     tensors = {a for a, s in zip(step.block.arguments, step.sources) if not isinstance(s, int)}
     pending, seen = [v for op in walk(step.generic, "tensor.extract") for v in list(op.operands)[1:]], set()

@@ -250,15 +250,15 @@ def parse_extrema(kernel: func.FuncOp) -> RowKernel | None:
 def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
     """The same where reductions walk what they read in the order of their loops, which is another one than of memory; None where sizes vary."""
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
-    turned = any("reduction" in iterators(g) and any(m.is_permutation and m != ir.AffineMap.get_identity(m.n_dims) for m in maps(g)) for g in generics)
-    return _ByLoops.read(kernel) if turned and not symbol_arguments(kernel.operation) else None
+    transposed = any("reduction" in iterators(g) and any(m.is_permutation and m != ir.AffineMap.get_identity(m.n_dims) for m in maps(g)) for g in generics)
+    return _ByLoops.read(kernel) if transposed and not symbol_arguments(kernel.operation) else None
 
 
 def parse_turning(kernel: func.FuncOp) -> RowKernel | None:
     """The same where what is given back alone lies in another order than what it is made of, in which rows are gone over then; None where sizes vary."""
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
-    turned = any("reduction" not in iterators(g) and len({m for m in maps(g) if m.is_permutation}) > 1 for g in generics)
-    return _Turning.read(kernel) if turned and not symbol_arguments(kernel.operation) else None
+    transposed = any("reduction" not in iterators(g) and len({m for m in maps(g) if m.is_permutation}) > 1 for g in generics)
+    return _Transposing.read(kernel) if transposed and not symbol_arguments(kernel.operation) else None
 
 
 @asked_once
@@ -400,7 +400,7 @@ class _Parser(StepParser):
     def strides(self, number: int) -> tuple[int, ...]:
         """The strides of a value that is written as it is, by its number."""
         of_rows = dict(zip(self.rows, row_major([self.sizes[d] for d in self.rows])))
-        return tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else self.turned.get(number, tuple(row_major(self.sizes)))
+        return tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else self.transposed.get(number, tuple(row_major(self.sizes)))
 
 
 def _loops(op: ir.Operation) -> tuple[tuple[Int, ...] | None, list[str]]:
@@ -470,5 +470,5 @@ class _ByLoops(_Parser):
     by_loops = True
 
 
-class _Turning(_Parser):
-    turning = True
+class _Transposing(_Parser):
+    transposing = True

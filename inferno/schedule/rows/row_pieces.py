@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from inferno.mlir import arith, clone_onto, constant_number, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
-from inferno.schedule.analysis.strewn_extracts import walk_of
+from inferno.schedule.analysis.affine_extracts import walk_of
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
 from inferno.schedule.analysis.accesses import argument_index, iterators, loop_sizes
 from inferno.schedule.analysis.accesses import linear as linear_map
-from inferno.schedule.analysis.strewn_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear
 from inferno.schedule.rows.split_loops import split_loops
 
 _MOST = 9  # pieces of a result: what is padded on all sides

@@ -117,8 +117,8 @@ def moved_bytes(c: RowKernel, beside: bool = False) -> float:
 def narrowest(c: RowKernel) -> int:
     """Bytes of the narrowest element that a point has of its own."""
     places = [d.access for d in c.destinations] + [a for s in c.steps if not s.per_row for a in s.extras]
-    picked = [op.results[0].type for s in c.steps if not s.per_row for op in walk(s.generic, "tensor.extract")]
-    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=min((bit_width(t) // 8 for t in picked), default=16))
+    gathered = [op.results[0].type for s in c.steps if not s.per_row for op in walk(s.generic, "tensor.extract")]
+    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=min((bit_width(t) // 8 for t in gathered), default=16))
 
 
 def _bytes(access) -> int:

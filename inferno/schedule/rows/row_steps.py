@@ -88,7 +88,7 @@ class StepParser:
     by_loops: ClassVar[bool] = False  # whether reductions walk points in the order of their loops, and not of what they read
     with_sizes: ClassVar[bool] = False  # whether bodies may compute with sizes that the kernel is given, as means divide by them
     with_extrema: ClassVar[bool] = False  # whether reductions may be of values and their places
-    turning: ClassVar[bool] = False  # whether maps of what is given back alone walk points as what they read lies, and not as what they write
+    transposing: ClassVar[bool] = False  # whether maps of what is given back alone walk points as what they read lies, and not as what they write
     sizes: Sequence[int]
     loops: list[int]
     rows: list[int]
@@ -115,7 +115,7 @@ class StepParser:
         self.known: dict[ir.Value, int] = {}
         self.values: list[RowValue] = []
         self.ready: list[int] = []  # the phase in which each value becomes known
-        self.turned: dict[int, tuple[int, ...]] = {}  # how values of points lie, by their numbers, that are written in another order: strides by loops
+        self.transposed: dict[int, tuple[int, ...]] = {}  # how values of points lie, by their numbers, that are written in another order: strides by loops
 
     def add(self, value: ir.Value, per_row: bool, ready: int) -> int:
         self.known[value] = len(self.values)
@@ -137,7 +137,7 @@ class StepParser:
         """The loops of a map, outermost first."""
         count = len(generic.operands) - len(generic.results)
         written = order_of(maps(generic)[count], sizes)
-        if self.turning and all(u.owner.name == "func.return" for r in generic.results for u in r.uses):
+        if self.transposing and all(u.owner.name == "func.return" for r in generic.results for u in r.uses):
             read = [order_of(m, sizes) for m in (*full, *maps(generic)[:count])]
             return next((o for o in read if o is not None and o != written and sorted(o) == sorted(written)), written)
         return written
@@ -182,8 +182,9 @@ class StepParser:
             return None
         results = range(len(generic.results))
         written = {i: order_of(every[count + i], sizes) for i in results if live[i]}
-        turned = {i: self._turned(written[i], order, sizes) for i in written if self.turning and not reduces and not per_row and written[i] != order}
-        if None in turned.values() or any(x != (row_order if reduces else order) for i, x in written.items() if i not in turned):
+        apart = [i for i in written if written[i] != order] if self.transposing and not reduces and not per_row else []
+        transposed = {i: self._transposed(written[i], order, sizes) for i in apart}
+        if None in transposed.values() or any(x != (row_order if reduces else order) for i, x in written.items() if i not in transposed):
             return None
         body = generic.regions[0].blocks[0]
         combiners: list[Combiner | None] = [None] * len(live)
@@ -206,7 +207,7 @@ class StepParser:
             return None  # a body that reads what was there before
         phase = max((self.ready[n] for n in sources if isinstance(n, int)), default=0)
         made = tuple(self.add(r, per_row or reduces, phase + reduces) if live[i] else None for i, r in enumerate(generic.results))
-        self.turned.update({made[i]: strides for i, strides in turned.items()})
+        self.transposed.update({made[i]: strides for i, strides in transposed.items()})
         return RowStep(generic, tuple(sources), made, tuple(combiners), tuple(starts), indices, per_row, phase, extremum=extremum)
 
     def sources(
@@ -239,7 +240,7 @@ class StepParser:
         found = read_extremum(generic.regions[0].blocks[0], count, loops[0]) if len(loops) == 1 else None
         return found if found is not None and all(filled(v) is not None for v in outputs(generic)) else None
 
-    def _turned(self, written: list[int] | None, order: list[int], sizes: Sequence[int]) -> tuple[int, ...] | None:
+    def _transposed(self, written: list[int] | None, order: list[int], sizes: Sequence[int]) -> tuple[int, ...] | None:
         """The strides, by the rows' loops, of a result that is written in an order of a map's loops while points are walked in another."""
         if written is None or sorted(written) != sorted(order):
             return None

@@ -100,7 +100,7 @@ _APART = 1 << 18
 # of 33x49 in bf16 took 3.9 us by two kernels, 2.0 so), threads of a multiprocessor beyond, so that a warp has several rows (256x256 4.4 and 3.2, 1000x128 4.7
 # and 2.8), and microseconds of a sector that is written in part: of the L2 cache, and of a multiprocessor (by a row a warp 673x1984 in bf16 took 28.9 us,
 # 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
-_TURNED, _TURNED_POINTS, _ENOUGH_TURNED = 1 << 22, 1 << 13, 16
+_TRANSPOSED, _TRANSPOSED_POINTS, _ENOUGH_TRANSPOSED = 1 << 22, 1 << 13, 16
 _PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
 # More than that goes through shared memory: the rows that a block has at once, so that their neighbours are whole sectors; threads of a row at most; and
 # elements between the parts of two points, so that neighbouring points of a warp's rows are in other banks.  By two kernels and so an H100 took (us), of
@@ -130,7 +130,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     if c is None or len(c.sizes) - 1 in c.rows:
         c = read_rows(kernel, target, parse_turning)
-        c = c if c is not None and _is_turned(c) else None
+        c = c if c is not None and _is_transposed(c) else None
     if c is None:
         c = read_rows(kernel, target, parse_parts)
         c = c if c is not None and _writes_parts(c) else None
@@ -157,11 +157,11 @@ def written_apart(c: RowKernel) -> list[Access]:
     return [d.access for d in c.destinations if c.wide(d.access) and d.access.strides[-1] != 1]
 
 
-def _is_turned(c: RowKernel) -> bool:
+def _is_transposed(c: RowKernel) -> bool:
     """Whether rows are gone over as they lie, and only what is given back lies apart, which caches gather, or shared memory does."""
     written = [row_bytes(c, a) for a in written_apart(c)]
     read = [row_bytes(c, a) for s in c.steps for a in s.extras if c.wide(a) and a.strides[-1] not in (0, 1)]
-    return (max(written, default=0) <= _TURNED or _gathering_rows(c) > 0) and max(read, default=0) <= _APART
+    return (max(written, default=0) <= _TRANSPOSED or _gathering_rows(c) > 0) and max(read, default=0) <= _APART
 
 
 def gathered_bytes(c: RowKernel, count: int) -> int:
@@ -176,7 +176,7 @@ def can_gather(s: Rows, c: RowKernel) -> bool:
 
 def _gathering_rows(c: RowKernel) -> int:
     """Rows of a block that puts together what they write apart, where that is more than caches gather; 0 of others, and of those that are too long."""
-    large = not c.varies and max((row_bytes(c, a) for a in written_apart(c)), default=0) > _TURNED
+    large = not c.varies and max((row_bytes(c, a) for a in written_apart(c)), default=0) > _TRANSPOSED
     across = _gathering_threads(c)
     fitting = [n for n in _GATHERED if gathered_bytes(c, n) <= _GATHERED_BYTES and n * across <= _THREADS // 2] if large else []
     return fitting[0] if across <= _GATHERING_THREADS and fitting else 0
@@ -318,7 +318,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     fewer_threads = c.count * c.width >= _MUCH or (not c.scans and (c.phases > _PHASES or _are_few(c, target)))
     points = max(vector, min(_POINTS if fewer_threads else _POINTS // 2, HELD // held))
     points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
-    apart = 0 if c.count * c.width <= _TURNED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
+    apart = 0 if c.count * c.width <= _TRANSPOSED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
     points = min(_POINTS, HELD // held) if apart else points
     across = max(next_power_of_two(ceil(c.width / points)), min(apart or _NEIGHBOURS, next_power_of_two(vectors)))
     if vector == 1 and not ragged and not apart and _widest(c) in (2, 4):
@@ -335,7 +335,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         if cluster > most or held * points > HELD:
             across, cluster = _THREADS, min(most, next_power_of_two(ceil(c.width / (min(points, HELD_BY_MANY // held) * _THREADS))))
     # With few rows more threads have a part each, so that all multiprocessors have work.
-    while c.count * across * cluster < (_ENOUGH_TURNED if apart else _ENOUGH) * target.multiprocessors and across < min(_WAITING, vectors):
+    while c.count * across * cluster < (_ENOUGH_TRANSPOSED if apart else _ENOUGH) * target.multiprocessors and across < min(_WAITING, vectors):
         across *= 2
     while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 512:
         cluster *= 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, evaluate, inputs, maps
-from inferno.schedule.analysis.strewn_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear
 
 _DIVISIONS = ("arith.divui", "arith.remui")
 

@@ -74,14 +74,14 @@ class ScanKernel:
         return (self.source,) if isinstance(self.source, Access) else tuple(dict.fromkeys(a for s in self.before for a in s.extras))
 
     @property
-    def picking(self) -> tuple[RowStep, ...]:
+    def gathering(self) -> tuple[RowStep, ...]:
         """Maps that read tensors at places that they compute."""
         return tuple(s for s in self.steps if walk(s.generic, "tensor.extract"))
 
     @property
     def ahead(self) -> tuple[Access | int, ...]:
-        """What is asked for of a tile ahead: what is read, or what is made of what is picked."""
-        return (self.source,) if isinstance(self.source, int) and self.picking else self.reads
+        """What is asked for of a tile ahead: what is read, or what is made of what is gathered."""
+        return (self.source,) if isinstance(self.source, int) and self.gathering else self.reads
 
     @property
     def all_reads(self) -> tuple[Access, ...]:
@@ -100,9 +100,9 @@ def parse_scan_kernel(kernel: func.FuncOp) -> ScanKernel | None:
 
 
 def parse_sized_scan(kernel: func.FuncOp) -> ScanKernel | None:
-    """The same of up to four symbols anywhere in the sizes; maps that pick ask for known ones."""
+    """The same of up to four symbols anywhere in the sizes; maps that gather ask for known ones."""
     c = read_varying(kernel, parse_scan_kernel, most=4) if symbol_arguments(kernel.operation) else None
-    return c if c is not None and not c.picking else None
+    return c if c is not None and not c.gathering else None
 
 
 class _Parser(StepParser):

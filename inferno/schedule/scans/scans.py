@@ -10,8 +10,8 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import BodyCombiner
 from inferno.schedule.maps.elementwise import supported_body, supported_element
 from inferno.schedule.reductions.log_sums import in_pairs
+from inferno.schedule.scans.scan_gathers import gathers_neighbours
 from inferno.schedule.scans.scan_kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
-from inferno.schedule.scans.scan_picks import picks_neighbours
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, minimum, product, reach
 from inferno.target import STATIC_SHARED, Target
 
@@ -168,8 +168,8 @@ def _supported(c: ScanKernel | None) -> ScanKernel | None:
     """The scan if the generator has what its maps compute, and reads neighbours together; its running values as the generator keeps them."""
     if c is None or any(not supported_body(s.generic) for s in c.steps):
         return None
-    elements = [x.element for x in (*c.values, *c.accesses)] + [o.operands[0].type.element_type for s in c.picking for o in walk(s.generic, "tensor.extract")]
-    if not all(map(supported_element, elements)) or any(s not in c.before or not picks_neighbours(s.generic) for s in c.picking):
+    elements = [x.element for x in (*c.values, *c.accesses)] + [o.operands[0].type.element_type for s in c.gathering for o in walk(s.generic, "tensor.extract")]
+    if not all(map(supported_element, elements)) or any(s not in c.before or not gathers_neighbours(s.generic) for s in c.gathering):
         return None
     if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
         return None  # neighbours are read together
@@ -372,7 +372,7 @@ def _waiting(s: Scans, c: ScanKernel, target: Target) -> Scans | None:
     whole = tuple(at for at in c.all_reads if all(at.strides[c.begin:c.end]))
     costly = any(o.operation.name.startswith("math.") for step in c.before for o in step.generic.regions[0].blocks[0].operations)
     many = s.blocks(c) >= _MANY * target.multiprocessors and c.inner % s.columns(c) == 0
-    return s if many and not c.picking and len(whole) == 1 and s.staged(c) == whole and not costly and s.fits(c) else None
+    return s if many and not c.gathering and len(whole) == 1 and s.staged(c) == whole and not costly and s.fits(c) else None
 
 
 def _group(s: Scans, c: ScanKernel) -> int:

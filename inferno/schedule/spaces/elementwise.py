@@ -9,7 +9,7 @@ from inferno.mlir import func, walk
 from inferno.schedule.analysis.cost import bit_width, count_bytes
 from inferno.schedule.maps.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.maps.strewn_arguments import strewn_time
+from inferno.schedule.maps.uncoalesced_arguments import uncoalesced_time
 from inferno.schedule.passes.split_pieces import generic_of
 from inferno.target import STATIC_SHARED, Target
 
@@ -29,7 +29,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
     point = parse_pointwise(kernel, views=True, parts=True)
     if not isinstance(point.points, int):
         return
-    least = _START + max(count_bytes(kernel) / _RATE, _strewn(kernel))
+    least = _START + max(count_bytes(kernel) / _RATE, _uncoalesced(kernel))
     tiles = (16, 32, 64, 128) if own.tile else (0,)
     for threads, vector, (unroll, across), tile in itertools.product(_THREADS, _VECTORS, (*_REPEATS, (2, 2)), tiles):
         s = Elementwise(threads, vector, unroll, tile, across, own.windows)
@@ -39,10 +39,10 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
             yield least * (1 + _STEP * away), s
 
 
-def _strewn(kernel: func.FuncOp) -> float:
+def _uncoalesced(kernel: func.FuncOp) -> float:
     """Microseconds of reads of a sector for an element each, where places are computed: tiles of shared memory are for the others."""
     generic = generic_of(kernel)
-    return strewn_time(kernel, generic) if generic is not None and walk(generic, "tensor.extract") else 0.0
+    return uncoalesced_time(kernel, generic) if generic is not None and walk(generic, "tensor.extract") else 0.0
 
 
 def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:

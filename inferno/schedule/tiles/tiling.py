@@ -50,7 +50,7 @@ class Source:
 
     ``along_k``: in the tiles k is innermost; otherwise the operand's other tiled axis is.  The map has the same order, but for
     that of ``raw``, the tensor whose tiles are rewritten in shared memory: ``raw_along_k`` says it; ``prologue`` whether they are
-    not only turned.
+    not only transposed.
     ``copied``: the map is of a temporary of ``shape`` (outermost first) that the kernel's own launcher fills.
     """
 
@@ -64,7 +64,7 @@ class Source:
     prologue: bool = False
 
     @property
-    def is_turned(self) -> bool:
+    def is_transposed(self) -> bool:
         """Whether tiles get another order in shared memory."""
         return self.raw is not None and self.along_k != self.raw_along_k
 
@@ -112,7 +112,7 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     shared memory where that is possible; otherwise there are temporaries.  ``offset``: operands may be slices of tensors.  ``registers``: the lhs
     goes to the tensor core by them, and its tiles may have any order.
     """
-    found = pick_axes(c, turned=only_along_k)
+    found = pick_axes(c, transposed=only_along_k)
     if found is None:
         return None
     others = (*found.grid, *found.steps)
@@ -125,10 +125,10 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     return Tiling(found.grid, found.m, found.n, found.k, found.steps, lhs, rhs)
 
 
-def pick_axes(c: Contraction, turned: bool = False) -> Axes | None:
+def pick_axes(c: Contraction, transposed: bool = False) -> Axes | None:
     """Which axes of ``c`` are tiled; None where strides may be negative, or vary along the results' rows.
 
-    ``turned``: tiles have k innermost wherever they come from.
+    ``transposed``: tiles have k innermost wherever they come from.
     """
     accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     if any(bounds(s)[0] < 0 for a in accesses for s in (*a.strides, a.offset)):
@@ -137,7 +137,7 @@ def pick_axes(c: Contraction, turned: bool = False) -> Axes | None:
     direct = [o.access for o in (c.lhs, c.rhs) if o.prologue is None]
     k = _pick(k_axes, lambda a: (max((a.stride(x) == 1 for x in direct), default=False), k_axes.index(a)))
     n = _pick(n_axes, n_axes.index)
-    lhs_rows = c.lhs.access if c.lhs.prologue is None and k.stride(c.lhs.access) != 1 and not turned else None
+    lhs_rows = c.lhs.access if c.lhs.prologue is None and k.stride(c.lhs.access) != 1 and not transposed else None
     m = _pick(m_axes, lambda a: (_neighbours(c.lhs, a), lhs_rows is not None and a.stride(lhs_rows) == 1, hint(a.size), m_axes.index(a)))
     results = [*c.extras, *(d.access for d in c.destinations)]
     if not all(isinstance(n.stride(a), int) for a in results):

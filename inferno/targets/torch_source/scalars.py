@@ -156,9 +156,9 @@ class Scalars:
             sign = _UNSIGNED_COMPARISONS[kind]
             if one_bit:
                 return self._call(f"{{0}} {sign} {{1}}", operands, types, atomic=False)
-            if element(types[0]) in ("i64", "index"):  # the order of unsigned numbers is that of signed ones with the top bit turned
-                turned = [Expr(f"({o.operand} ^ {-2**63})", o.loops) if o.literal is None else literal(o.literal ^ -(2**63)) for o in operands]
-                return self._call(f"{{0}} {sign} {{1}}", turned, types, atomic=False)
+            if element(types[0]) in ("i64", "index"):  # the order of unsigned numbers is that of signed ones with the top bit flipped
+                flipped = [Expr(f"({o.operand} ^ {-2**63})", o.loops) if o.literal is None else literal(o.literal ^ -(2**63)) for o in operands]
+                return self._call(f"{{0}} {sign} {{1}}", flipped, types, atomic=False)
             return self._call(f"{{0}} {sign} {{1}}", [self._unsigned(o, t) for o, t in zip(operands, types)], types, atomic=False)
         raise Inexpressible(f"arith.cmpi {kind} on {types[0]}")
 

@@ -15,12 +15,12 @@ from inferno.capture.partition import is_view
 aten = torch.ops.aten
 
 
-def write_picks(graph: Graph, written: Collection[int]) -> None:
+def write_selects(graph: Graph, written: Collection[int]) -> None:
     """Rewrite ``graph`` in place; ``written``: the numbers of the inputs that a call writes to."""
     places = graph.find_nodes(op="placeholder")
     changed = {places[n] for n in written}
     for node in graph.find_nodes(op="call_function", target=aten.where.self) if changed else ():
-        pick = read_pick(node)
+        pick = read_select(node)
         if pick is None or _base(node.args[2]) not in changed or not all(isinstance(n, int) for n in node.meta["val"].shape):
             continue
         place, dim, value = pick
@@ -37,14 +37,14 @@ def _base(node: Node) -> Node:
     while node.op == "call_function":
         if is_view(node) or node.target is aten.slice_scatter.default:
             node = node.args[0]
-        elif node.target is aten.where.self and read_pick(node) is not None:
+        elif node.target is aten.where.self and read_select(node) is not None:
             node = node.args[2]
         else:
             break
     return node
 
 
-def read_pick(node: Node) -> tuple[int, int, Node] | None:
+def read_select(node: Node) -> tuple[int, int, Node] | None:
     """(place, dimension, what is written) of a choice that is a ``select_scatter``."""
     condition, value, old = node.args
     if not all(isinstance(n, Node) for n in node.args) or condition.target is not aten.eq.Scalar:

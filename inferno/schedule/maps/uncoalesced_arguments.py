@@ -1,4 +1,4 @@
-"""Which arguments of a kernel are read uncoalesced (*strewn*): points that are neighbours in the result read one element of a sector each, because the argument
+"""Which arguments of a kernel are read uncoalesced: points that are neighbours in the result read one element of a sector each, because the argument
 is contiguous along another loop."""
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ _RATE = 250e3
 
 
 @dataclass(frozen=True)
-class Strewn:
+class Uncoalesced:
     """An argument of a kernel that is to have its dimensions in this order, and the loop along which its elements lie side by side now; ``reads``: so many
     elements of it are read.  ``tables``: arguments that say where, along the innermost of either order: they must be computed of nothing but their own
     numbers, as those of a resized image, for places that anyone may give may be anywhere.  ``short``: rows of it in that order, or of the result, are too short
-    for it to be turned in front of the kernel."""
+    for it to be transposed in front of the kernel."""
 
     argument: int
     order: tuple[int, ...]
@@ -30,7 +30,7 @@ class Strewn:
     short: bool = False
 
 
-def strewn_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Strewn]:
+def uncoalesced_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Uncoalesced]:
     """The arguments whose neighbours are not read for neighbours of the result, and had better be."""
     loops = dims(maps(generic)[-1])
     sizes = dict(zip(loops, generic.results[0].type.shape))
@@ -53,7 +53,7 @@ def strewn_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Strewn]
             (d,) = seen
             tables = frozenset(n for place in read for at in (place[d], place[-1]) for n in _tables(at, generic))
             share = 1.0 if any(_tables(place[d], generic) for place in read) else min(1.0, shape[d] / sizes[last])  # of a piece beside others
-            found.append(Strewn(number, (*(i for i in range(len(shape)) if i != d), d), along.pop(), share * points * len(read), tables,
+            found.append(Uncoalesced(number, (*(i for i in range(len(shape)) if i != d), d), along.pop(), share * points * len(read), tables,
                                 min(shape[d], sizes[last]) < SIDE))
     for value, map_ in zip(inputs(generic), maps(generic)):
         order, number = dims(map_), _argument(value)
@@ -61,7 +61,7 @@ def strewn_arguments(kernel: func.FuncOp, generic: ir.Operation) -> list[Strewn]
             continue
         d = order.index(last)
         if d < len(order) - 1 and value.type.shape[-1] >= SIDE and row_major(value.type.shape)[d] >= SIDE and lies_apart(order[-1]):
-            found.append(Strewn(number, (*(i for i in range(len(order)) if i != d), d), order[-1], points, short=sizes[last] < SIDE))
+            found.append(Uncoalesced(number, (*(i for i in range(len(order)) if i != d), d), order[-1], points, short=sizes[last] < SIDE))
     return found
 
 
@@ -122,7 +122,7 @@ def _loops(value: ir.Value) -> set[int]:
     return found
 
 
-def reads_in_order(kernel: func.FuncOp, generic: ir.Operation, last: int, strewn: set[int], points: int) -> bool:
+def reads_in_order(kernel: func.FuncOp, generic: ir.Operation, last: int, uncoalesced: set[int], points: int) -> bool:
     """Whether anything large is read for neighbours of the result where it lies side by side."""
     tables = {_argument(op.operands[0]): list(op.operands)[-1] for op in walk(generic, "tensor.extract")}
     along = {n for n, v in tables.items() if n is not None and last in _loops(v)}
@@ -130,13 +130,13 @@ def reads_in_order(kernel: func.FuncOp, generic: ir.Operation, last: int, strewn
         if isinstance(value.type, ir.RankedTensorType) and value.type.rank and map_.results[-1] == ir.AffineDimExpr.get(last):
             along.add(_argument(value))
     large = {n for n, a in enumerate(kernel.entry_block.arguments) if prod(a.type.shape) * SIDE > points}
-    return bool(None in along or (along & large) - strewn)
+    return bool(None in along or (along & large) - uncoalesced)
 
 
-def strewn_time(kernel: func.FuncOp, generic: ir.Operation) -> float:
+def uncoalesced_time(kernel: func.FuncOp, generic: ir.Operation) -> float:
     """Microseconds that reading them takes, as they lie."""
-    return read_time(strewn_arguments(kernel, generic))
+    return read_time(uncoalesced_arguments(kernel, generic))
 
 
-def read_time(strewn: Sequence[Strewn]) -> float:
-    return sum(s.reads for s in strewn) / _RATE
+def read_time(uncoalesced: Sequence[Uncoalesced]) -> float:
+    return sum(s.reads for s in uncoalesced) / _RATE

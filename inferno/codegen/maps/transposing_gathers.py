@@ -1,7 +1,7 @@
 """Elementwise kernels that transpose what they gather in branches: a concatenation's pieces, which are contiguous along another loop than the result.
 
-As in ``transposing``, what is picked goes through a tile in shared memory; where a point's branch is not taken, its element is one that caches have, and
-nobody picks it.  Tiles that the box's end does not cut are apart: their places are sums of one that is computed once and of numbers.  With ``vector`` = 2
+As in ``transposing``, what is gathered goes through a tile in shared memory; where a point's branch is not taken, its element is one that caches have, and
+nobody gathers it.  Tiles that the box's end does not cut are apart: their places are sums of one that is computed once and of numbers.  With ``vector`` = 2
 neighbours of 16 bits are brought by words.
 """
 
@@ -15,16 +15,16 @@ from inferno.codegen.maps.transposing import Transposing, loop_indices, pitch
 from inferno.mlir import arith, gpu, ir, owner, scf
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.maps.turned_picks import Pick, taken_branches
+from inferno.schedule.maps.transposed_gathers import Gather, taken_branches
 from inferno.symbolic import product
 
 
 @dataclass
-class PickTransposing(Transposing):
-    """``shared``: one array for each transposed input, and behind these one for each pick; ``first`` are the coordinates of a tile's first point, and a
+class GatherTransposing(Transposing):
+    """``shared``: one array for each transposed input, and behind these one for each gather; ``first`` are the coordinates of a tile's first point, and a
     thread's are in the tile's row ``row`` and column ``lane``, and so many further on."""
 
-    picks: tuple[Pick, ...] = ()
+    gathers: tuple[Gather, ...] = ()
     first: list[Integer] = field(default_factory=list)
     lane: Integer = 0
     row: Integer = 0
@@ -67,16 +67,16 @@ class PickTransposing(Transposing):
     def bring(self, whole: bool) -> None:
         ints, tile, lanes = self.ints, self.schedule.tile, self.schedule.vector
         columns = [ints.add(ints.mul(self.lane, lanes), b) for b in range(0, tile, 32 * lanes)]
-        every = [(self.point.sources[n], None) for n in self.transposed] + [(p.access, p) for p in self.picks]
+        every = [(self.point.sources[n], None) for n in self.transposed] + [(p.access, p) for p in self.gathers]
         read = []
-        for (source, pick), array in zip(every, self.shared):
-            step, taken = self.point.run_strides(source)[self.last], taken_branches(pick.op, self.point.generic) if pick is not None else []
+        for (source, gather), array in zip(every, self.shared):
+            step, taken = self.point.run_strides(source)[self.last], taken_branches(gather.op, self.point.generic) if gather is not None else []
             inside = 0 <= step * (tile - 1) <= product(source.shape) - lanes  # from the first element on, where a branch is not taken
-            by_steps = whole and inside and taken is not None and not self.follows_last(taken) and not (pick is not None and pick.moved)
+            by_steps = whole and inside and taken is not None and not self.follows_last(taken) and not (gather is not None and gather.moved)
             for i in columns:
                 base = self.place(source, taken, self.at(i, self.row, True, lanes)) if by_steps else None
                 for a in range(0, tile, self.schedule.threads // 32):
-                    where = base if by_steps else self.place(source, taken, self.at(i, ints.add(self.row, a), whole, lanes), pick)
+                    where = base if by_steps else self.place(source, taken, self.at(i, ints.add(self.row, a), whole, lanes), gather)
                     read.append((source, array, i, a, self.read_at(source, where, step * a if by_steps else 0)))
         for source, array, i, a, value in read:
             side = pitch(tile, source.element)
@@ -92,12 +92,12 @@ class PickTransposing(Transposing):
             return load(self.ints, buffer, offset, source.element, plus)
         return load_vector(self.ints, buffer, offset, source.element, lanes, lanes, plus)
 
-    def place(self, source: Access, taken: list[tuple[ir.Value, bool]] | None, where: list[Integer], pick: Pick | None = None) -> Integer:
-        """Where a point's element is, if it is picked there; otherwise anywhere."""
+    def place(self, source: Access, taken: list[tuple[ir.Value, bool]] | None, where: list[Integer], gather: Gather | None = None) -> Integer:
+        """Where a point's element is, if it is gathered there; otherwise anywhere."""
         ints = self.ints
-        if pick is not None and pick.moved:
+        if gather is not None and gather.moved:
             indices, known = loop_indices(self.point, ints, where), {}
-            offset = self.offset(pick.op, [self.evaluate(v, indices, where, known) for v in list(pick.op.operands)[1:]])
+            offset = self.offset(gather.op, [self.evaluate(v, indices, where, known) for v in list(gather.op.operands)[1:]])
         else:
             offset = ints.dot(where, self.point.run_strides(source), source.offset)
         if taken is None:
@@ -149,7 +149,7 @@ class PickTransposing(Transposing):
     def compute(self, values: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> list[ir.Value]:
         """A point's results; ``i`` and ``j`` are its coordinates in the tile."""
         ints = self.ints
-        tiles = {p.op: array for p, array in zip(self.picks, self.shared[len(self.transposed):])}
+        tiles = {p.op: array for p, array in zip(self.gathers, self.shared[len(self.transposed):])}
 
         def extract(op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
             if op in tiles:

@@ -1,6 +1,6 @@
 """A product of every matrix of a batch with all rows, of which each row's result is selected: that is a product of groups of rows.
 
-The kernel holds the contraction, whose result nothing else reads, and one elementwise operation on rows and columns that picks its elements by
+The kernel holds the contraction, whose result nothing else reads, and one elementwise operation on rows and columns that selects its elements by
 ``tensor.extract`` at [f(row), row, column], maybe of two chunks of the columns, as a SwiGLU's.  What it computes is the contraction with the operation
 as its epilogue, of each matrix with those rows alone for which ``f`` is the matrix's number: no order of the rows is asked for.
 """
@@ -17,7 +17,7 @@ _COMPUTED = ("arith.", "linalg.index")  # what a row's number is computed by
 
 
 @dataclass(frozen=True)
-class Picked:
+class SelectedProduct:
     """``contraction`` has loops for the matrices, along which its destinations have no stride, the rows and the columns, which are ``loops``; ``second``:
     the rhs of the second chunk's.  ``number`` is the value in a body that says which matrix a row has, by what the function's arguments ``given``, which
     are its block's, have of the row; ``source`` is where it lives."""
@@ -37,19 +37,19 @@ class Picked:
 
 @dataclass(frozen=True)
 class _Found:
-    """The contraction ``sum``, what rounds its result, and what picks ``offsets`` of its columns, in the order of the ``picks``."""
+    """The contraction ``sum``, what rounds its result, and what selects ``offsets`` of its columns, in the order of the ``selections``."""
 
     sum: ir.Operation
     rounding: ir.Operation | None
-    pick: ir.Operation
-    picks: tuple[tuple[ir.Operation, int], ...]
+    selection: ir.Operation
+    selections: tuple[tuple[ir.Operation, int], ...]
 
     @property
     def offsets(self) -> list[int]:
-        return list(dict.fromkeys(offset for _, offset in self.picks))
+        return list(dict.fromkeys(offset for _, offset in self.selections))
 
 
-def parse_picked(kernel: func.FuncOp, looked_up: bool = False) -> Picked | None:
+def parse_selected(kernel: func.FuncOp, looked_up: bool = False) -> SelectedProduct | None:
     """What ``kernel`` is, if it is of this form and its sizes are known; None if it is anything else.  ``looked_up``: as if what it looks up in other
     tensors were 0, to be estimated."""
     if any(not isinstance(a.type, ir.RankedTensorType) or not a.type.has_static_shape for a in kernel.entry_block.arguments):
@@ -72,7 +72,7 @@ def parse_picked(kernel: func.FuncOp, looked_up: bool = False) -> Picked | None:
     same = ("sizes", "batch", "m", "n", "k", "lhs", "accumulator", "destinations")
     if any(getattr(first, name) != getattr(other, name) for other in others for name in same):
         return None
-    return Picked(first, others[0].rhs if others else None, (batch, rows, columns), found.picks[0][0].operands[1], given, source)
+    return SelectedProduct(first, others[0].rhs if others else None, (batch, rows, columns), found.selections[0][0].operands[1], given, source)
 
 
 def _without_batch(c: Contraction, batch: int) -> Contraction:
@@ -85,33 +85,33 @@ def _without_batch(c: Contraction, batch: int) -> Contraction:
 def _find(kernel: func.FuncOp) -> _Found | None:
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
     sums = [g for g in generics if REDUCTION in kinds(g)]
-    picks = [e for e in walk(kernel.operation, "tensor.extract") if owner(e.operands[0]) is not None]
-    if len(sums) != 1 or not is_sum_of_products(sums[0]) or len({e.operands[0] for e in picks}) != 1 or len({e.parent for e in picks}) != 1:
+    selections = [e for e in walk(kernel.operation, "tensor.extract") if owner(e.operands[0]) is not None]
+    if len(sums) != 1 or not is_sum_of_products(sums[0]) or len({e.operands[0] for e in selections}) != 1 or len({e.parent for e in selections}) != 1:
         return None
-    pick, every = picks[0].parent, owner(picks[0].operands[0])
+    selection, every = selections[0].parent, owner(selections[0].operands[0])
     rounding = None if every == sums[0] else every
     written = dims(maps(sums[0])[-1])
-    if set(generics) != {sums[0], pick} | ({rounding} - {None}) or written is None or len(written) != 3:
+    if set(generics) != {sums[0], selection} | ({rounding} - {None}) or written is None or len(written) != 3:
         return None
     if rounding is not None and not (is_elementwise(rounding) and inputs(rounding) == [sums[0].results[0]] and set(maps(rounding)) == {
             ir.AffineMap.get_identity(3)}):
         return None
     identity = ir.AffineMap.get_identity(2)
-    if pick.name != "linalg.generic" or kinds(pick) != [PARALLEL] * 2 or any(m != identity for m in maps(pick)[len(inputs(pick)):]):
+    if selection.name != "linalg.generic" or kinds(selection) != [PARALLEL] * 2 or any(m != identity for m in maps(selection)[len(inputs(selection)):]):
         return None
-    if not is_elementwise(pick) or any(not isinstance(v, ir.BlockArgument) for v in outputs(pick)) or any(m is None for m in map(dims, maps(pick))):
+    if not is_elementwise(selection) or not all(isinstance(v, ir.BlockArgument) for v in outputs(selection)) or None in map(dims, maps(selection)):
         return None
-    size, (batch, rows, columns) = outputs(pick)[0].type.shape, every.results[0].type.shape
-    offsets = [_offset(e) for e in picks]
-    if None in offsets or len({e.operands[1] for e in picks}) != 1 or len(set(offsets)) > 2 or min(batch, rows) < 2 or size[0] != rows:
+    size, (batch, rows, columns) = outputs(selection)[0].type.shape, every.results[0].type.shape
+    offsets = [_offset(e) for e in selections]
+    if None in offsets or len({e.operands[1] for e in selections}) != 1 or len(set(offsets)) > 2 or min(batch, rows) < 2 or size[0] != rows:
         return None
-    found = _Found(sums[0], rounding, pick, tuple(zip(picks, offsets)))
+    found = _Found(sums[0], rounding, selection, tuple(zip(selections, offsets)))
     return found if all(0 <= x <= columns - size[1] for x in offsets) else None
 
 
-def _offset(pick: ir.Operation) -> int | None:
-    """How far from the operation's own column the element is that it picks of its own row; None where it is elsewhere."""
-    _, _, row, column = pick.operands
+def _offset(selection: ir.Operation) -> int | None:
+    """How far from the operation's own column the element is that it selects of its own row; None where it is elsewhere."""
+    _, _, row, column = selection.operands
     if loop_of(row) != 0:
         return None
     made, constant = owner(column), 0
@@ -125,8 +125,8 @@ def _offset(pick: ir.Operation) -> int | None:
 
 def _given(found: _Found) -> dict[ir.Value, int] | None:
     """The function's argument for each of the block's that a row's number is computed of; None where it is not computed of numbers of the row."""
-    pick, given, todo = found.pick, {}, [found.picks[0][0].operands[1]]
-    block = list(body(pick).arguments)
+    selection, given, todo = found.selection, {}, [found.selections[0][0].operands[1]]
+    block = list(body(selection).arguments)
     while todo:
         value = todo.pop()
         op = owner(value)
@@ -136,9 +136,9 @@ def _given(found: _Found) -> dict[ir.Value, int] | None:
             todo += op.operands
             continue
         number = block.index(value) if value in block else len(block)
-        if number >= len(inputs(pick)) or dims(maps(pick)[number]) != [0] or not isinstance(inputs(pick)[number], ir.BlockArgument):
+        if number >= len(inputs(selection)) or dims(maps(selection)[number]) != [0] or not isinstance(inputs(selection)[number], ir.BlockArgument):
             return None
-        given[value] = ir.BlockArgument(inputs(pick)[number]).arg_number
+        given[value] = ir.BlockArgument(inputs(selection)[number]).arg_number
     return given
 
 
@@ -147,9 +147,9 @@ def _derive(source: ir.Module, looked_up: bool = False) -> ir.Module:
     module = ir.Module.parse(str(source), source.context)
     kernel = module.body.operations[0]
     found = _find(kernel)
-    pick, every, old = found.pick, found.picks[0][0].operands[0], outputs(found.pick)
+    selection, every, old = found.selection, found.selections[0][0].operands[0], outputs(found.selection)
     shape = [every.type.shape[0], *old[0].type.shape]
-    with ir.InsertionPoint(pick), pick.location:
+    with ir.InsertionPoint(selection), selection.location:
         sums = [_part(found.sum, offset, shape) for offset in found.offsets]
         for argument in old:
             argument.set_type(ir.RankedTensorType.get(shape, argument.type.element_type))
@@ -159,10 +159,10 @@ def _derive(source: ir.Module, looked_up: bool = False) -> ir.Module:
             values = arguments[: len(sums)]
             if found.rounding is not None:
                 values = [clone_body(body(found.rounding), [v, None])[0] for v in values]
-            results = clone_body(body(pick), [*arguments[len(sums): len(sums) + len(inputs(pick))], *[None] * len(old)], loops)
+            results = clone_body(body(selection), [*arguments[len(sums): len(sums) + len(inputs(selection))], *[None] * len(old)], loops)
             block = ir.InsertionPoint.current.block
             extracts = [o.operation for o in block.operations if o.operation.name == "tensor.extract"]
-            for new, (_, offset) in zip([o for o in extracts if o.operands[0] == every], found.picks):
+            for new, (_, offset) in zip([o for o in extracts if o.operands[0] == every], found.selections):
                 results = [values[found.offsets.index(offset)] if r == new.results[0] else r for r in results]
                 new.results[0].replace_all_uses_with(values[found.offsets.index(offset)])
                 new.erase()
@@ -175,9 +175,9 @@ def _derive(source: ir.Module, looked_up: bool = False) -> ir.Module:
             _drop_dead(block, results)
             return results
 
-        indexing = [*[identity] * len(sums), *(substitute(m, loops, 3) for m in maps(pick)[: len(inputs(pick))]), *[identity] * len(old)]
-        made = build([*sums, *inputs(pick)], old, indexing, [PARALLEL] * 3, fill, pick.location)
-    for before, after in zip(pick.results, made.results):
+        indexing = [*[identity] * len(sums), *(substitute(m, loops, 3) for m in maps(selection)[: len(inputs(selection))]), *[identity] * len(old)]
+        made = build([*sums, *inputs(selection)], old, indexing, [PARALLEL] * 3, fill, selection.location)
+    for before, after in zip(selection.results, made.results):
         before.replace_all_uses_with(after)
     _drop_dead(kernel.entry_block, [])
     types = [a.type for a in kernel.entry_block.arguments]

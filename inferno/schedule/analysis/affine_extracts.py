@@ -1,8 +1,8 @@
 """``tensor.extract`` at indices that are sums and differences of loops, as an operand with an affine map: a window that is flipped and transposed, as a
 convolution's gradient reads it, is a tensor with negative strides.
 
-Of maps, only what lies strewn over memory along the last loop and side by side along others, which then goes through shared memory in tiles or boxes:
-512x512x3x3 in bf16, picked element by element, took longer than the convolution behind it, and 1280x2560x3x3 217 us.
+Of maps, only what lies far apart in memory along the last loop and side by side along others, which then goes through shared memory in tiles or boxes:
+512x512x3x3 in bf16, gathered element by element, took longer than the convolution behind it, and 1280x2560x3x3 217 us.
 Reductions read all of this kind so: the sum of a flipped tensor.
 """
 
@@ -62,7 +62,7 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
         if begin + sum(r for r in reach if r < 0) < 0 or begin + sum(r for r in reach if r > 0) >= size:
             return None
     strides = strides_at(places, table.shape, len(sizes))
-    if not every and not _is_strewn(list(maps(generic)[-1].results)[-1:], strides, sizes):
+    if not every and not _is_uncoalesced(list(maps(generic)[-1].results)[-1:], strides, sizes):
         return None
     terms = []
     for coefficients, begin in places:
@@ -86,7 +86,7 @@ def walk_of(op: ir.Operation, loops: int) -> Linear | None:
     return strides_at(places, sizes, loops), sum(step * begin for step, (_, begin) in zip(row_major(sizes), places))
 
 
-def _is_strewn(last: list[ir.AffineExpr], strides: Sequence[int], sizes: tuple[int, ...]) -> bool:
+def _is_uncoalesced(last: list[ir.AffineExpr], strides: Sequence[int], sizes: tuple[int, ...]) -> bool:
     """``last``: the result's inner dimension, if it has one."""
     if not last or not isinstance(last[0], ir.AffineDimExpr) or strides[last[0].position] <= 1 or sizes[last[0].position] < _LEAST:
         return False

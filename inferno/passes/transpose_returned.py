@@ -12,7 +12,7 @@ from inferno.passes.generics import (
 )
 
 
-def turn_returned(module: ir.Module) -> None:
+def transpose_returned(module: ir.Module) -> None:
     """Rewrite such tensors of programs for a GPU (which ask for ``expand-pieces``)."""
     if EXPAND not in module.operation.attributes:
         return

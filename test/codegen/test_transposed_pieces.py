@@ -1,4 +1,4 @@
-"""Concatenations that are turned: pieces that lie along another loop than the result are picked from tiles, in their branches alone."""
+"""Concatenations that are transposed: pieces that lie along another loop than the result are picked from tiles, in their branches alone."""
 
 from dataclasses import replace
 
@@ -10,14 +10,14 @@ from universal_program import SimulatedModel
 
 from inferno.schedule.maps import elementwise
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.maps.turned_picks import brought_together, turned_picks
+from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
 F = torch.nn.functional
 
 
-def turned(x, y, z):
+def transposed(x, y, z):
     return torch.cat((x, y), -1).t().contiguous()
 
 
@@ -56,7 +56,7 @@ def planes_last(x, y, z):
 
 
 @pytest.mark.covering(most=12)
-@pytest.mark.parametrize("program", [turned, computed, from_both_orders, three, flipped, of_images, channels_last, planes_last])
+@pytest.mark.parametrize("program", [transposed, computed, from_both_orders, three, flipped, of_images, channels_last, planes_last])
 @pytest.mark.parametrize("shape", [(34, 20), (130, 30), (70, 66)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(program, shape, dtype):
@@ -70,7 +70,7 @@ def _assert_right_by_tiles(program, shape, dtype):
 
 
 @pytest.mark.covering(most=4)
-@pytest.mark.parametrize("program", [turned, three, of_images, channels_last])
+@pytest.mark.parametrize("program", [transposed, three, of_images, channels_last])
 @pytest.mark.parametrize("shape, together", [((134, 20), 2), ((128, 34), 2), ((40, 70), 2), ((70, 33), 1)])
 def test_words_of_16_bits(program, shape, together):
     """Tiles of 64 points a side, of which a thread brings neighbours."""
@@ -78,7 +78,7 @@ def test_words_of_16_bits(program, shape, together):
 
     def choose(kernel):
         own, point = elementwise.choose(kernel, TARGET), parse_pointwise(kernel)
-        if not own or (picks := turned_picks(point)) is None:
+        if not own or (picks := transposed_gathers(point)) is None:
             return own
         chosen.append(brought_together(point, picks))
         return replace(own, tile=64, vector=chosen[-1])

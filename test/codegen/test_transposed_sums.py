@@ -4,7 +4,7 @@ import pytest
 import torch
 from checks import check
 from joined_row_cases import PASSES
-from turned_sum_cases import IMAGE_SIZES, IMAGES, SCHEDULES, SIZES, TABLES, choose, images, tables
+from transposed_sum_cases import IMAGE_SIZES, IMAGES, SCHEDULES, SIZES, TABLES, choose, images, tables
 from universal_program import SimulatedModel
 
 import inferno
@@ -42,7 +42,7 @@ def test_images(name, schedule, size, dtype):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", ["sums of rows", "sums of columns", "mean of all", "largest of all"])
-def test_that_they_are_turned(name, schedule):
+def test_that_they_are_transposed(name, schedule):
     torch.manual_seed(0)
     assert right(TABLES[name], tables((203, 92), torch.bfloat16), schedule)
 
@@ -60,9 +60,9 @@ def schedules(model, args):
     return [r.schedule for r in inferno.compile(model, args, target="sm_90a", fallback=False).explain().rows]
 
 
-def test_which_are_turned():
+def test_which_are_transposed():
     x, y = tables((400, 300), torch.float32)
-    assert "turned=true" in schedules(lambda x, y: (x * y.t()).sum(1), (x, y))[0]
-    assert "turned=true" in schedules(lambda x, y: (x - y.t()).square().mean(), (x, y))[0]
-    assert "turned=true" not in str(schedules(lambda x, y: (x * y).sum(1), (x, y.t().contiguous())))
-    assert "turned=true" not in str(schedules(lambda x, y: x @ y, (x[:3].contiguous(), y[:, :5].contiguous()[:300])))
+    assert "transposed=true" in schedules(lambda x, y: (x * y.t()).sum(1), (x, y))[0]
+    assert "transposed=true" in schedules(lambda x, y: (x - y.t()).square().mean(), (x, y))[0]
+    assert "transposed=true" not in str(schedules(lambda x, y: (x * y).sum(1), (x, y.t().contiguous())))
+    assert "transposed=true" not in str(schedules(lambda x, y: x @ y, (x[:3].contiguous(), y[:, :5].contiguous()[:300])))

@@ -1,14 +1,14 @@
-// RUN: inferno-opt %s -p turn-returned --split-input-file | FileCheck %s
+// RUN: inferno-opt %s -p transpose-returned --split-input-file | FileCheck %s
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 #rows = affine_map<(r, c) -> (r)>
 
 // What is summed and returned transposed is made transposed.
-// CHECK: #[[TURNED:.*]] = affine_map<(d0, d1) -> (d1, d0)>
+// CHECK: #[[TRANSPOSED:.*]] = affine_map<(d0, d1) -> (d1, d0)>
 // CHECK-LABEL: func.func @main
-// CHECK: %[[Y:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[TURNED]]]{{.*}} outs(%{{.*}} : tensor<6x4xf32>)
-// CHECK: %[[S:.*]] = linalg.generic {indexing_maps = [#[[TURNED]], #{{.*}}]{{.*}} ins(%{{.*}} : tensor<6x4xf32>)
+// CHECK: %[[Y:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[TRANSPOSED]]]{{.*}} outs(%{{.*}} : tensor<6x4xf32>)
+// CHECK: %[[S:.*]] = linalg.generic {indexing_maps = [#[[TRANSPOSED]], #{{.*}}]{{.*}} ins(%{{.*}} : tensor<6x4xf32>)
 // CHECK-NOT: linalg.generic
 // CHECK: return %[[S]], %[[Y]]
 module attributes {inferno.expand_pieces} {
@@ -25,7 +25,7 @@ module attributes {inferno.expand_pieces} {
       %m = arith.addf %a, %sum : f32
       linalg.yield %m : f32
     } -> tensor<4xf32>
-    %c = linalg.generic {indexing_maps = [#turned, #points], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<4x6xf32>) outs(%t : tensor<6x4xf32>) {
+    %c = linalg.generic {indexing_maps = [#transposed, #points], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<4x6xf32>) outs(%t : tensor<6x4xf32>) {
     ^bb0(%a: f32, %old: f32):
       linalg.yield %a : f32
     } -> tensor<6x4xf32>
@@ -36,7 +36,7 @@ module attributes {inferno.expand_pieces} {
 // -----
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 #rows = affine_map<(r, c) -> (r)>
 
 // What is made of totals of rows is made as these lie, and so is what anything but a reduction reads.
@@ -65,7 +65,7 @@ module attributes {inferno.expand_pieces} {
       %m = arith.addf %a, %sum : f32
       linalg.yield %m : f32
     } -> tensor<4xf32>
-    %c = linalg.generic {indexing_maps = [#turned, #points], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<4x6xf32>) outs(%t : tensor<6x4xf32>) {
+    %c = linalg.generic {indexing_maps = [#transposed, #points], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<4x6xf32>) outs(%t : tensor<6x4xf32>) {
     ^bb0(%a: f32, %old: f32):
       linalg.yield %a : f32
     } -> tensor<6x4xf32>
@@ -84,7 +84,7 @@ module attributes {inferno.expand_pieces} {
       %m = math.exp %a : f32
       linalg.yield %m : f32
     } -> tensor<4x6xf32>
-    %c = linalg.generic {indexing_maps = [#turned, #points], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<4x6xf32>) outs(%t : tensor<6x4xf32>) {
+    %c = linalg.generic {indexing_maps = [#transposed, #points], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<4x6xf32>) outs(%t : tensor<6x4xf32>) {
     ^bb0(%a: f32, %old: f32):
       linalg.yield %a : f32
     } -> tensor<6x4xf32>

@@ -1,7 +1,7 @@
 """How a mixture's experts are recognised, which are imported as a product of every matrix with all rows and an operation that selects each row's result, and
 what may be fused with that operation so that ``fuse-grouped`` still recognises it.
 
-What follows a pick element by element is its end.  Anything else, such as rows that are picked of its rows, would be computed of the product of all with
+What follows a selection element by element is its end.  Anything else, such as rows that are selected of its rows, would be computed of the product of all with
 all, which is as many times as much as there are matrices.
 """
 
@@ -10,11 +10,11 @@ from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds, loop_of, maps
 
 
-def product_of(pick: ir.Operation | None) -> ir.Operation | None:
-    """The product of matrices with rows of which an elementwise operation picks each row's own; None if it is none that does."""
-    if not is_elementwise(pick) or kinds(pick) != [PARALLEL] * 2:
+def product_of(selection: ir.Operation | None) -> ir.Operation | None:
+    """The product of matrices with rows of which an elementwise operation selects each row's own; None if it is none that does."""
+    if not is_elementwise(selection) or kinds(selection) != [PARALLEL] * 2:
         return None
-    for extract in walk(pick, "tensor.extract"):
+    for extract in walk(selection, "tensor.extract"):
         places = list(extract.operands)[1:]
         made = owner(extract.operands[0])
         if made is not None and len(places) == 3 and loop_of(places[1]) == 0:
@@ -24,17 +24,17 @@ def product_of(pick: ir.Operation | None) -> ir.Operation | None:
     return None
 
 
-def is_picked(product: ir.Operation) -> bool:
-    """Whether picks are all that read a contraction's result."""
+def is_selected(product: ir.Operation) -> bool:
+    """Whether selections are all that read a contraction's result."""
     readers = [r for value in product.results for r in users(value)]
     if len(readers) == 1 and is_elementwise(readers[0]):
         readers = [r for value in readers[0].results for r in users(value)]
-    picks = [product_of(r.parent) for r in readers if r.name == "tensor.extract"]
-    return len(picks) == len(readers) > 0 and all(found is not None and found == product for found in picks)
+    selections = [product_of(r.parent) for r in readers if r.name == "tensor.extract"]
+    return len(selections) == len(readers) > 0 and all(found is not None and found == product for found in selections)
 
 
-def stays_pick(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
-    """Whether a reader, whose input ``number`` a producer makes, is a pick with it if either is one."""
+def stays_selected(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
+    """Whether a reader, whose input ``number`` a producer makes, is a selection with it if either is one."""
     before, after = product_of(producer), product_of(consumer)
     if before is None and after is None:
         return True
@@ -47,12 +47,12 @@ def stays_pick(producer: ir.Operation, consumer: ir.Operation, number: int) -> b
     return all(_is_of_row(e) for op in (producer, consumer) if product_of(op) is None for e in walk(op, "tensor.extract"))
 
 
-def are_chunks(pick: ir.Operation) -> bool:
-    """Whether slices alone read a pick, one of its columns, or two as long that meet in one operation: it can pick these alone."""
-    cuts = list(users(pick.results[0]))
+def are_chunks(selection: ir.Operation) -> bool:
+    """Whether slices alone read a selection, one of its columns, or two as long that meet in one operation: it can select these alone."""
+    cuts = list(users(selection.results[0]))
     if not 0 < len(cuts) <= 2 or any(c.name != "tensor.extract_slice" or len(c.operands) != 1 for c in cuts):
         return False
-    rows = pick.results[0].type.shape[0]
+    rows = selection.results[0].type.shape[0]
     for cut in cuts:
         offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(cut.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))
         if cut.results[0].type.rank != 2 or (offsets[0], sizes[0], steps) != (0, rows, [1, 1]):

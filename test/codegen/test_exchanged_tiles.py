@@ -18,7 +18,7 @@ from inferno.schedule.spaces import wgmma as space
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("m, tile_n, lines, stores", [(150, 160, 64, 3), (300, 160, 32, 5), (200, 112, 16, 7)])
-def test_results_are_turned_on_their_way(m, tile_n, lines, stores, layout):
+def test_results_are_transposed_on_their_way(m, tile_n, lines, stores, layout):
     built = build(kernel(m, 512, 1000, layout), "wgmma", Wgmma(128, tile_n, 4, 2, swapped=True))
     assembled(built)
     assert set(products(built)) == {f"m64n{tile_n}k16.f32.bf16"} and boxes(built)[2] == (64, lines)

@@ -5,7 +5,7 @@ import torch
 from checks import check, poison_memory
 from joined_row_cases import PASSES
 from on_gpu import on_hopper
-from turned_sum_cases import IMAGE_SIZES, IMAGES, SCHEDULES, SIZES, TABLES, choose, images, tables
+from transposed_sum_cases import IMAGE_SIZES, IMAGES, SCHEDULES, SIZES, TABLES, choose, images, tables
 from universal_program import compile_universal
 
 import inferno

@@ -1,4 +1,4 @@
-"""What a reduction reads or writes uncoalesced (*strewn*): neighbouring threads' elements are in sectors of their own, as that tensor has another layout.
+"""What a reduction reads or writes uncoalesced: neighbouring threads' elements are in sectors of their own, as that tensor has another layout.
 
 A kernel of sums has no tiles: what such elements cost says whether a map that turns a tensor becomes part of it, and which tensor's order its threads follow.
 """
@@ -17,10 +17,10 @@ _SHORT = 4  # neighbours, up to which other loops read what else is in a sector 
 _READ, _WRITTEN = 250e3, 55e3
 
 
-def strewn_time(sizes: Sequence[int], inner: int, read: Iterable[Access | None], written: Iterable[Access | None]) -> float:
-    """Microseconds that strewn elements take more than others, where the loop ``inner`` goes over neighbours."""
+def uncoalesced_time(sizes: Sequence[int], inner: int, read: Iterable[Access | None], written: Iterable[Access | None]) -> float:
+    """Microseconds that uncoalesced elements take more than others, where the loop ``inner`` goes over neighbours."""
     every = [(a, _READ) for a in set(read)] + [(a, _WRITTEN) for a in set(written)]
-    return sum(elements(sizes, a) / rate for a, rate in every if a is not None and is_strewn(sizes, a, inner))
+    return sum(elements(sizes, a) / rate for a, rate in every if a is not None and is_uncoalesced(sizes, a, inner))
 
 
 def elements(sizes: Sequence[int], access: Access) -> int:
@@ -28,7 +28,7 @@ def elements(sizes: Sequence[int], access: Access) -> int:
     return hint(product(s for s, stride in zip(sizes, access.strides) if stride != 0))
 
 
-def is_strewn(sizes: Sequence[int], access: Access, inner: int) -> bool:
+def is_uncoalesced(sizes: Sequence[int], access: Access, inner: int) -> bool:
     """Whether neighbours along a loop are in different sectors, and another loop goes over what else these hold."""
     step, width = access.strides[inner], bit_width(access.element) // 8
     between = [d for d, stride in enumerate(access.strides) if stride == 1 and hint(sizes[d]) > _SHORT]

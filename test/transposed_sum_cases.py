@@ -6,13 +6,13 @@ from math import ceil
 
 import torch
 
-from inferno.schedule.reductions import reductions, turned_sums
+from inferno.schedule.reductions import reductions, transposed_sums
 from inferno.schedule.reductions.reductions import Reductions
 from inferno.target import find_target
 
 F = torch.nn.functional
 TARGET = find_target("sm_90a")
-TABLES = {  # of two tensors of so many rows and columns, the second of which is turned
+TABLES = {  # of two tensors of so many rows and columns, the second of which is transposed
     "sums of rows": lambda x, y: torch.where(x > 0, x, y.t()).sum(1),
     "sums of columns": lambda x, y: (F.silu(x) * y.t()).sum(0),
     "mean of all": lambda x, y: (x - y.t()).square().mean(),
@@ -39,20 +39,20 @@ SCHEDULES = {  # threads side by side and along, lanes, vectors at once, chunks
 
 
 def choose(name: str, found: list[Reductions]) -> Callable:
-    """What chooses the schedule of that name where it fits, and the generator's own elsewhere; the schedules of turned sums are added to ``found``."""
+    """What chooses the schedule of that name where it fits, and the generator's own elsewhere; the schedules of transposed sums are added to ``found``."""
     def chosen(kernel):
         s, c = reductions.choose(kernel, TARGET), reductions.read(kernel, TARGET)
-        if SCHEDULES[name] is not None and c is not None and turned_sums.turned_run(c) is not None:
+        if SCHEDULES[name] is not None and c is not None and transposed_sums.transposed_run(c) is not None:
             across, along, vector, unroll, chunks = SCHEDULES[name]
-            other = Reductions(across, along, vector, unroll, turned=True)
+            other = Reductions(across, along, vector, unroll, transposed=True)
             while other.vector > 1 and not other.takes(c, other.vector):
                 other = replace(other, vector=other.vector // 2)
-            while other.across > 1 and not turned_sums.parts(c, other.across):
+            while other.across > 1 and not transposed_sums.parts(c, other.across):
                 other = replace(other, across=other.across // 2, along=other.along * 2)
             if other.fits(c):
                 share = replace(other, chunks=min(chunks, other.units(c))).share(c)
                 s = replace(other, chunks=ceil(other.units(c) / share), interleaved=name == "between each other")
-        found.extend([s] if s is not None and s.turned else [])
+        found.extend([s] if s is not None and s.transposed else [])
         return s
 
     return chosen

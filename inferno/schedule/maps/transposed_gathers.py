@@ -1,6 +1,6 @@
-"""Gathers of a map in branches, such as of a concatenation's pieces, that are contiguous along another loop than the result (*turned*: transposed).
+"""Gathers of a map in branches, such as of a concatenation's pieces, that are contiguous along another loop than the result.
 
-Each such ``tensor.extract`` is read for a tile of points along the loop in which its tensor lies, only where its branch is taken, and picked from shared
+Each such ``tensor.extract`` is read for a tile of points along the loop in which its tensor lies, only where its branch is taken, and gathered from shared
 memory.  The tensor's other places may be what a table says, as of rows that are gathered.
 """
 
@@ -10,18 +10,18 @@ from math import prod
 from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.analysis.affine_extracts import linear
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.analysis.strewn_extracts import linear
 from inferno.schedule.maps.pointwise import Pointwise
 
 _LEAST = 16  # points along both loops that a tile is worth it for
 _MOST = 4  # tiles of a block
-_SHARE = 0.25  # of all points, of which less may be read strewn
+_SHARE = 0.25  # of all points, of which less may be read uncoalesced
 _BELOW = (arith.CmpIPredicate.ult, arith.CmpIPredicate.slt, arith.CmpIPredicate.uge, arith.CmpIPredicate.sge)
 
 
 @dataclass(frozen=True)
-class Pick:
+class Gather:
     """``op`` reads ``access``, whose strides are those of loops; where its branches are not taken that may be outside of the tensor.  ``moved``: by so
     many elements besides for each place that follows from what is read at a point, of the loops ``read``."""
 
@@ -32,16 +32,16 @@ class Pick:
 
 
 @dataclass(frozen=True)
-class TurnedPicks:
-    """Picks and operands, the latter by their numbers, that lie side by side along the run ``across``."""
+class TransposedGathers:
+    """Gathers and operands, the latter by their numbers, that lie side by side along the run ``across``."""
 
     across: int
     numbers: tuple[int, ...]
-    picks: tuple[Pick, ...]
+    gathers: tuple[Gather, ...]
 
 
-def turned_picks(point: Pointwise) -> TurnedPicks | None:
-    """What tiles are for in a kernel whose picks are all at sums and differences of loops, or at what follows from operands; None where there are none, or
+def transposed_gathers(point: Pointwise) -> TransposedGathers | None:
+    """What tiles are for in a kernel whose gathers are all at sums and differences of loops, or at what follows from operands; None where there are none, or
     too many, or along several loops."""
     sizes, last, extracts = point.run_sizes, len(point.runs) - 1, [op.operation for op in walk(point.generic, "tensor.extract")]
     if last < 1 or not extracts or not all(isinstance(n, int) for n in point.sizes) or sizes[last] < _LEAST:
@@ -49,7 +49,7 @@ def turned_picks(point: Pointwise) -> TurnedPicks | None:
     if point.run_strides(point.destinations[0])[last] != 1:
         return None
     arguments = dict(point.tables)
-    every = [_pick(point, op, arguments[op.operands[0]]) for op in extracts]
+    every = [_gather(point, op, arguments[op.operands[0]]) for op in extracts]
     if None in every:
         return None
     beside = [_beside(point, p) for p in every]
@@ -61,7 +61,7 @@ def turned_picks(point: Pointwise) -> TurnedPicks | None:
     numbers = tuple(
         n for n, s in enumerate(point.sources) if s is not None and point.run_strides(s)[across] == 1 and point.run_strides(s)[last] > 1
     )
-    return TurnedPicks(across, numbers, tuple(found)) if sizes[across] >= _LEAST and len(numbers) + len(found) <= _MOST else None
+    return TransposedGathers(across, numbers, tuple(found)) if sizes[across] >= _LEAST and len(numbers) + len(found) <= _MOST else None
 
 
 def _share(op: ir.Operation, point: Pointwise) -> float:
@@ -78,15 +78,15 @@ def _share(op: ir.Operation, point: Pointwise) -> float:
     return share
 
 
-def _beside(point: Pointwise, pick: Pick) -> set[int]:
-    """Runs in front of the last one along which a pick's elements lie side by side, if they do not along the last."""
-    strides, last = point.run_strides(pick.access), len(point.runs) - 1
-    if abs(strides[last]) <= 1 and not pick.read & set(point.runs[last]):
+def _beside(point: Pointwise, gather: Gather) -> set[int]:
+    """Runs in front of the last one along which a gather's elements lie side by side, if they do not along the last."""
+    strides, last = point.run_strides(gather.access), len(point.runs) - 1
+    if abs(strides[last]) <= 1 and not gather.read & set(point.runs[last]):
         return set()
-    return {r for r in range(last) if abs(strides[r]) == 1 and not pick.read & set(point.runs[r])}
+    return {r for r in range(last) if abs(strides[r]) == 1 and not gather.read & set(point.runs[r])}
 
 
-def _pick(point: Pointwise, op: ir.Operation, argument: int) -> Pick | None:
+def _gather(point: Pointwise, op: ir.Operation, argument: int) -> Gather | None:
     """Where an extract reads; None where that is neither a sum of loops nor told by operands, or runs are walked with several strides."""
     table, loops = op.operands[0].type, len(point.sizes)
     if not table.has_static_shape:
@@ -107,7 +107,7 @@ def _pick(point: Pointwise, op: ir.Operation, argument: int) -> Pick | None:
     for run in point.runs:
         if any(strides[d] != strides[run[-1]] * prod(point.sizes[e] for e in run[i + 1:]) for i, d in enumerate(run)):
             return None
-    return Pick(op, Access(argument, table.element_type, tuple(strides), offset, tuple(table.shape)), tuple(moved), frozenset(read))
+    return Gather(op, Access(argument, table.element_type, tuple(strides), offset, tuple(table.shape)), tuple(moved), frozenset(read))
 
 
 def _loops_of(value: ir.Value, point: Pointwise) -> set[int] | None:
@@ -161,18 +161,18 @@ def _counts(value: ir.Value) -> bool:
     return all(map(_counts, op.operands))
 
 
-def brought_together(point: Pointwise, turned: TurnedPicks) -> int:
+def brought_together(point: Pointwise, transposed: TransposedGathers) -> int:
     """Neighbours that can be brought to a tile at once: 2 of 16 bits that lie in one word, in one branch, and 1 otherwise."""
-    run, every = turned.across, [*(point.sources[n] for n in turned.numbers), *(p.access for p in turned.picks)]
+    run, every = transposed.across, [*(point.sources[n] for n in transposed.numbers), *(p.access for p in transposed.gathers)]
     if len(point.runs[run]) > 1 or point.sizes[point.runs[run][0]] % 2 or any(bit_width(a.element) != 16 for a in every):
         return 1
-    if any(step % 2 for p in turned.picks for step in p.moved):
+    if any(step % 2 for p in transposed.gathers for step in p.moved):
         return 1
     for a in every:
         strides = point.run_strides(a)
         if strides[run] != 1 or a.offset % 2 or any(s % 2 for r, s in enumerate(strides) if r != run):
             return 1
-    conditions = [taken_branches(p.op, point.generic) for p in turned.picks]
+    conditions = [taken_branches(p.op, point.generic) for p in transposed.gathers]
     alike = all(taken is not None and all(_is_of_pairs(c, point, point.runs[run][0]) for c, _ in taken) for taken in conditions)
     return 2 if alike else 1
 

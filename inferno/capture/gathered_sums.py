@@ -1,6 +1,6 @@
 """``torch.where(torch.arange(n) == index, x, 0).sum(dim)`` is ``x``, where ``index`` is one of the n.
 
-The gradient of a logarithm of softmax needs the sum of each row's gradient, of which cross entropy, and what ``gather`` picks, leave one element that is not
+The gradient of a logarithm of softmax needs the sum of each row's gradient, of which cross entropy, and what ``gather`` takes, leave one element that is not
 0: adding up zeros takes as many comparisons as the pass over the logits has.
 """
 
@@ -21,36 +21,36 @@ _ZEROS = {aten.zeros.default, aten.zeros_like.default}
 _FILLED = {aten.full.default: 1, aten.full_like.default: 1, aten.scalar_tensor.default: 0}  # the number of the argument that it is full of
 
 
-def sum_picked(graph: Graph, decompositions: dict[Any, Callable]) -> None:
+def sum_gathered(graph: Graph, decompositions: dict[Any, Callable]) -> None:
     """Rewrite ``graph``, of decomposed operations, in place, where no size varies."""
     for node in [n for n in graph.nodes if n.target is aten.sum.dim_IntList and len(n.args[1] or ()) == 1]:
-        found = _picked(node.args[0])
+        found = _gathered(node.args[0])
         result = node.meta.get("val")
         if found is None or not isinstance(result, Tensor):
             continue
-        places, index, picked, count, types = found
+        places, index, gathered, count, types = found
         whole = node.args[0].meta["val"].shape
         dim = node.args[1][0] % len(whole)
-        if not all(type(n) is int for n in whole) or _dim(places, (index, picked), len(whole)) != dim:
+        if not all(type(n) is int for n in whole) or _dim(places, (index, gathered), len(whole)) != dim:
             continue
         kept = [1 if d == dim else n for d, n in enumerate(whole)]
-        traced = trace_on(partial(_sum, count=count, types=types, kept=kept, like=result), (index, picked), decompositions)
+        traced = trace_on(partial(_sum, count=count, types=types, kept=kept, like=result), (index, gathered), decompositions)
         if traced is not None:
-            made = copy_before(node, traced, (index, picked))[traced.output_node().args[0]]
+            made = copy_before(node, traced, (index, gathered))[traced.output_node().args[0]]
             node.replace_all_uses_with(made)
             graph.erase_node(node)
 
 
-def _sum(index: Tensor, picked: Tensor, *, count: int, types: list[torch.dtype], kept: list[int], like: Tensor) -> Tensor:
+def _sum(index: Tensor, gathered: Tensor, *, count: int, types: list[torch.dtype], kept: list[int], like: Tensor) -> Tensor:
     inside = torch.logical_and(index >= 0, index < count)
     for dtype in (*types, like.dtype):
-        picked = picked.to(dtype)
-    found = torch.where(inside, picked, torch.zeros((), dtype=like.dtype, device=like.device))
+        gathered = gathered.to(dtype)
+    found = torch.where(inside, gathered, torch.zeros((), dtype=like.dtype, device=like.device))
     return found.expand(kept).reshape(like.shape)
 
 
-def _picked(node: Any) -> tuple[Node, Node, Node, int, list[torch.dtype]] | None:
-    """The numbered places, the index, what is picked, and out of how many, of a ``where`` or a conversion of one, maybe added to zeros, and what it is
+def _gathered(node: Any) -> tuple[Node, Node, Node, int, list[torch.dtype]] | None:
+    """The numbered places, the index, what is gathered, and out of how many, of a ``where`` or a conversion of one, maybe added to zeros, and what it is
     converted to."""
     types: list[torch.dtype] = []
     while isinstance(node, Node):
@@ -63,12 +63,12 @@ def _picked(node: Any) -> tuple[Node, Node, Node, int, list[torch.dtype]] | None
             break
     if not isinstance(node, Node) or node.target is not aten.where.self or not _is_zero(node.args[2]):
         return None
-    condition, picked, _ = node.args
-    if condition.target is not aten.eq.Tensor or not all(isinstance(v, Node) for v in (*condition.args, picked)):
+    condition, gathered, _ = node.args
+    if condition.target is not aten.eq.Tensor or not all(isinstance(v, Node) for v in (*condition.args, gathered)):
         return None
     for places, index in (condition.args, condition.args[::-1]):
         if (count := _count(places)) is not None and not index.meta["val"].is_floating_point():
-            return places, index, picked, count, types
+            return places, index, gathered, count, types
     return None
 
 
@@ -81,7 +81,7 @@ def _count(node: Node) -> int | None:
 
 
 def _dim(places: Node, beside: tuple[Node, ...], rank: int) -> int | None:
-    """The dimension along which places are numbered, if nothing that is compared or picked varies there, of a tensor of ``rank`` dimensions."""
+    """The dimension along which places are numbered, if nothing that is compared or gathered varies there, of a tensor of ``rank`` dimensions."""
     shape = places.meta["val"].shape
     along = [d - len(shape) for d, n in enumerate(shape) if n != 1]
     if len(along) != 1:

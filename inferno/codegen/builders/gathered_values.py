@@ -15,7 +15,7 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.symbolic import product
 
 
-def pick(
+def gather(
     ints: Integers, buffers: Sequence[ir.Value], patterns: Patterns, op: ir.Operation, operands: Sequence[ir.Value], clamped: bool = False,
 ) -> ir.Value:
     """``tensor.extract`` from an argument of the kernel: of neighbours, as ``patterns`` know them, by vectors, otherwise for each lane by itself; within it,
@@ -23,7 +23,7 @@ def pick(
     table, where = ir.RankedTensorType(op.operands[0].type), operands[1:]
     buffer, strides = buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
     lanes = max((v.type.shape[0] for v in where if isinstance(v.type, ir.VectorType)), default=0)
-    if (found := pick_neighbours(ints, buffer, patterns, where, Access(0, table.element_type, strides, 0, tuple(table.shape)), clamped)) is not None:
+    if (found := gather_neighbours(ints, buffer, patterns, where, Access(0, table.element_type, strides, 0, tuple(table.shape)), clamped)) is not None:
         return found
     each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in where] for i in range(max(1, lanes))]
     inside = [[ints.min(ints.narrow(v), size - 1) for v, size in zip(at, table.shape)] for at in each]
@@ -31,10 +31,10 @@ def pick(
     return join(found) if lanes else found[0]
 
 
-def pick_neighbours(
+def gather_neighbours(
     ints: Integers, buffer: ir.Value, patterns: Patterns, where: Sequence[ir.Value], table: Access, clamped: bool = False,
 ) -> ir.Value | None:
-    """The elements of a table in memory that lanes pick, by vectors; None where ``patterns`` do not know how they lie, or there are no lanes."""
+    """The elements of a table in memory that lanes gather, by vectors; None where ``patterns`` do not know how they lie, or there are no lanes."""
     lanes = max((v.type.shape[0] for v in where if isinstance(v.type, ir.VectorType)), default=0)
     pattern = _pattern(patterns, where, table.strides, lanes) if lanes else None
     if pattern is None:
@@ -56,7 +56,7 @@ def _pattern(patterns: Patterns, where: Sequence[ir.Value], strides: Sequence[in
 
 
 @dataclass
-class PickedValues:
+class GatheredValues:
     """For ``inline_body``, of vectors of ``vector`` neighbours."""
 
     ints: Integers
@@ -72,7 +72,7 @@ class PickedValues:
         self._known[index] = Pattern(self.vector, tuple(range(self.vector)), True, size // self.vector - 1)
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        return pick(self.ints, self.buffers, self._patterns, op, operands, clamped=True)
+        return gather(self.ints, self.buffers, self._patterns, op, operands, clamped=True)
 
     def branch(self, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
         """``scf.if``: both sides, of which each lane has one."""

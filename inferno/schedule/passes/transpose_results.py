@@ -18,7 +18,7 @@ from inferno.schedule.analysis.accesses import filled, loop_sizes
 _SHORT = 1024  # points of a row that is gone over as it lies, several by a warp, and written apart
 
 
-def turn_results(kernel: func.FuncOp) -> None:
+def transpose_results(kernel: func.FuncOp) -> None:
     """Rewrite a kernel, in place, if there is such an order; nothing where none has to change."""
     operations = [o.operation for o in kernel.entry_block.operations]
     returned = list(operations[-1].operands)

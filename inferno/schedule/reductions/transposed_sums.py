@@ -12,7 +12,7 @@ where(x.t() > 0, x.t(), y) of 4096x4096 in bf16 78 and 24 (23), in float32 126 a
 from dataclasses import replace
 
 from inferno.schedule.reductions.reduction_kernel import ReductionKernel, walks_all
-from inferno.schedule.reductions.strewn_terms import is_strewn
+from inferno.schedule.reductions.uncoalesced_terms import is_uncoalesced
 from inferno.symbolic import hint
 
 # Lanes of a thread and sums side by side, which 4 threads of 256 go along each: with 8 and 2 threads most of what was timed took as long or longer.
@@ -21,30 +21,30 @@ BLOCKS = 8  # of a multiprocessor: sums are cut into chunks for as many
 FEW = 16  # neighbours, of fewer of which pieces are less than a sector
 
 
-def turned_run(c: ReductionKernel) -> tuple[int, ...] | None:
-    """The loops along which neighbours lie in a tensor whose elements are strewn over memory along ``c``'s innermost one; None without one, for products of
+def transposed_run(c: ReductionKernel) -> tuple[int, ...] | None:
+    """The loops along which neighbours lie in a tensor whose elements are far apart in memory along ``c``'s innermost one; None without one, for products of
     matrices, and where places or exponentials are looked for or maps are given back, which go another way."""
     if not c.along or c.stored or c.tables or c.reads or c.extremum is not None or c.exponentials is not None or not isinstance(c.count * c.length, int):
         return None
     if not walks_all(c.sizes, c.sources):
         return None
     inner = c.terms[-1][-1]
-    strewn = [a for a in c.sources if a is not None and is_strewn(c.sizes, a, inner)]
-    last = {next(d for d, x in enumerate(a.strides) if x == 1 and hint(c.sizes[d]) > 1) for a in strewn}
+    uncoalesced = [a for a in c.sources if a is not None and is_uncoalesced(c.sizes, a, inner)]
+    last = {next(d for d, x in enumerate(a.strides) if x == 1 and hint(c.sizes[d]) > 1) for a in uncoalesced}
     runs = [run for run in (*c.points, *c.terms[:-1]) if run[-1] in last]
     return runs[0] if len(last) == 1 and len(runs) == 1 and c.size(runs[0]) >= FEW else None
 
 
-def turned(c: ReductionKernel) -> ReductionKernel:
+def transposed(c: ReductionKernel) -> ReductionKernel:
     """The sums that threads side by side have: of ``c``, or parts of these, each of which has one of each neighbour's."""
-    run = turned_run(c)
+    run = transposed_run(c)
     points, terms = (tuple(x for x in runs if x != run) for runs in (c.points, c.terms))
     return c if run is None else replace(c, points=(*points, run), terms=terms)
 
 
 def parts(c: ReductionKernel, across: int) -> int:
     """Parts of each sum that blocks of ``across`` neighbours leave, which are none of the next sum's; 0 where they would be."""
-    run = turned_run(c)
+    run = transposed_run(c)
     if run is None or run in c.points:
         return 1
     size = c.size(run)

@@ -1,4 +1,4 @@
-"""Sums of several tensors in different layouts (``inferno.schedule.reductions.turned_sums``): neighbours in one tensor belong to sums side
+"""Sums of several tensors in different layouts (``inferno.schedule.reductions.transposed_sums``): neighbours in one tensor belong to sums side
 by side, in another to the same sum."""
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from inferno.schedule.reductions.reduction_kernel import ReductionKernel
 
 
 @dataclass
-class TurnedSums(Emitter):
+class TransposedSums(Emitter):
     """``c`` are the parts, of ``whole`` sums, of which ``tile`` is the number of the block's parts."""
 
     whole: ReductionKernel | None = None

@@ -36,23 +36,23 @@ def both_orders(x, y, z):
     return x * y, (x + z).t().contiguous()
 
 
-def turned_before(x, y, z):
+def transposed_before(x, y, z):
     """What is exchanged is imported as the result lies."""
     return (torch.softmax(x.t(), 0) * y.t()).contiguous()
 
 
-def turned_before_a_norm(x, y, z):
+def transposed_before_a_norm(x, y, z):
     x = (x * y).t()
     return F.normalize(x - x.amax(0), dim=0).contiguous(), x.sum(0)
 
 
 @pytest.mark.covering(most=8)
-@pytest.mark.parametrize("program", [norms, softmax, less_largest, images, two_results, both_orders, turned_before, turned_before_a_norm])
+@pytest.mark.parametrize("program", [norms, softmax, less_largest, images, two_results, both_orders, transposed_before, transposed_before_a_norm])
 @pytest.mark.parametrize("shape", [(4, 48), (34, 49), (130, 12), (10, 300)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(program, shape, dtype):
     torch.manual_seed(0)
     tensors = tuple(torch.randn(shape).to(dtype) for _ in range(3))
     text = assert_right(program, tensors)
-    if program not in (both_orders, turned_before_a_norm):
+    if program not in (both_orders, transposed_before_a_norm):
         assert launches(text) == 1, text[:3000]

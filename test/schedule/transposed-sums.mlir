@@ -4,11 +4,11 @@
 // RUN: inferno-opt %s --split-input-file -p 'assign-schedules{target=sm_90a},inferno-generate{target=sm_90a}' | FileCheck %s --check-prefix=GPU
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 #rows = affine_map<(r, c) -> (r)>
 
 /// Vectors of terms, and of the other tensor the same places, one by one.
-// CHECK: func.func private @sums({{.*}}across = 64 : i64, along = 4 : i64, {{.*}}generator = "reductions", {{.*}}turned = true, {{.*}}vector = 8 : i64
+// CHECK: func.func private @sums({{.*}}across = 64 : i64, along = 4 : i64, {{.*}}generator = "reductions", {{.*}}transposed = true, {{.*}}vector = 8 : i64
 // GPU-LABEL: gpu.func @sums(
 // GPU-SAME: known_block_size = array<i32: 256, 1, 1>
 // GPU: scf.for
@@ -25,7 +25,7 @@ func.func @main(%x: tensor<4096x2048xbf16>, %y: tensor<2048x4096xbf16>) -> tenso
 func.func private @sums(%x: tensor<4096x2048xbf16>, %y: tensor<2048x4096xbf16>, %out: tensor<4096xf32>) -> tensor<4096xf32> {
   %zero = arith.constant 0.0 : f32
   %0 = linalg.fill ins(%zero : f32) outs(%out : tensor<4096xf32>) -> tensor<4096xf32>
-  %1 = linalg.generic {indexing_maps = [#points, #turned, #rows], iterator_types = ["parallel", "reduction"]}
+  %1 = linalg.generic {indexing_maps = [#points, #transposed, #rows], iterator_types = ["parallel", "reduction"]}
       ins(%x, %y : tensor<4096x2048xbf16>, tensor<2048x4096xbf16>) outs(%0 : tensor<4096xf32>) {
   ^bb0(%a: bf16, %b: bf16, %sum: f32):
     %p = arith.extf %a : bf16 to f32
@@ -41,11 +41,11 @@ func.func private @sums(%x: tensor<4096x2048xbf16>, %y: tensor<2048x4096xbf16>, 
 // -----
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 #one = affine_map<(r, c) -> ()>
 
 /// A block's threads have parts of one sum, which it puts together.
-// CHECK: func.func private @loss({{.*}}across = 64 : i64, along = 4 : i64, {{.*}}turned = true
+// CHECK: func.func private @loss({{.*}}across = 64 : i64, along = 4 : i64, {{.*}}transposed = true
 // GPU-LABEL: gpu.func @loss(
 // GPU: scf.for
 // GPU-COUNT-10: gpu.shuffle
@@ -61,7 +61,7 @@ func.func @main(%x: tensor<4096x2048xf32>, %y: tensor<2048x4096xf32>) -> tensor<
 func.func private @loss(%x: tensor<4096x2048xf32>, %y: tensor<2048x4096xf32>, %out: tensor<f32>) -> tensor<f32> {
   %zero = arith.constant 0.0 : f32
   %0 = linalg.fill ins(%zero : f32) outs(%out : tensor<f32>) -> tensor<f32>
-  %1 = linalg.generic {indexing_maps = [#points, #turned, #one], iterator_types = ["reduction", "reduction"]}
+  %1 = linalg.generic {indexing_maps = [#points, #transposed, #one], iterator_types = ["reduction", "reduction"]}
       ins(%x, %y : tensor<4096x2048xf32>, tensor<2048x4096xf32>) outs(%0 : tensor<f32>) {
   ^bb0(%a: f32, %b: f32, %sum: f32):
     %d = arith.subf %a, %b : f32

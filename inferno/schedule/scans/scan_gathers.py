@@ -7,7 +7,7 @@ from inferno.schedule.analysis.accesses import iterators
 _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi")
 
 
-def picks_neighbours(generic: ir.Operation) -> bool:
+def gathers_neighbours(generic: ir.Operation) -> bool:
     """Whether all that a map extracts is along its last loop as the points are, shifted maybe, and may be read whatever its conditions say.
 
     Of a choice one side at most reads: of two tensors beside each other one would be read for nothing.  Nor may a side divide by whole numbers, of
