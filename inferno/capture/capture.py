@@ -9,7 +9,7 @@ import re
 import types
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -89,12 +89,19 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     fold_whole_slices(copied)
     write_picks(copied, written)
     split_complex(copied)
+    arguments = tuple(_as_read(a, n) for a, n in zip(arguments, copied.find_nodes(op="placeholder"), strict=True))
     expand_grouped(copied)
     slice_known_places(copied)
     make_tensors_of_sizes(copied)
     say_known_integers(copied)
     normalise(copied)
     return import_graph(copied, (*arguments, *_take_draws(copied)), frozen, written)
+
+
+def _as_read(argument: Argument, node: torch.fx.Node) -> Argument:
+    """An argument as a graph reads it: of complex numbers it may have pairs."""
+    pairs = argument.dtype.is_complex and not node.meta["val"].dtype.is_complex
+    return replace(argument, shape=(*argument.shape, 2)) if pairs else argument
 
 
 def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:
