@@ -752,3 +752,18 @@ def test_a_step_of_an_optimiser_is_whole():
         return torch._foreach_addcdiv(values, means, torch._foreach_sqrt(torch._foreach_mul(means, means)), [-0.5, -1.0, 2.0]), torch._foreach_norm(gradients)
 
     assert_right(step, tuple([normal(3, 4), normal(5), normal(1)] for _ in range(3)))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 9, 512, 1000])
+@pytest.mark.parametrize("operator, numbers", [
+    (aten.hamming_window.default, ()), (aten.hamming_window.periodic, (False,)), (aten.hamming_window.periodic_alpha, (False, 0.6)),
+    (aten.hamming_window.periodic_alpha_beta, (True, 0.6, 0.3)), (aten.blackman_window.default, ()), (aten.blackman_window.periodic, (False,)),
+    (aten.bartlett_window.default, ()), (aten.bartlett_window.periodic, (False,)), (aten.kaiser_window.default, ()), (aten.kaiser_window.beta, (False, 14.0)),
+], ids=str)
+def test_window_functions(operator, numbers, length):
+    from inferno.capture.decompositions.window_functions import TABLE
+
+    for dtype in (torch.float32, torch.bfloat16):
+        found = TABLE[operator](length, *numbers, dtype=dtype)
+        compared = compare(found, operator(length, *numbers, dtype=dtype), operator(length, *numbers, dtype=torch.float64))
+        assert compared.right and found.dtype == dtype, str(compared)
