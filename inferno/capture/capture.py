@@ -47,6 +47,7 @@ from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
 from inferno.capture.sized_splits import slice_splits
+from inferno.capture.small_determinants import expand_determinants
 from inferno.capture.stack_windows import stack_windows
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
@@ -165,6 +166,7 @@ class Exported:
         roll_loops(graph, table())
         stack_windows(graph, table())
         join_products(graph, table())
+        expand_determinants(graph, table())
         signature = self._signature(inputs, results, outputs, (*symbols.guards(symbols.take_assertions(graph)), *symbols.sizes_from_zero(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
