@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.aliases import IDLE_DROPOUT
+from inferno.capture.assertions import with_message
 from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.capture import copy_graph
 from inferno.capture.decompositions import table
@@ -318,6 +319,7 @@ _REPLACED = {
         (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
         (torch._C._nn.pad, pad), *IDLE_DROPOUT.items(), (torch.logsumexp, wide_logsumexp), (torch.special.logsumexp, wide_logsumexp),
+        (torch._assert_async, with_message),
     )
 }
 _METHODS = {"logsumexp": torch.logsumexp}  # those that are replaced, as functions
