@@ -124,6 +124,7 @@ _SUMMARIES = (
         "fuse-scatters": "Let scatters compute the indices and elements that they write.",
         "fuse-convolutions": "CPU: fuse padding and bias into convolutions.",
         "fold-slices": "Let contractions and scans read slices in place.",
+        "join-steps": "Make one kernel of the steps of an unrolled loop and of the stack of their values.",
         "merge-maps": "Merge elementwise kernels over the same points.",
         "fuse-small": "Run several small kernels as one thread block, with barriers in place of launches.",
         "merge-reads": "Merge maps and reductions that read the same tensors.",
