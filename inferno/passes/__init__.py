@@ -144,6 +144,7 @@ _SUMMARIES = (
         "fold-places": "Let the remaining scatters compute their indices.",
         "mark-overwrites": "Find kernels whose results may overwrite their inputs, and order calls for it.",
         "bundle-updates": "bundle-kernels for updates that mark-overwrites lets happen in place.",
+        "place-results": "Let kernels write their results where a concatenation has them.",
         "turn-back": "Let a kernel read a large tensor from its end, which the L2 cache still holds.",
         "explain-boundaries": "Annotate calls with the tensors that pass between kernels, and why they are not fused.",
     }),

@@ -343,8 +343,11 @@ def _is_computable(op: ir.Operation) -> bool:
 
 
 def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
-    """Whether pieces compute it: who else would read it from memory is another piece, or none."""
+    """Whether pieces compute it: who else would read it from memory is another piece, or none.  What ends a contraction is the end of its kernel, which writes
+    it as narrow as it is."""
     user = only_user(op.results[0])
+    if user is not None and user == reader and user.name == "tensor.concat" and ended_contraction(op) is not None:
+        return False
     return (user is not None and user == reader) or is_cheap(op) or _is_shared(op)
 
 

@@ -62,7 +62,8 @@ _SCHEDULE = (
     "assign-schedules{target=$target}", "prepare-operands{target=$target}",
     # By their schedules, independent kernels share a launch.
     "merge-siblings{target=$target}", "bundle-kernels{target=$target}", "write-caches{target=$target}", "merge-writes{target=$target}",
-    "fold-places{target=$target}", "mark-overwrites", "bundle-updates{target=$target}", "turn-back{target=$target}", "explain-boundaries",
+    "fold-places{target=$target}", "mark-overwrites", "bundle-updates{target=$target}", "place-results{target=$target}",
+    "turn-back{target=$target}", "explain-boundaries",
 )
 
 _GENERATE = ("generate-kernels{target=$target}", "plan-launches", "plan-memory")

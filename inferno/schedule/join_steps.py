@@ -55,8 +55,9 @@ class _Program:
         """Whether anything was changed."""
         for name, kernel in self.kernels.items():
             generic = _single(kernel)
-            if generic is not None and (stack := stack_of(generic)) is not None:
-                self.stacks[name] = stack
+            found = stack_of(generic) if generic is not None else None
+            if found is not None and found.even is not None:
+                self.stacks[name] = found.even
         self.maps = MapCalls(self.kernels)
         return bool(self.stacks) and rewrite_calls(self.main, lambda call: callee(call) in self.stacks and self.join(call))
 

@@ -1,9 +1,10 @@
-"""Maps whose result is a stack: one dimension is chosen along between pieces of one size, which lie one behind the other or, each an element, in turns.
+"""Maps whose result is a stack: one dimension is chosen along between pieces, which lie one behind the other or, each an element, in turns.
 
 ``expand-pieces`` makes such maps of ``torch.stack`` and of concatenations, with what computes a piece in the branch of its choice.  ``unstack`` takes them
 apart again: a map for each piece, which computes into its part of the result.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
@@ -20,28 +21,44 @@ _MOST = 32  # pieces, as in expand-pieces
 
 @dataclass(frozen=True)
 class Stack:
-    """Of a result of this ``shape``, dimension ``dim`` is ``count`` pieces of some elements, or if ``inner`` groups of one element of each piece."""
+    """Of a result of this ``shape``, dimension ``dim`` is pieces that begin there, or if ``inner`` groups of one element of each piece."""
 
     shape: tuple[int, ...]
     dim: int
-    count: int
-    inner: bool
+    begins: tuple[int, ...]
+    inner: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.begins)
 
     @property
     def box(self) -> tuple[int, ...]:
-        """The sizes of a piece, without dimensions of one element."""
-        return tuple(n for n in self.part(0)[1] if n != 1)
+        """The sizes of the first piece, without dimensions of one element."""
+        return self.box_of(0)
+
+    def box_of(self, piece: int) -> tuple[int, ...]:
+        return tuple(n for n in self.part(piece)[1] if n != 1)
+
+    @property
+    def even(self) -> "Stack | None":
+        """The same, or some pieces as several, so that all have one size; None where that is too many."""
+        if self.inner:
+            return self
+        whole = self.shape[self.dim]
+        size = gcd(whole, *self.begins)
+        return Stack(self.shape, self.dim, tuple(range(0, whole, size))) if whole // size <= _MOST else None
 
     def part(self, piece: int) -> tuple[list[int], list[int], list[int]]:
         """Offsets, sizes and steps of a piece."""
-        size = self.shape[self.dim] // self.count
-        offset, step = (piece, self.count) if self.inner else (piece * size, 1)
+        offset, whole = self.begins[piece], self.shape[self.dim]
+        size, step = (whole // self.count, self.count) if self.inner else ((*self.begins, whole)[piece + 1] - offset, 1)
         own = [d == self.dim for d in range(len(self.shape))]
         return [offset * o for o in own], [size if o else n for o, n in zip(own, self.shape)], [step if o else 1 for o in own]
 
     def slice(self, whole: ir.Value, piece: int) -> ir.Value:
         """A piece of a tensor, at the insertion point."""
-        type_ = ir.RankedTensorType.get(self.box, whole.type.element_type)
+        type_ = ir.RankedTensorType.get(self.box_of(piece), whole.type.element_type)
         return tensor.ExtractSliceOp(type_, whole, [], [], [], *self.part(piece)).result
 
     def insert(self, value: ir.Value, whole: ir.Value, piece: int) -> ir.Value:
@@ -63,7 +80,7 @@ def stack_of(generic: ir.Operation) -> Stack | None:
     place, type_ = dims(maps(generic)[-1]), generic.results[0].type
     if place is None or not type_.has_static_shape or not walk(generic, "scf.if"):
         return None
-    shape, turns, begins = tuple(type_.shape), set(), {}
+    shape, turns, begins = tuple(type_.shape), set(), defaultdict(set)
     for op in walk(generic, "arith.cmpi"):
         value, number = owner(op.operands[0]), _constant(op.operands[1])
         if value is None or number is None or ir.IntegerAttr(op.attributes["predicate"]).value != _ULT:
@@ -72,9 +89,9 @@ def stack_of(generic: ir.Operation) -> Stack | None:
             turns.add((place.index(_loop(made)), _constant(value.operands[1]) or 1))
         elif value.name == "linalg.index":
             dim = place.index(_loop(value))
-            begins[dim] = gcd(begins.get(dim, shape[dim]), number)
-    found = [Stack(shape, dim, count, True) for dim, count in turns if shape[dim] % count == 0]
-    found += [Stack(shape, dim, shape[dim] // size, False) for dim, size in begins.items()]
+            begins[dim] |= {0, number} if 0 < number < shape[dim] else set()
+    found = [Stack(shape, dim, tuple(range(count)), True) for dim, count in turns if shape[dim] % count == 0]
+    found += [Stack(shape, dim, tuple(sorted(numbers))) for dim, numbers in begins.items()]
     found = [s for s in found if 1 < s.count <= _MOST and s.box]
     return found[0] if len(found) == 1 else None
 
@@ -84,49 +101,54 @@ def unstack(
 ) -> list[ir.Operation] | None:
     """A map for each piece of what ``generic`` makes, in front of it, that computes into its part of ``destination``.  ``whole``: another stack that it reads
     element by element, of these pieces.  None where a choice is left open, or something is read otherwise; what has been made is of no use then."""
-    given, own, count = inputs(generic), maps(generic), len(stack.box)
-    if any(v == whole and m != own[-1] for v, m in zip(given, own)):
-        return None
-    order, made = dims(own[-1]), []
+    made = []
     for number in range(stack.count):
-        place = stack.place(number)
-        at = [place[order.index(d)] for d in range(own[-1].n_dims)]
-        by_loops = [linear(e, count) for e in at]
-
-        def fill(arguments: list[ir.Value], by_loops: list = by_loops) -> list[ir.Value]:
-            return KnownPlaces(stack.box).clone(body(generic), [*arguments[:-1], None], by_loops)
-
         with ir.InsertionPoint(generic), generic.location:
-            read = []
-            for value, map_ in zip(given, own):
-                if value == whole:
-                    read.append((pieces[number], ir.AffineMap.get_identity(count)))
-                    continue
-                places = [linear(e, count) for e in substitute(map_, at, count).results]
-                if None in places:
-                    return None
-                read.append(_in_part(value, places, stack))
-            try:
-                case = _map_over(stack, read, stack.slice(destination, number), fill, generic.location)
-            except Undecided:
-                return None
-            made.append(_read_by_maps(case, stack))
+            case = case_of(generic, stack, number, stack.slice(destination, number), whole, pieces[number] if pieces else None)
+        if case is None:
+            return None
+        made.append(case)
     return made
 
 
-def _map_over(stack: Stack, read: Sequence[tuple[ir.Value, ir.AffineMap]], out: ir.Value, fill: Callable, location: ir.Location) -> ir.Operation:
-    """A map over the box, at the insertion point."""
-    values, indexing = [v for v, _ in read], [m for _, m in read]
-    return build(values, [out], [*indexing, ir.AffineMap.get_identity(len(stack.box))], [PARALLEL] * len(stack.box), fill, location)
+def case_of(
+    generic: ir.Operation, stack: Stack, number: int, out: ir.Value, whole: ir.Value | None = None, piece: ir.Value | None = None,
+) -> ir.Operation | None:
+    """One of these maps, at the insertion point, that computes into ``out``."""
+    given, own, box = inputs(generic), maps(generic), stack.box_of(number)
+    if any(v == whole and m != own[-1] for v, m in zip(given, own)):
+        return None
+    order, place, count = dims(own[-1]), stack.place(number), len(box)
+    at = [place[order.index(d)] for d in range(own[-1].n_dims)]
+    read: list[tuple[ir.Value, ir.AffineMap]] = []
+    for value, map_ in zip(given, own):
+        places = [linear(e, count) for e in substitute(map_, at, count).results]
+        if value != whole and None in places:
+            return None
+        read.append((piece, ir.AffineMap.get_identity(count)) if value == whole else _in_part(value, places, box))
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        return KnownPlaces(box).clone(body(generic), [*arguments[:-1], None], [linear(e, count) for e in at])
+
+    try:
+        return _read_by_maps(_map_over(box, read, out, fill, generic.location), box)
+    except Undecided:
+        return None
 
 
-def _read_by_maps(case: ir.Operation, stack: Stack) -> ir.Operation:
+def _map_over(box: Sequence[int], read: Sequence[tuple[ir.Value, ir.AffineMap]], out: ir.Value, fill: Callable, location: ir.Location) -> ir.Operation:
+    """A map over a box, at the insertion point."""
+    indexing = [*(m for _, m in read), ir.AffineMap.get_identity(len(box))]
+    return build([v for v, _ in read], [out], indexing, [PARALLEL] * len(box), fill, location)
+
+
+def _read_by_maps(case: ir.Operation, box: Sequence[int]) -> ir.Operation:
     """The same, at the insertion point, with operands for what it extracts at places that are sums of loops."""
     extracts = []
     for op in walk(case, "tensor.extract"):
-        places = [linear_place(v, len(stack.box)) for v in list(op.operands)[1:]]
-        if None not in places and all(map(_is_inside, places, op.operands[0].type.shape, [stack.box] * len(places))):
-            extracts.append((op, _in_part(op.operands[0], places, stack)))
+        places = [linear_place(v, len(box)) for v in list(op.operands)[1:]]
+        if None not in places and all(_is_inside(p, n, box) for p, n in zip(places, op.operands[0].type.shape)):
+            extracts.append((op, _in_part(op.operands[0], places, box)))
     if not extracts:
         return case
     before = list(zip(inputs(case), maps(case)))
@@ -136,7 +158,7 @@ def _read_by_maps(case: ir.Operation, stack: Stack) -> ir.Operation:
             op.results[0].replace_all_uses_with(argument)
         return clone_body(body(case), [*arguments[:len(before)], None])
 
-    made = _map_over(stack, [*before, *(r for _, r in extracts)], outputs(case)[0], fill, case.location)
+    made = _map_over(box, [*before, *(r for _, r in extracts)], outputs(case)[0], fill, case.location)
     case.erase()
     erase_dead(op for op in walk(made) if op != made)  # what the places were computed of
     return made
@@ -147,20 +169,20 @@ def _is_inside(place: Linear, size: int, box: Sequence[int]) -> bool:
     return place[1] + sum(e for e in ends if e < 0) >= 0 and place[1] + sum(e for e in ends if e > 0) < size
 
 
-def _in_part(value: ir.Value, places: Sequence[Linear], stack: Stack) -> tuple[ir.Value, ir.AffineMap]:
+def _in_part(value: ir.Value, places: Sequence[Linear], box: Sequence[int]) -> tuple[ir.Value, ir.AffineMap]:
     """A tensor that is read at these places, as a part of it where a dimension is walked by one loop, and the map by which that is read."""
     parts, terms = [], []
     for (steps, begin), size in zip(places, value.type.shape if places else ()):
         loops = [d for d, c in enumerate(steps) if c]
         if len(loops) == 1 and steps[loops[0]] > 0:
-            parts.append((begin, stack.box[loops[0]], steps[loops[0]]))
+            parts.append((begin, box[loops[0]], steps[loops[0]]))
             terms.append(ir.AffineExpr.get_dim(loops[0]))
             continue
         parts.append((0, size, 1))
         terms.append(ir.AffineExpr.get_constant(begin))
         for d in loops:
             terms[-1] = terms[-1] + ir.AffineExpr.get_dim(d) * steps[d]
-    map_ = ir.AffineMap.get(len(stack.box), 0, terms)
+    map_ = ir.AffineMap.get(len(box), 0, terms)
     if all(p == (0, n, 1) for p, n in zip(parts, value.type.shape if places else ())):
         return value, map_
     offsets, sizes, steps = (list(x) for x in zip(*parts))
