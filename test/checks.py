@@ -33,8 +33,8 @@ def assert_right(
 def scheduled(model: Callable, args: tuple, target: str = "sm_90a", **options: Any) -> Program:
     """The program up to the ``scheduled`` stage, which has what is chosen: its kernels are not built."""
     with capturing_for(find_target(target).hopper):
-        captured = capture(model, args)
-    return build_from("torch", captured.text, find_target(target), last="scheduled", **options)
+        text = capture(model, args).text
+    return build_from("torch", text, find_target(target), last="scheduled", **options)
 
 
 def check(

@@ -13,8 +13,8 @@ def scheduled(model: Callable, args: tuple, target: str = "sm_90a") -> str:
     """The ``scheduled`` stage of ``model``, as a whole."""
     machine = find_target(target)
     with capturing_for(machine.hopper):
-        captured = capture(model, args)
-    return build_from("torch", captured.text, machine, last="scheduled").stages["scheduled"]
+        text = capture(model, args).text
+    return build_from("torch", text, machine, last="scheduled").stages["scheduled"]
 
 
 def generators(model: Callable, args: tuple, target: str = "sm_90a") -> list[str]:

@@ -37,6 +37,14 @@ CASES = {
     "a pick of odd rows": lambda: (lambda x, t: F.cross_entropy(x, t, reduction="none"), (randn(2, 11, 4, 9).to(bf16), torch.randint(0, 11, (2, 4, 9)))),
     "integers": lambda: (lambda x: (x - x.amin(0)) * x.sum(0), (torch.randint(-9, 9, (70, 6)),)),
 }
+# Many rows of an odd number side by side: registers have what a thread reads of them, of all points or of some.
+ODD = {
+    "softmax": lambda: (softmax, (randn(65, 16385),)),
+    "bf16": lambda: (softmax, (randn(67, 16001).to(bf16),)),
+    "norm, middle": lambda: (lambda x, w: (x - x.mean(1, True)) * w[:, None] / x.std(1, keepdim=True), (randn(3, 129, 2713).half(), randn(129).half())),
+    "a sum of products": lambda: (lambda x, y, z: ((x * y - (x * y).mean(0)) * z).sum(0), tuple(randn(300, 3511) for _ in range(3))),
+    "more than the L2 cache has": lambda: (softmax, (randn(41, 320001),)),
+}
 # Rows that are side by side where they are read and one behind the other where they are written.
 TRANSPOSED = {
     "bf16": lambda: (F.instance_norm, (randn(2, 16, 5, 7).to(bf16).contiguous(memory_format=LAST) + 1,)),

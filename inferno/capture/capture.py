@@ -9,7 +9,7 @@ import re
 import types
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -47,6 +47,7 @@ from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
 from inferno.capture.sized_splits import slice_splits
+from inferno.capture.small_determinants import expand_determinants
 from inferno.capture.stack_windows import stack_windows
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
@@ -89,12 +90,19 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     fold_whole_slices(copied)
     write_selects(copied, written)
     split_complex(copied)
+    arguments = tuple(_as_read(a, n) for a, n in zip(arguments, copied.find_nodes(op="placeholder"), strict=True))
     expand_grouped(copied)
     slice_known_places(copied)
     make_tensors_of_sizes(copied)
     say_known_integers(copied)
     normalise(copied)
     return import_graph(copied, (*arguments, *_take_draws(copied)), frozen, written)
+
+
+def _as_read(argument: Argument, node: torch.fx.Node) -> Argument:
+    """An argument as a graph reads it: of complex numbers it may have pairs."""
+    pairs = argument.dtype.is_complex and not node.meta["val"].dtype.is_complex
+    return replace(argument, shape=(*argument.shape, 2)) if pairs else argument
 
 
 def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:
@@ -158,6 +166,7 @@ class Exported:
         roll_loops(graph, table())
         stack_windows(graph, table())
         join_products(graph, table())
+        expand_determinants(graph, table())
         signature = self._signature(inputs, results, outputs, (*symbols.guards(symbols.take_assertions(graph)), *symbols.sizes_from_zero(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)

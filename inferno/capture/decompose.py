@@ -32,6 +32,7 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from inferno.capture.assertions import ASSERTIONS
 from inferno.capture.devices import captures_for_hopper
 from inferno.capture.functionalise import functionalise, is_mutable
 from inferno.capture.graph_key import NAMESPACES, state
@@ -374,6 +375,8 @@ def _substitute(program: ExportedProgram, functional: Graph, kinds: dict[Node, _
             now[node] = now[node.args[0]][node.args[1]]
         elif node in kinds:
             now[node] = _expand(graph, node, patterns[kinds[node]], now)
+        elif node.target in ASSERTIONS:
+            graph.node_copy(node, now.__getitem__)
     graph.eliminate_dead_code()
     outputs = zip(program.graph_signature.output_specs, graph.output_node().args[0])
     specs = [OutputSpec(s.kind, TensorArgument(v.name), s.target) if isinstance(v, Node) else s for s, v in outputs]

@@ -30,6 +30,11 @@ def on_hopper(tensor: Tensor) -> bool:
     return tensor.device.type == "cuda" and torch.cuda.get_device_capability(tensor.device) == (9, 0)
 
 
+def for_gpu(tensor: Tensor) -> bool:
+    """Whether a program of such tensors is known to run on a GPU."""
+    return tensor.device.type == "cuda" or captures_for_hopper() is True
+
+
 def for_hopper(tensor: Tensor) -> bool:
     """Whether a program of such tensors will run on Hopper: those of the CPU are examples where its target was asked for."""
     return captures_for_hopper() is not False and on_hopper(tensor) if tensor.device.type == "cuda" else captures_for_hopper() is True

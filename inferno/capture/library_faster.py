@@ -30,8 +30,8 @@ _FILLED = {
 _MEETING, _RECEIVING, _NARROW_RECEIVING, _MEETING_CALL = {4: 3e-6, 2: 6e-6, 1: 2.5e-5}, 1.9e-6, 3.8e-6, 7.0
 _ONE_BY_ONE, _TOTALS = 4.4e-4, 1 << 28  # narrow numbers that are not added up in float32: of bf16 67M took 30 ms; and the most bytes that others are
 _MEETING_LEAST, _MEETING_ELEMENT = 20.0, {4: 7e-6, 2: 7e-6, 1: 1.5e-5}
-# Of elements that meet otherwise: extrema of floats and products, which memory does not combine, look for each other, and others have a table of places.
-_ORDERED, _TABLE = 1 << 11, 1 << 20
+# Of elements that meet otherwise: products, which memory does not combine, look for each other, and others go there one by one.
+_ORDERED, _ONE_BY_ONE_MOST = 1 << 11, 1 << 20
 # Of an element of a running sum along a size that varies: 8192x8192 in float32 took 2.46 ms and torch's 0.4, in bf16 0.77 and 0.37; 256x4096 in
 # bf16 14 us and 34.
 _SCAN, _NARROW_SCAN, _SCAN_LEAST, _SCAN_ELEMENT = 3.6e-5, 1.15e-5, 30.0, 5.5e-6
@@ -93,9 +93,7 @@ def _many_meet(node: Node) -> bool:
 
 def _many_reduce(node: Node) -> bool:
     """Whether so many elements are reduced where they meet that torch's kernel, which updates memory by each, is the faster one."""
-    floats, kind = _value(node.args[3]).dtype.is_floating_point, node.args[4]
-    ordered = kind == "prod" or (floats and kind in ("amax", "amin"))
-    return prod(_sizes(_value(node.args[2]))) > (_ORDERED if ordered else _TABLE)
+    return prod(_sizes(_value(node.args[2]))) > (_ORDERED if node.args[4] == "prod" else _ONE_BY_ONE_MOST)
 
 
 def _is_known(node: Node) -> bool:

@@ -6,10 +6,11 @@ import operator
 
 import torch
 
+from inferno.capture.assertions import ASSERTIONS
 from inferno.capture.decompositions.precision import NARROW
 from inferno.capture.nodes import unsupported, value_meta
 from inferno.capture.orders import expression
-from inferno.capture.refusal import CHECKS, refusal
+from inferno.capture.refusal import CHECKING, CHECKS, refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -45,6 +46,8 @@ def normalise(graph: torch.fx.Graph) -> None:
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
+        if node.target in ASSERTIONS:
+            raise unsupported(node, CHECKING)
         if node.target in CHECKS:
             graph.erase_node(node)
             continue

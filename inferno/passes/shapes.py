@@ -148,6 +148,19 @@ def slice_parts(op: ir.Operation) -> tuple[list[Int], list[Int], list[Int]]:
     return tuple(_mixed(list(ir.DenseI64ArrayAttr(op.attributes[name])), _segment(op, first + i)) for i, name in enumerate(names))
 
 
+def begin_together(op: ir.Operation) -> int | None:
+    """From which element on what a slice has, or what is written to one, lies together in the whole tensor; None where it does not, or that is not known."""
+    whole = (op.results[0] if op.name in _WRITES else op.operands[0]).type
+    if not whole.has_static_shape or len(op.operands) > (2 if op.name in _WRITES else 1):
+        return None
+    begin, step, whole_behind = 0, 1, True
+    for offset, size, by, n in reversed(list(zip(*slice_parts(op), whole.shape))):
+        if size != 1 and (by != 1 or not whole_behind):
+            return None
+        begin, step, whole_behind = begin + offset * step, step * n, whole_behind and size == n
+    return begin
+
+
 def _slice_shape(op: ir.Operation) -> list[Int]:
     sizes = slice_parts(op)[1]
     return [sizes[d] for d in kept_dimensions(op)]

@@ -14,6 +14,7 @@ from inferno.runtime.elements import DTYPES
 from inferno.runtime.face import Face, compile_again, rebind
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.call.transforms import in_memory, run_model, why_eager
+from inferno.runtime.plan.complex_numbers import as_complex
 from inferno.runtime.plan.in_place import write_in_place
 from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.plan.plan import Launch, Plan
@@ -284,7 +285,7 @@ def make_executable(
         from inferno.runtime.launch.cpu import Code, CpuExecutable
         from inferno.runtime.launch.sized_cpu import SizedCpuExecutable
 
-        plan = plan_in_place(program, writes)
+        plan = as_complex(plan_in_place(program, writes), dtypes)
         code = Code(plan, {n: k.llvm for n, k in _launched(program, plan).items()})
         return SizedCpuExecutable(plan, code, dtypes) if plan.symbols else CpuExecutable(plan, code, dtypes)
     if device.type != "cuda" or not runs(program.target, target_of(device)):
@@ -292,7 +293,7 @@ def make_executable(
     from inferno.runtime.launch.executable import GpuExecutable
     from inferno.runtime.launch.sized_executable import SizedGpuExecutable
 
-    plan = plan_in_place(program, writes)
+    plan = as_complex(plan_in_place(program, writes), dtypes)
     binaries = {k.code: k.cubin or k.ptx.encode() for k in _launched(program, plan).values() if k.ptx}
     early = program.target.early_launch
     if plan.symbols:

@@ -160,3 +160,45 @@ def test_sizes_that_vary():
     for rows in (9, 4, 2):
         x = torch.randn(rows, 5, dtype=torch.complex64)
         torch.testing.assert_close(compiled(x), model(x))
+
+
+ELEMENTARY = {
+    "logarithms": lambda z: (z.log(), z.log2(), z.log10()),
+    "roots": lambda z: (z.sqrt(), z.rsqrt(), z**0.5, z**-0.5),
+    "powers": lambda z: (z**3, z**-1, z**-2, z**2.5, z ** (1 + 2j), 2**z, (1 - 1j)**z),
+    "powers of tensors": lambda z: (z ** z.real, z ** (z * 0.3), z.real.abs() ** z, torch.pow(z[:, :1], torch.arange(4))),
+    "of circles": lambda z: (z.sin(), z.cos(), z.tan()),
+    "hyperbolic": lambda z: (z.sinh(), z.cosh(), z.tanh(), z.sigmoid()),
+    "angles": lambda z: (z.angle(), z.sgn(), torch.polar(z.abs(), z.angle())),
+    "whether": lambda z: (z.isnan(), z.isinf(), z.any(0), z.all(), (z * (z.real > 0)).any(1), (z * 0).logical_not(), (z * 0).bool()),
+    "spread": lambda z: (z.var(1), z.std(0), torch.linalg.vector_norm(z, dim=1), torch.linalg.vector_norm(z, 1), z.norm()),
+    "diagonals": lambda z: (z[:4].diagonal(), z[:4].trace(), z.tril()),
+}
+PUT = {
+    "rows": lambda z, i: z.index_put((i,), z[:3] * 2),
+    "rows added": lambda z, i: z.index_add(0, i, z[:3] * 2),
+    "elements added": lambda z, i: (z * 2).scatter_add(0, i[:, None].expand(3, 4), z[3:]),
+    "elements": lambda z, i: z.scatter(0, torch.stack([i, (i + 1) % 6], 1), z[:3, :2]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("name", [*ELEMENTARY, *PUT])
+def test_functions(name, dtype):
+    """In one piece, for a CPU and for a GPU."""
+    z, i = torch.randn(6, 4, dtype=dtype), torch.tensor([4, 0, 2])
+    function, args = (ELEMENTARY[name], (z,)) if name in ELEMENTARY else (PUT[name], (z, i))
+    fast = inferno.compile(function, args, fallback=False)
+    found = compare(fast(*args), function(*args), function(*(a.to(torch.complex128) if a.is_complex() else a for a in args)))
+    assert found.right, str(found)
+    inferno.compile(function, args, target="sm_90a", fallback=False)
+
+
+def test_functions_at_the_edges():
+    """Of zeros, of infinite parts, and of numbers whose squares or exponentials are infinite."""
+    inf = float("inf")
+    z = torch.tensor([0j, -0j, 1 + 0j, -4 + 0j, complex(-4, -0.0), 3e30 - 2e30j, 1e-30 + 1e-30j, 40 + 1j, -90 - 2j, 300 + 0.5j])
+    edges = torch.tensor([complex(inf, 1), complex(-inf, -1), complex(2, inf), complex(2, -inf)])
+    for function, args in ((lambda z: (z.sqrt(), z.log(), z.tanh(), z**2.5, z.isinf()), z), (lambda z: (z.sqrt(), z.log(), z.isinf(), z.isnan()), edges)):
+        for ours, eager in zip(inferno.compile(function, (args,), fallback=False)(args), function(args)):
+            torch.testing.assert_close(ours, eager, rtol=1e-5, atol=0)

@@ -597,6 +597,49 @@ def test_sums_and_means_of_rows(dim, reduce, include_self):
 
 
 @pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_sums_and_means_of_what_goes_to_a_place(reduce, include_self):
+    """Of any indices, and of fewer than there are elements."""
+    from inferno.capture.decompositions.scattering import scatter_reduce
+
+    for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64):
+        x, index, src = normal(6, 5).mul(4).to(dtype), torch.randint(0, 4, (90, 3)), normal(91, 5).mul(4).to(dtype)
+        for dim, where in ((0, index), (-1, index[:6])):
+            mine = scatter_reduce(x, dim, where, src, reduce, include_self=include_self)
+            wide = torch.float64 if dtype.is_floating_point else dtype
+            eager, exact = (y.scatter_reduce(dim, where, z, reduce, include_self=include_self) for y, z in ((x, src), (x.to(wide), src.to(wide))))
+            compared = compare(mine, eager, exact)
+            assert compared.right and mine.dtype == dtype, str(compared)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.uint8], ids=str)
+def test_extremes_of_integers(dtype, reduce, include_self):
+    """The least and the most there are, too."""
+    from inferno.capture.decompositions.scattered_extremes import extremes
+
+    limits = torch.iinfo(dtype)
+    x, index, src = normal(6, 5).abs().mul(9).to(dtype), torch.randint(0, 4, (90, 3)), normal(91, 5).abs().mul(9).to(dtype)
+    src[3, 1], src[4, 2], x[1, 1] = limits.min, limits.max, limits.min
+    rows = torch.randint(0, 4, (90, 1)).expand(90, 5)
+    for dim, where in ((0, index), (1, index[:6]), (0, rows)):
+        found = extremes(x, dim, where, src, reduce, include_self)
+        assert torch.equal(found, x.scatter_reduce(dim, where, src, reduce, include_self=include_self)) and found.dtype == dtype
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_places_that_several_indices_tell(accumulate):
+    """One number stands for each place; values are broadcast, negative indices count from the end."""
+    x, i, j = normal(5, 6, 7), torch.tensor([0, -1, 3]), torch.tensor([2, 4, -6])
+    for indices, values in (
+        ([i, j], normal(3, 7)), ([i, j], normal(1)), ([i[:, None], j[None]], normal(3, 3, 7)), ([None, i, j], normal(5, 3)), ([i, j, i], normal(3)),
+        ([i.int(), j.int()], normal(3, 7)),
+    ):
+        same(aten.index_put.default, x, indices, values, accumulate)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["amax", "amin"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
 def test_extremes_of_what_goes_to_a_place(dtype, reduce, include_self):
@@ -709,3 +752,18 @@ def test_a_step_of_an_optimiser_is_whole():
         return torch._foreach_addcdiv(values, means, torch._foreach_sqrt(torch._foreach_mul(means, means)), [-0.5, -1.0, 2.0]), torch._foreach_norm(gradients)
 
     assert_right(step, tuple([normal(3, 4), normal(5), normal(1)] for _ in range(3)))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 9, 512, 1000])
+@pytest.mark.parametrize("operator, numbers", [
+    (aten.hamming_window.default, ()), (aten.hamming_window.periodic, (False,)), (aten.hamming_window.periodic_alpha, (False, 0.6)),
+    (aten.hamming_window.periodic_alpha_beta, (True, 0.6, 0.3)), (aten.blackman_window.default, ()), (aten.blackman_window.periodic, (False,)),
+    (aten.bartlett_window.default, ()), (aten.bartlett_window.periodic, (False,)), (aten.kaiser_window.default, ()), (aten.kaiser_window.beta, (False, 14.0)),
+], ids=str)
+def test_window_functions(operator, numbers, length):
+    from inferno.capture.decompositions.window_functions import TABLE
+
+    for dtype in (torch.float32, torch.bfloat16):
+        found = TABLE[operator](length, *numbers, dtype=dtype)
+        compared = compare(found, operator(length, *numbers, dtype=dtype), operator(length, *numbers, dtype=torch.float64))
+        assert compared.right and found.dtype == dtype, str(compared)

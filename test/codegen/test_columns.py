@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check, scheduled
-from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, SHORT, TRANSPOSED, choose
+from column_cases import CASES, GROUPED, NORMS, ODD, ONCE, SCHEDULES, SHORT, TRANSPOSED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -200,6 +200,17 @@ def test_odd_numbers_of_short_rows(caplog):
     compiled = inferno.compile(lambda x: torch.softmax(x, 0), (torch.randn(4, 57445).half(),), target="sm_90a")
     (row,) = compiled.explain().rows
     assert row.generator == "columns" and not caplog.records, caplog.text
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("softmax", "across=32, held=true, threads=256, unroll=9"), ("bf16", "across=32, held=true, threads=256, unroll=9"),
+    ("norm, middle", "across=32, held=true, threads=512, unroll=9"), ("a sum of products", "across=32, held=true, threads=512, unroll=19"),
+    ("more than the L2 cache has", "across=128, held=true, threads=128, unroll=41"),
+])
+def test_many_rows_of_an_odd_number(caplog, name, expected):
+    (row,) = inferno.compile(*ODD[name](), target="sm_90a").explain().rows
+    chosen = [part for part in str(row.schedule).split(", ") if part.split("=")[0] in ("across", "held", "threads", "unroll")]
+    assert row.generator == "columns" and ", ".join(chosen) == expected and not row.spills and not caplog.records, caplog.text
 
 
 @pytest.mark.parametrize("shape, expected", [

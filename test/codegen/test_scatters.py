@@ -95,6 +95,32 @@ def test_put(dim, type_):
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("dim, dtype, kind", [
+    (1, torch.float32, "amax"), (0, torch.bfloat16, "amin"), (1, torch.int64, "amin"), (0, torch.uint8, "amax"),
+], ids=str)
+def test_extremes(dim, dtype, kind, include_self):
+    """Shared memory joins whole numbers, in whose order floats are: exactly, and so with what is infinite or no number."""
+    x, y = (torch.randn(n, 24).mul(9).abs().to(dtype) for n in (24, 90 if dim == 0 else 24))
+    if dtype.is_floating_point:
+        x[3, 2], y[5, 1], y[7, 3], y[9] = torch.nan, torch.inf, -torch.inf, -0.0
+    if not dtype.is_floating_point:
+        include_self = True  # otherwise each place is first given what changes nothing, by several threads, which the simulator takes for a race
+    i = torch.randint(0, 20, y.shape)
+    model = lambda x, i, y: x.scatter_reduce(dim, i, y, kind, include_self=include_self)  # noqa: E731
+    torch.testing.assert_close(simulated(model, (x, i, y))(x, i, y), model(x, i, y), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_means(dtype, include_self):
+    """Both the sums and how many they are of."""
+    x, i, y = torch.randn(24, 24).to(dtype), torch.randint(0, 20, (24, 60)), torch.randn(24, 60).to(dtype)
+    model = lambda x, i, y: x.scatter_reduce(1, i, y, "mean", include_self=include_self)  # noqa: E731
+    found = check(simulated(model, (x, i, y)), model, (x, i, y))
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("far", [1 << 40, -1, -24, (1 << 32) + 1, 24])
 def test_places_outside_are_left_alone(far):
     x, y = torch.randn(6, 24), torch.randn(6, 8)

@@ -231,3 +231,19 @@ def test_neighbouring_threads_write_neighbours():
       return %r : tensor<128x64xf32> }"""
     ptx = build("module {" + text + "}", "universal").ptx
     assert "st.global" in ptx and torch.equal(run(text, torch.arange(64 * 128).float().view(64, 128)), torch.arange(64 * 128).float().view(64, 128).T)
+
+
+@pytest.mark.parametrize("model, args", [
+    (lambda x, i: x.scatter(0, i, 2.5), (torch.randn(9, 70), torch.stack([torch.randperm(9)[:3] for _ in range(70)], 1))),
+    (lambda x, i: torch.zeros_like(x).scatter_add(0, i, torch.ones_like(x)), (torch.randn(500), torch.randint(0, 500, (500,)))),
+    (lambda x, i: x.index_put((i, i), torch.full((), 3, dtype=x.dtype)), (torch.randn(8, 8), torch.tensor([1, 7, 3]))),
+    (lambda x, i: x.index_put((i,), torch.full((3, 64), 2.5, dtype=x.dtype)), (torch.randn(40, 64), torch.tensor([1, 7, 33]))),
+    (lambda x, i: (x.index_put((i, i), torch.full((3, 64), 2.5, dtype=x.dtype)), torch.full((3, 64), 2.5)),
+     (torch.randn(40, 40, 64), torch.tensor([1, 7, 33]))),
+])
+def test_one_value_for_all_places(model, args):
+    """It is in no memory: a fill or a copy of what it is put into, and the kernel that puts it."""
+    made = SimulatedModel(model, args)
+    found = check(made, model, args)
+    assert found.right, str(found)
+    assert len([s for s in made.program.plan.steps if "scatter" in s.kernel]) == 2

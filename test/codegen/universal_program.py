@@ -17,6 +17,7 @@ from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import PREPARE, UNMEASURED
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
+from inferno.runtime.plan.complex_numbers import as_pairs
 from inferno.runtime.plan.plan import read_plan
 from inferno.runtime.program import Program
 from inferno.runtime.workers import jobs
@@ -95,8 +96,13 @@ class SimulatedModel:
 
     def __call__(self, *args):
         tensors = self._signature.arguments_of(args, {})
-        results = self.program(*tensors, *self._constants)
-        return self._finish(tensors, [x.view(r.dtype) for x, r in zip(results, self._signature.results)])
+        results = self.program(*as_pairs(self.program.plan, [*tensors, *self._constants]))
+        return self._finish(tensors, [as_type(x, r.dtype) for x, r in zip(results, self._signature.results)])
+
+
+def as_type(result: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What a program gave as its caller has it: complex numbers are pairs for the program."""
+    return torch.view_as_complex(result) if dtype.is_complex and not result.is_complex() else result.view(dtype)
 
 
 def _fuse(captured, passes: str = "", expand: bool = False) -> tuple[str, list]:

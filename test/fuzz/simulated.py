@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from universal_program import Simulated
+from universal_program import Simulated, as_type
 
 from inferno.capture import capture
 from inferno.mlir import func
@@ -40,7 +40,7 @@ def compiler(seed: int, counts: Counter[str] | None = None) -> Callable:
         def call(*args: Tensor) -> tuple[Tensor, ...]:
             tensors = captured.signature.arguments_of(args, {})
             results = run(*tensors, *constants)
-            return finish(tensors, [x.view(r.dtype) for x, r in zip(results, captured.signature.results)])
+            return finish(tensors, [as_type(x, r.dtype) for x, r in zip(results, captured.signature.results)])
 
         return call
 

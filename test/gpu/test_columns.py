@@ -4,7 +4,7 @@ import inferno
 import pytest
 import torch
 from checks import check, poison_memory
-from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, TRANSPOSED, choose, softmax
+from column_cases import CASES, GROUPED, NORMS, ODD, ONCE, SCHEDULES, TRANSPOSED, choose, softmax
 from on_gpu import on_hopper
 from row_kernel_cases import PASSES
 from universal_program import compile_universal
@@ -55,6 +55,17 @@ def test_groups(unmeasured, name):
 def test_transposed_in_runs(unmeasured, monkeypatch, name, run):
     monkeypatch.setitem(SCHEDULES, "run", {"unroll": 4, "run": run, "kept": 1})
     right(*TRANSPOSED[name](), "run")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_many_rows_of_an_odd_number(name):
+    torch.manual_seed(0)
+    model, args = ODD[name]()
+    args = tuple(a.cuda() for a in args)
+    compiled = inferno.compile(model, args)
+    poison_memory()
+    found = check(compiled, model, args)
+    assert found.right and [row.generator for row in compiled.explain().rows] == ["columns"], str(found)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

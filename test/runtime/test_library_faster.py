@@ -109,11 +109,11 @@ def test_what_is_added_in_order_is_not_torchs():
 
 
 @pytest.mark.parametrize("kind, dtype, few, many", [
-    ("amax", torch.float32, 8, 200), ("amin", torch.bfloat16, 8, 200), ("prod", torch.int64, 8, 200), ("amax", torch.int64, 200, 1 << 17),
+    ("amax", torch.float32, 200, 1 << 17), ("amin", torch.bfloat16, 200, 1 << 17), ("prod", torch.int64, 8, 200), ("amax", torch.int64, 200, 1 << 17),
     ("mean", torch.float32, 200, 1 << 17),
 ])
 def test_others_that_meet(kind, dtype, few, many):
-    """What memory combines has a table of places, the rest waits for each other."""
+    """What memory combines goes there one by one, the rest waits for each other."""
     for rows, faster in ((few, False), (many, True)):
         args = empty(1000, 64, dtype=dtype), empty(rows, 64, dtype=torch.int64), empty(rows, 64, dtype=dtype)
         assert bool(reasons(lambda x, i, y: x.scatter_reduce(0, i, y, kind), *args)) == faster

@@ -71,3 +71,48 @@ module attributes {inferno.bundles} {
     return %a, %b : tensor<?x32xf32>, tensor<?x8xf32>
   }
 }
+
+// -----
+
+// What tells a scatter its places is left for its kernel; of two others one is what it puts there.
+// CHECK-LABEL: func.func @main
+// CHECK: call @addi(%arg0,
+// CHECK: call @{{exp|sin}}_bundle(
+// CHECK: func.func private
+#flat = affine_map<(i) -> (i)>
+#row = affine_map<(i, j) -> (i)>
+#all = affine_map<(i, j) -> (i, j)>
+module attributes {inferno.bundles} {
+  func.func @main(%i: tensor<64xi64>, %x: tensor<64xf32>) -> (tensor<80xf32>, tensor<64x8xf32>) {
+    %c80 = arith.constant 80 : i64
+    %e = tensor.empty() : tensor<64xi64>
+    %p = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%i : tensor<64xi64>) outs(%e : tensor<64xi64>) {
+    ^bb0(%u: i64, %v: i64):
+      %w = arith.addi %u, %c80 : i64
+      linalg.yield %w : i64
+    } -> tensor<64xi64>
+    %f = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%x : tensor<64xf32>) outs(%f : tensor<64xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = math.exp %u : f32
+      linalg.yield %w : f32
+    } -> tensor<64xf32>
+    %h = tensor.empty() : tensor<64x8xf32>
+    %z = linalg.generic {indexing_maps = [#row, #all], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64xf32>) outs(%h : tensor<64x8xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = math.sin %u : f32
+      linalg.yield %w : f32
+    } -> tensor<64x8xf32>
+    %y1 = tensor.expand_shape %y [[0, 1]] output_shape [64, 1] : tensor<64xf32> into tensor<64x1xf32>
+    %p1 = tensor.expand_shape %p [[0, 1]] output_shape [64, 1] : tensor<64xi64> into tensor<64x1xi64>
+    %zero = arith.constant 0.0 : f32
+    %g = tensor.empty() : tensor<80xf32>
+    %begin = linalg.fill ins(%zero : f32) outs(%g : tensor<80xf32>) -> tensor<80xf32>
+    %s = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y1, %p1 : tensor<64x1xf32>, tensor<64x1xi64>) outs(%begin : tensor<80xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %2 = arith.addf %b, %a : f32
+      tm_tensor.yield %2 : f32
+    } -> tensor<80xf32>
+    return %s, %z : tensor<80xf32>, tensor<64x8xf32>
+  }
+}

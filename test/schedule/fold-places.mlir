@@ -236,3 +236,57 @@ func.func private @scatter(%y: tensor<72x1xf32>, %p: tensor<72x1xi64>, %out: ten
   } -> tensor<105xf32>
   return %1 : tensor<105xf32>
 }
+
+// -----
+
+#flat = affine_map<(d0) -> (d0)>
+#universal = {generator = "universal", threads = 256 : i64, long = 1024 : i64, few = 16384 : i64}
+
+// Places that two scatters put to, and no one else reads, are computed by both.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: call @wrapped
+// CHECK: call @scatter_1(%arg0, %arg1, %{{.*}})
+// CHECK: call @counted_1(%arg0, %{{.*}})
+// CHECK: return
+func.func @main(%i: tensor<24xi64>, %y: tensor<24x8xf32>) -> (tensor<80x8xf32>, tensor<80xf32>) {
+  %e1 = tensor.empty() : tensor<24xi64>
+  %q = call @wrapped(%i, %e1) : (tensor<24xi64>, tensor<24xi64>) -> tensor<24xi64>
+  %q0 = tensor.expand_shape %q [[0, 1]] output_shape [24, 1] : tensor<24xi64> into tensor<24x1xi64>
+  %e2 = tensor.empty() : tensor<80x8xf32>
+  %s = call @scatter(%y, %q0, %e2) : (tensor<24x8xf32>, tensor<24x1xi64>, tensor<80x8xf32>) -> tensor<80x8xf32>
+  %e3 = tensor.empty() : tensor<80xf32>
+  %n = call @counted(%q0, %e3) : (tensor<24x1xi64>, tensor<80xf32>) -> tensor<80xf32>
+  return %s, %n : tensor<80x8xf32>, tensor<80xf32>
+}
+func.func private @wrapped(%i: tensor<24xi64>, %out: tensor<24xi64>) -> tensor<24xi64> attributes {inferno.schedule = #universal} {
+  %c80 = arith.constant 80 : i64
+  %0 = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%i : tensor<24xi64>) outs(%out : tensor<24xi64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = arith.addi %x, %c80 : i64
+    linalg.yield %1 : i64
+  } -> tensor<24xi64>
+  return %0 : tensor<24xi64>
+}
+func.func private @scatter(%y: tensor<24x8xf32>, %p: tensor<24x1xi64>, %out: tensor<80x8xf32>) -> tensor<80x8xf32> attributes {inferno.schedule = #universal} {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<80x8xf32>) -> tensor<80x8xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %p : tensor<24x8xf32>, tensor<24x1xi64>) outs(%0 : tensor<80x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<80x8xf32>
+  return %1 : tensor<80x8xf32>
+}
+func.func private @counted(%p: tensor<24x1xi64>, %out: tensor<80xf32>) -> tensor<80xf32> attributes {inferno.schedule = #universal} {
+  %cst = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<24x1xf32>
+  %ones = linalg.fill ins(%one : f32) outs(%e : tensor<24x1xf32>) -> tensor<24x1xf32>
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<80xf32>) -> tensor<80xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%ones, %p : tensor<24x1xf32>, tensor<24x1xi64>) outs(%0 : tensor<80xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<80xf32>
+  return %1 : tensor<80xf32>
+}

@@ -1,4 +1,5 @@
-"""Scatters of booleans, means of integers, and sums of 16-bit floats on a CPU: what the import would add up as bits, or round another way."""
+"""Scatters with one number for each place, where the import has a table of all coordinates; of booleans, and sums of 16-bit floats on a CPU: what it would
+add up as bits, or round another way; and sums and means of what goes to each place."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ import torch
 from torch import SymInt, Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from inferno.capture.devices import captures_for_hopper
+from inferno.capture.devices import captures_for_hopper, for_gpu
 from inferno.capture.dimensions import as_dimension
 from inferno.capture.orders import example
 from inferno.scatter_limits import side_by_side, worthwhile, worthwhile_order, worthwhile_sums
@@ -15,7 +16,7 @@ from inferno.settings import settings
 
 aten = torch.ops.aten
 
-_MANY = 1 << 18  # elements, below which ours are taken: both are a few launches then (only far more were timed, see ``_is_slow``)
+_MANY = 1_300_000  # elements that go anywhere, from which on ``library_faster`` leaves their sums to torch
 _Size = int | SymInt
 
 
@@ -46,7 +47,7 @@ def _wider(x: Tensor) -> torch.dtype | None:
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     if (wide := _wider(x)) is not None:
         return aten.index_add.default(x.to(wide), dim, index, source.to(wide), alpha=alpha).to(x.dtype)
-    if x.device.type == "cuda" and x.dim() > 1 and dim % x.dim() and index.dim() == 1 and alpha == 1 and _has_elements(x, index):
+    if for_gpu(x) and x.dim() > 1 and dim % x.dim() and index.dim() == 1 and alpha == 1 and _has_elements(x, index):
         return put_slices(x, dim % x.dim(), index, source, True)  # (the import's table has all coordinates of each element)
     return NotImplemented
 
@@ -63,9 +64,9 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
         return aten.index_put.default(x, _of_all_in_front(x, indices), values, accumulate)
     if _vary_in_several(indices):
         return aten.index_put.default(x, *_in_a_row(x, indices, values), accumulate)
-    if accumulate and _tells_several(x, indices, values):
-        return _add_flat(x, indices, values)
-    if x.device.type == "cuda" and (dim := _one_row_of_places(x, indices)) is not None:
+    if _tells_several(x, indices, values):
+        return _put_flat(x, indices, values, accumulate)
+    if for_gpu(x) and (dim := _one_row_of_places(x, indices)) is not None:
         index = torch.where(indices[dim] < 0, indices[dim] + x.shape[dim], indices[dim])
         slices = [index.shape[0] if d == dim else n for d, n in enumerate(x.shape)]
         # A table would have a place outside, which is written to by nobody on a GPU alone.
@@ -120,9 +121,9 @@ def _tells_several(x: Tensor, indices: list[Tensor | None], values: Tensor) -> b
     return len(told) > 1 and plain and _has_elements(x, *told) and values.dim() <= max(i.dim() for i in told) + x.dim() - len(told)
 
 
-def _add_flat(x: Tensor, indices: list[Tensor | None], values: Tensor) -> Tensor:
-    """Add ``values`` with one number for each place: the import's table has all coordinates of each element, in columns that are written one by one, those
-    of dimensions in front, too.  (Of 5M elements of images it was 160 MB, written by five kernels.)"""
+def _put_flat(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
+    """Put or add ``values`` with one number for each place: the import's table has all coordinates of each element, in columns that are written one by
+    one, those of dimensions in front, too.  (Of 5M elements of images it was 160 MB, written by five kernels.)"""
     first = next(d for d, i in enumerate(indices) if i is not None)
     told = torch.broadcast_tensors(*indices[first:])
     end = first + len(told)
@@ -133,7 +134,7 @@ def _add_flat(x: Tensor, indices: list[Tensor | None], values: Tensor) -> Tensor
     place = torch.where(inside, place, _outside(size)).reshape(-1)
     lead, rest = x.shape[:first], x.shape[end:]
     source = values.expand(*lead, *told[0].shape, *rest).reshape(*lead, place.numel(), *rest)
-    return put_slices(x.reshape(*lead, size, *rest), first, place, source, True).reshape(x.shape)
+    return put_slices(x.reshape(*lead, size, *rest), first, place, source, accumulate).reshape(x.shape)
 
 
 def _one_row_of_places(x: Tensor, indices: list[Tensor | None]) -> int | None:
@@ -160,18 +161,21 @@ def flat_slices(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
 
 
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-    """The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
+    """Sums and means.  The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
     if reduce in (("sum", "mean") if x.is_floating_point() else ("sum", "prod", "amax", "amin")) and (wide := _wider(x)) is not None:
         return aten.scatter_reduce.two(x.to(wide), dim, index, src.to(wide), reduce, include_self=include_self).to(x.dtype)
-    if reduce in ("sum", "mean") and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
-        return _reduce_rows(x, dim % x.dim(), index, src, reduce, include_self)
-    if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
+    if reduce not in ("sum", "mean") or x.is_complex() or x.dtype == torch.bool or not x.dim() or not index.dim():
         return NotImplemented
-    dim = dim % x.dim()
-    count = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(src))
-    start = x if include_self else torch.where(count > 0, 0, x)
-    total = start.scatter_add(dim, index, src)
-    return torch.div(total, count + 1 if include_self else count.clamp(min=1), rounding_mode="floor")
+    if for_gpu(x) and adds_rows(x, dim % x.dim(), index):
+        return _reduce_rows(x, dim % x.dim(), index, src, reduce, include_self)
+    if reduce == "sum":
+        start = x if include_self else aten.scatter.value(x, dim, index, 0)
+        return aten.scatter_add.default(start, dim, index, src)
+    wide = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype  # (in 16 bits there are no more than 256 or 2048)
+    count = torch.zeros_like(x, dtype=wide).scatter_add(dim, index, torch.ones_like(index, dtype=wide))
+    start = x if include_self else torch.where(count > 0, torch.zeros((), dtype=x.dtype, device=x.device), x)
+    total, count = start.to(wide).scatter_add(dim, index, src.to(wide)), count + 1 if include_self else count.clamp(min=1)
+    return (total / count).to(x.dtype) if x.is_floating_point() else torch.div(total, count, rounding_mode="floor")
 
 
 def _reduce_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
@@ -201,9 +205,9 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         return x + _compared(x, dim, index, src)
     if (wide := _wider(x)) is not None:
         return aten.scatter_add.default(x.to(wide), dim, index, src.to(wide)).to(x.dtype)
-    if x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+    if for_gpu(x) and x.dim() and adds_rows(x, dim % x.dim(), index):
         return add_rows(x, dim % x.dim(), index, src)
-    if x.device.type == "cuda" and x.dim() and _is_slow(x, dim % x.dim(), index):
+    if for_gpu(x) and x.dim() and _is_slow(x, dim % x.dim(), index):
         return NotImplemented  # which leaves it to torch (``library_faster``)
     return _by_places(x, dim, index, src, True)
 
@@ -260,12 +264,15 @@ def _is_slow(x: Tensor, dim: int, index: Tensor) -> bool:
     and 1.2."""
     if not all(isinstance(n, int) for t in (x, index) for n in t.shape) or index.numel() < _MANY:
         return False
+    return math.prod(x.shape[dim + 1:]) > 1 and x.is_floating_point() and not have_rows(x, dim, index)
+
+
+def have_rows(x: Tensor, dim: int, index: Tensor) -> bool:
+    """Whether elements go to rows that have room in shared memory, and there are enough of both."""
     outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1:])
-    if inner == 1 or not x.is_floating_point():
-        return False
     in_rows = index.shape[dim + 1:] == x.shape[dim + 1:] and index.shape[1:dim] == x.shape[1:dim]
     columns = side_by_side(outer, x.shape[dim], inner, max(4, x.dtype.itemsize), x.dtype.itemsize) if in_rows else None
-    return columns is None or not worthwhile(outer, math.prod(index.shape[:dim]), x.shape[dim], index.shape[dim], inner, columns)
+    return columns is not None and worthwhile(outer, math.prod(index.shape[:dim]), x.shape[dim], index.shape[dim], inner, columns)
 
 
 def _by_places(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool) -> Tensor:
@@ -301,7 +308,7 @@ def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, pa
         return aten.embedding_dense_backward.default(grad.to(wide), indices, num_weights, padding_idx, scale_grad_by_freq).to(grad.dtype)
     columns, count = grad.shape[-1], indices.numel()
     known = all(isinstance(n, int) for n in (*grad.shape, *indices.shape, num_weights))
-    if grad.device.type != "cuda" or scale_grad_by_freq or not known or not grad.is_floating_point():
+    if not for_gpu(grad) or scale_grad_by_freq or not known or not grad.is_floating_point():
         return NotImplemented
     width, lanes = grad.dtype.itemsize, math.gcd(columns, 16 // grad.dtype.itemsize)
     ordered = worthwhile_order(num_weights, columns, count, width, lanes, begins=False)

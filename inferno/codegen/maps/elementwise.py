@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
 
-from inferno.codegen.builders.elements import as_vector, branch_together, join, lanes_of, load, load_lanes, splat, store, store_vector
+from inferno.codegen.builders.elements import as_vector, branch_together, join, lanes_of, load, load_lanes, load_vector, splat, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.inline import inline_body
@@ -17,6 +17,7 @@ from inferno.codegen.maps.clamped_places import ClampedPlaces
 from inferno.codegen.maps.lane_places import lane_places
 from inferno.codegen.maps.narrow_index import Offsets
 from inferno.codegen.maps.narrow_lanes import NarrowLanes
+from inferno.codegen.maps.side_by_side import side_by_side
 from inferno.codegen.maps.transposing import Transposing, shared_arrays
 from inferno.codegen.maps.transposing_gathers import GatherTransposing
 from inferno.codegen.maps.transposing_vectors import VectorTransposing, shared_words
@@ -230,6 +231,8 @@ class Emitter:
     # What is done there.
 
     def load(self, start: Integer, lanes: int) -> list[ir.Value | None]:
+        if self.point.parts and not lanes:
+            return self.load_beside(start)
         return [None if at is None else self.read(at, start, lanes) for at in self.point.sources]
 
     def read(self, at: Access, start: Integer, lanes: int) -> ir.Value:
@@ -240,7 +243,32 @@ class Emitter:
             return load_lanes(self.ints, buffer, self.offset(at, start), pattern, at.element, product(at.shape))
         return join([load(self.ints, buffer, offset, at.element) for offset in self.lane_offsets(at, start, lanes)])
 
+    def load_beside(self, start: Integer) -> list[ir.Value | None]:
+        """The same of one point, of which operands may be neighbours."""
+        found: list[ir.Value | None] = [None] * len(self.point.sources)
+        for group in side_by_side(self.point.sources):
+            at, width = self.point.sources[group[0]], len(group)
+            if width == 1:
+                found[group[0]] = self.read(at, start, 0)
+                continue
+            together = load_vector(self.ints, self.buffers[at.argument], self.offset(at, start), at.element, width, width)
+            for number, value in zip(group, lanes_of(together)):
+                found[number] = value
+        return found
+
+    def store_beside(self, start: Integer, values: list[ir.Value]) -> None:
+        for group in side_by_side(self.point.destinations):
+            at, width = self.point.destinations[group[0]], len(group)
+            buffer, first = self.buffers[at.argument], self.offset(at, start)
+            if width == 1:
+                store(self.ints, values[group[0]], buffer, first)
+            else:
+                store_vector(self.ints, join([values[n] for n in group]), buffer, first, width)
+
     def store(self, start: Integer, lanes: int, values: list[ir.Value]) -> None:
+        if self.point.parts and not lanes:
+            self.store_beside(start, values)
+            return
         for at, value in zip(self.point.destinations, values):
             buffer = self.buffers[at.argument]
             if not lanes:

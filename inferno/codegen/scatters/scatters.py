@@ -21,7 +21,7 @@ from inferno.schedule.scatters.scatters import Scatters, held, takes
 from inferno.target import Target
 
 # MLIR's numbers of atomic operations.
-_ADD_FLOAT, _ADD = 0, 1
+_ATOMIC = {"arith.addf": 0, "arith.addi": 1, "arith.maxsi": 6, "arith.minsi": 10}
 _MANY = 3  # elements of a warp for one place that are added by shuffles
 
 
@@ -187,8 +187,8 @@ class _Emitter:
         if self.c.combiner is None:
             memref.store(value, self.shared, at)
             return
-        kind = _ADD_FLOAT if isinstance(value.type, (ir.F32Type, ir.F64Type)) else _ADD
-        memref.AtomicRMWOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), kind), value, self.shared, at)
+        kind = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ATOMIC[self.c.combiner.name])
+        memref.AtomicRMWOp(kind, value, self.shared, at)
 
     # Loops and conversions.
 

@@ -14,11 +14,11 @@ from inferno.symbolic import ceildiv, product
 class FillLaunches:
     """What ``Launches`` does with fills; ``_fills`` are those that nothing has needed yet."""
 
-    def _write_fills(self, op: ir.Operation) -> None:
-        """Write the pending fills whose buffers ``op`` touches."""
+    def _write_fills(self, op: ir.Operation, known: Fill | None = None) -> None:
+        """Write the pending fills whose buffers ``op`` touches, but for one that it need not read."""
         touched = buffers_of([op])
         for fill in list(self._fills):
-            if any(r in touched for r in roots_of(fill.target)):
+            if fill is not known and any(r in touched for r in roots_of(fill.target)):
                 self._write(fill)
 
     def _write_fills_under(self, op: ir.Operation) -> None:

@@ -19,7 +19,7 @@ from inferno.codegen.builders.elements import lanes_of, load_vector, store_vecto
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
-from inferno.mlir import arith, ir, llvm, memref, outside_values, owner, scf
+from inferno.mlir import arith, ir, llvm, memref, outside_values, owner, scf, vector
 from inferno.passes.shapes import known_shape, row_major
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
 from inferno.symbolic import Int, ceildiv, hint, product
@@ -52,6 +52,7 @@ class Scatter:
     unique: bool
     combiner: Combiner | None
     adds_vectors: bool = False  # whether the machine adds several floats to memory by one instruction
+    value: ir.Value | None = None  # the host function's that all updates are, if they are in no memory
     places: ir.Operation | None = None  # the host function's map that the table of indices, of one column, is the result of, if it is in no memory
 
     @property
@@ -174,6 +175,8 @@ class _Emitter:
         return inline_body(places.regions[0].blocks[0], [*read, at], [at], outside=outside)[0]
 
     def load_update(self, number: Integer, where: list[Integer]) -> ir.Value:
+        if self.scatter.value is not None:
+            return self.function.value(self.scatter.value)
         at = [self.ints.index(number)] + [self.ints.index(w) for w, u in zip(where, self.scatter.update_dims) if u is not None]
         return memref.load(self.updates, at)
 
@@ -213,11 +216,14 @@ class _Emitter:
 
     def make_vector(self, number: Integer, where: list[Integer], at: list[Integer], lanes: int) -> None:
         ints, element = self.ints, ir.MemRefType(self.updates.type).element_type
-        source, target = flat_parameter(self.updates), flat_parameter(self.target)
+        target = flat_parameter(self.target)
         own = [d for d, u in enumerate(self.scatter.update_dims) if u is not None]
         sizes = [self.scatter.count, *(self.scatter.window[d] for d in own)]
         begin = ints.dot([number, *(where[d] for d in own)], row_major(sizes))
-        update = load_vector(ints, source, begin, element, lanes, lanes)
+        if self.scatter.value is not None:
+            update = vector.broadcast(ir.VectorType.get([lanes], element), self.function.value(self.scatter.value))
+        else:
+            update = load_vector(ints, flat_parameter(self.updates), begin, element, lanes, lanes)
         place = ints.dot(at, row_major(self.scatter.shape))
         if self.scatter.atomic is None:
             store_vector(ints, update, target, place, lanes)

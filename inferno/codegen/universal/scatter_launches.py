@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from inferno.codegen.builders.device_function import buffers_of, is_root, roots_of
-from inferno.codegen.universal.buffer_operations import FREE, meet, results_of, written_by
-from inferno.codegen.universal.scatter import Scatter, adds_narrow, emit_scatters, read_scatter
+from inferno.codegen.universal.buffer_operations import Fill, FREE, meet, results_of, written_by
+from inferno.codegen.universal.scatter import adds_narrow, emit_scatters, flat_parameter, read_scatter, Scatter
 from inferno.mlir import arith, ir, is_read, memref, owner
 from inferno.passes.shapes import materialise, shape
 from inferno.schedule.analysis.accesses import iterators, maps
@@ -19,7 +19,8 @@ class ScatterLaunches:
 
     def _scatter(self, op: ir.Operation, number: int) -> None:
         places = next((self._places[r] for r in roots_of(op.operands[1]) if r in self._places), None)
-        scatter = replace(read_scatter(op), adds_vectors=self.target.capability >= 90, places=places)
+        fill = self._filled_updates(op)
+        scatter = replace(read_scatter(op), adds_vectors=self.target.capability >= 90, places=places, value=fill and fill.value)
         if scatter.points == 0 or scatter.count == 0:
             return
         if (wide := self._widened(scatter)) is not None:
@@ -47,12 +48,20 @@ class ScatterLaunches:
         read = [*operations, *(s.places for s in waiting if s.places is not None)]
         function = self._open(read, [], threads, work, written=[op.operands[2] for op in operations])
         with ir.InsertionPoint.at_block_terminator(function.block), operations[0].location:
+            for scatter in waiting:
+                if scatter.value is not None:
+                    function.value(scatter.value)
             clones = [function.clone(op) for op in operations]
             same = [read_scatter(clone) for clone in clones]
             emit_scatters([replace(s, operation=c.operation, combiner=c.combiner) for s, c in zip(waiting, same)], function)
         for clone in clones[1:]:
             clone.erase()
         self._close(function, clones[0], blocks, threads)
+
+    def _filled_updates(self, op: ir.Operation) -> Fill | None:
+        """The fill, which nothing has needed yet, of all that is put there: a mark for each place, or ones that count."""
+        source = flat_parameter(op.operands[0])
+        return next((f for f in self._fills if source is not None and flat_parameter(f.target) == source), None)
 
     def _widened(self, scatter: Scatter) -> ir.Operation | None:
         """Many sums of 16-bit floats are made in float32, which the memory adds to: the scatter of the updates to another buffer."""

@@ -78,7 +78,7 @@ class Launches(FillLaunches, ScatterLaunches, SortLaunches):
                 elif parallel:
                     if op.name == "tm_tensor.scan":
                         self._drop_fills_of_scan(op, number)
-                    self._write_fills(op)
+                    self._write_fills(op, self._filled_updates(op) if op.name == "tm_tensor.scatter" else None)
                     {"tm_tensor.scan": self._scan, "tm_tensor.sort": self._sort, "tm_tensor.scatter": self._scatter}[op.name](op, number)
                 else:
                     self._write_fills(op)

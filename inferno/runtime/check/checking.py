@@ -18,6 +18,7 @@ from inferno.errors import CheckError, InputError
 from inferno.runtime.check.comparison import Comparison, compare_leaf, relative_error
 from inferno.runtime.check.isolation import fresh, run_isolated
 from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, run_perturbed
+from inferno.runtime.plan.complex_numbers import as_pairs
 from inferno.tf32 import takes_tf32
 from inferno.runtime.program import Program
 from inferno.runtime.region.region import Region
@@ -161,7 +162,7 @@ def trace(programs: list[tuple[Program, tuple[Tensor, ...]]], device: torch.devi
         if id(program) not in tracers:
             tracers[id(program)] = Tracer(program, device)
         tracer = tracers[id(program)]
-        for one in tracer.run(arguments):
+        for one in tracer.run(as_pairs(program.launch_plan(), arguments)):
             found.append((tracer, one))
             if stop and not one.right:
                 return found
@@ -207,7 +208,8 @@ def find_kernel(programs: list[tuple[Program, tuple[Tensor, ...]]], device: torc
         return "Every kernel computes what its IR says: it is the IR of one of the compiled pieces, or what lies between them"
     from inferno.runtime.check.stage_check import find_stage
 
-    return f"Every kernel computes what its IR says; {find_stage(*programs[0], device)}"
+    program, arguments = programs[0]
+    return f"Every kernel computes what its IR says; {find_stage(program, as_pairs(program.launch_plan(), arguments), device)}"
 
 
 def check_first_call(compiled: Any, model: Callable) -> Any:

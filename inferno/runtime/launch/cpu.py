@@ -4,6 +4,7 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -94,7 +95,7 @@ class CpuExecutable:
                 if isinstance(p, Scalar):
                     words += [self._workspace_word + 1, 8 * numbers[p.value]]
                     continue
-                words += [self._workspace_word, p.index] if p.place == "workspace" else [self._bases[p.place, p.index], 0]
+                words += [self._workspace_word, p.index] if p.place == "workspace" else [self._bases[p.place, p.index], p.offset]
         rows = (ctypes.c_int64 * max(1, len(words)))(*words)
         base = ctypes.addressof(rows)
         return [(base + 8 * s[0], s[1]) if isinstance(s[0], int) else s for s in segments], rows
@@ -200,9 +201,13 @@ class _Context:
             end = buffer.index + dtype.itemsize * math.prod(buffer.shape)
             tensor = self._workspace[buffer.index : end].view(dtype).view(buffer.shape)
             return lambda arguments, fresh: tensor
+        begin, number = buffer.offset // DTYPES[buffer.element].itemsize, buffer.index
+        if begin:
+            whole = self._view(executable, replace(buffer, offset=0))
+            return lambda arguments, fresh: whole(arguments, fresh).view(-1)[begin : begin + math.prod(buffer.shape)].view(buffer.shape)
         if buffer.place == "argument":
-            return lambda arguments, fresh: arguments[buffer.index]
-        number = executable._fresh.index(buffer.index)
+            return lambda arguments, fresh: arguments[number]
+        number = executable._fresh.index(number)
         return lambda arguments, fresh: fresh[number]
 
 

@@ -160,7 +160,7 @@ def _place(buffer: Buffer, result_words: dict[int, int]) -> tuple[int, Int]:
     """The word of the state that holds a buffer's base, and the offset from there."""
     if buffer.place == "workspace":
         return WORKSPACE, buffer.index
-    return ARGUMENTS + buffer.index if buffer.place == "argument" else result_words[buffer.index], 0
+    return ARGUMENTS + buffer.index if buffer.place == "argument" else result_words[buffer.index], buffer.offset
 
 
 def _head(map_: TensorMap) -> list[int]:

@@ -23,6 +23,7 @@ from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.module import CompiledModule, runs
 from inferno.runtime.package.save import FORMAT, PROGRAM, VERSION, digest
 from inferno.runtime.package.weights import OURS, held_by, hold
+from inferno.runtime.plan.complex_numbers import of_numbers
 from inferno.runtime.plan.plan import Launch, Plan, Preparation
 from inferno.runtime.plan.data import check_plan, plan_from_dict, preparation_from_data
 from inferno.runtime.program import Program
@@ -42,18 +43,20 @@ def load(path: str | os.PathLike, device: torch.device | str | None = None, cuda
 
     PackageError if the file is damaged, of a newer version or made for another GPU.  Nothing in it is run on the host.
     """
-    if device is None:
-        if not torch.cuda.is_available():
-            raise PackageError(f"{path}: there is no GPU here; with device='cpu' a package can be looked at by ir() and explain()")
-        device = torch.device("cuda", torch.cuda.current_device())
+    if device is None and torch.cuda.is_available():
+        device = "cuda"
     try:
-        device = torch.device(device)
+        device = device if device is None else torch.device(device)
     except RuntimeError as error:
         raise OptionError(f"device: {str(error).splitlines()[0]}") from error
-    if device.type == "cuda" and device.index is None:
+    if device is not None and device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
+    if not os.path.isfile(path):
+        raise PackageError(f"{path}: {'it is a folder, and a package is a file' if os.path.isdir(path) else 'No such file'}")
     try:
         with safetensors.safe_open(path, framework="pt", device="cpu") as file:
+            if device is None:
+                raise PackageError("there is no GPU here; with device='cpu' a package can be looked at by ir() and explain()")
             return _load(file, device, cuda_graphs)
     except (PackageError, OSError) as error:
         raise PackageError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
@@ -184,16 +187,22 @@ def _check_fit(plan: Plan, signature: Signature, constants: list, kernels: Itera
     if preparation is not None:
         _check_preparation(preparation, wanted)
         wanted += [(o.shape, DTYPES[o.element]) for o in preparation.plan.outputs]
-    _same([(b.shape, b.element) for b in plan.arguments], wanted, "arguments")
+    _same([(b.shape, b.element) for b in _of_callers(plan.arguments, wanted)], wanted, "arguments")
     # Where eager has other strides, the plan's result has its dimensions in another order.
     moved = [r.strides is not None for r in signature.results] + [False] * len(plan.outputs)
     order = lambda shape, i: sorted(shape) if moved[i] else shape  # noqa: E731
-    planned = [(order(o.shape, i), o.element) for i, o in enumerate(plan.outputs)]
-    _same(planned, [(order(r.shape, i), r.dtype) for i, r in enumerate(signature.results)], "results")
+    results = [(r.shape, r.dtype) for r in signature.results]
+    planned = [(order(o.shape, i), o.element) for i, o in enumerate(_of_callers(plan.outputs, results))]
+    _same(planned, [(order(shape, i), dtype) for i, (shape, dtype) in enumerate(results)], "results")
     known = {k.code for k in kernels if k.ptx or k.cubin}
     for step in (*plan.steps, *(preparation.plan.steps if preparation is not None else ())):
         if isinstance(step, Launch) and step.kernel.split("::")[0] not in known:
             raise PackageError(f"its plan launches {step.kernel}, which it does not hold")
+
+
+def _of_callers(planned: tuple, wanted: list[tuple]) -> tuple:
+    """The plan's arguments or results, with complex numbers as they are ``wanted``."""
+    return tuple(of_numbers(b, dtype) for b, (_, dtype) in zip(planned, wanted)) + planned[len(wanted):]
 
 
 def _check_preparation(preparation: Preparation, given: list[tuple]) -> None:
@@ -201,7 +210,8 @@ def _check_preparation(preparation: Preparation, given: list[tuple]) -> None:
     check_plan(preparation.plan)
     if any(not 0 <= n < len(given) for n in preparation.arguments) or preparation.plan.symbols:
         raise PackageError("its preparation takes arguments that there are not")
-    _same([(b.shape, b.element) for b in preparation.plan.arguments], [given[n] for n in preparation.arguments], "prepared arguments")
+    taken = [given[n] for n in preparation.arguments]
+    _same([(b.shape, b.element) for b in _of_callers(preparation.plan.arguments, taken)], taken, "prepared arguments")
 
 
 def _same(planned: list[tuple], wanted: list[tuple], what: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import with_effects
 from torch.fx import Graph, Node
 
 from inferno.capture import Argument, Frozen
@@ -302,5 +303,6 @@ def _reason(error: BaseException) -> str:
 
 def fallback_of(node: Node, reason: str) -> Fallback:
     where = user_line(node)
-    target = node.target.__name__ if is_drawing(node) or is_philox(node) else str(node.target)
+    called = node.args[1] if node.target is with_effects else node.target
+    target = called.__name__ if is_drawing(node) or is_philox(node) else str(called)
     return Fallback(operation_name(node), target, f"{where[0]}:{where[1]}" if where else "", reason)

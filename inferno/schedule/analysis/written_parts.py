@@ -1,7 +1,7 @@
 """Kernels whose results are tensors with a changed slice: as a function a copy of the old tensor, an operation into a slice of that, and an insertion.
 
 The copy is a launch of its own, which is left out where the result lies in the old tensor's place (see ``mark-overwrites``); what is new is stored where it
-belongs.
+belongs.  Parts that are all of a new tensor are inserted into that without a copy.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Begin:
 
 def writes_parts(kernel: func.FuncOp) -> bool:
     """Whether a kernel may be one of these."""
-    return {"linalg.copy", "tensor.insert_slice"} <= {o.operation.name for o in kernel.entry_block.operations}
+    return any(o.operation.name == "tensor.insert_slice" for o in kernel.entry_block.operations)
 
 
 def take_parts(kernel: func.FuncOp) -> tuple[Begin, ...] | None:
@@ -45,14 +45,21 @@ def take_parts(kernel: func.FuncOp) -> tuple[Begin, ...] | None:
             if _into(value) != destination:
                 return None
             continue
-        copy = owner(inserted[0].operands[1])
-        if copy is None or not _is_begin(copy, given, destination) or not _are_parts(inserted, copy):
+        writes += inserted
+        whole = inserted[0].operands[1]
+        copy = owner(whole)
+        if not _are_parts(inserted, whole):
+            return None
+        if copy is None:
+            if whole != destination or not _are_all(inserted):
+                return None
+            continue
+        if not _is_begin(copy, given, destination):
             return None
         begins.append(Begin(ir.BlockArgument(copy.operands[0]).arg_number, ir.BlockArgument(destination).arg_number))
         copies.append(copy)
-        writes += inserted
     generic = owner(made[0])
-    if not begins or set(made) != set(generic.results) or len(made) != len(generic.results):
+    if not writes or set(made) != set(generic.results) or len(made) != len(generic.results):
         return None
     with ir.InsertionPoint(end), end.location:
         func.ReturnOp(list(generic.results))
@@ -117,9 +124,14 @@ def _is_begin(copy: ir.Operation, given: list[ir.Value], destination: ir.Value) 
     return copy.operands[0].type == destination.type and use_count(destination) == 1
 
 
-def _are_parts(writes: list[ir.Operation], copy: ir.Operation) -> bool:
-    """Whether what is written to parts of a copy is computed into these parts, and they have no element in common."""
-    whole, places = copy.results[0], []
+def _are_all(writes: list[ir.Operation]) -> bool:
+    """Whether parts that have no element in common are all of a tensor."""
+    return sum(map(_elements, writes)) == product(writes[0].results[0].type.shape)
+
+
+def _are_parts(writes: list[ir.Operation], whole: ir.Value) -> bool:
+    """Whether what is written to parts of a tensor is computed into these parts, and they have no element in common."""
+    places = []
     for write in writes:
         part = owner(_into(write.operands[0]))
         if part is None or part.name != "tensor.extract_slice" or part.operands[0] != whole:

@@ -50,6 +50,7 @@ _APART = 2
 _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
+_KEPT = 64  # values that are stored together, of one thread: registers
 _FAR = 8192  # points between two that read the same: four blocks' own
 _NEAR_SHARE = 2  # of what a point does so much (a half) has to be the same where neighbouring blocks read that anyway
 
@@ -95,6 +96,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if (found := _transposing(point, target)) is not None:
         return found
     threads, vector = _by_points(point, target)
+    while vector > 1 and point.parts and vector * len(point.destinations) > _KEPT:
+        vector //= 2
     full, vector = _by_pieces(point, vector)
     if _looks_up(point):
         if isinstance(point.points, int) and point.points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
@@ -202,7 +205,7 @@ def _by_shared_reads(point: Pointwise, threads: int, vector: int, full: int, tap
 def _stored_together(point: Pointwise, vector: int) -> int:
     """Lanes of a vector that is stored at once where results go to parts of tensors: one by one, those of a warp would be as far apart as its vectors."""
     last = len(point.runs) - 1
-    for d in point.destinations if point.begins and point.runs else ():
+    for d in point.destinations if point.parts and point.runs else ():
         vector = gcd(aligned(point, d, last, vector), point.run_sizes[last] if last else 0) if point.run_strides(d)[last] == 1 else 1
     return vector
 

@@ -41,7 +41,8 @@ class Pointwise:
     destinations: tuple[Access, ...]
     tables: tuple[tuple[ir.Value, int], ...]  # tensors that the body extracts from: the value, its argument
     module: ir.Module = field(repr=False)
-    begins: tuple[Begin, ...] = ()  # what destinations are copies of at first, where results go to parts of them
+    begins: tuple[Begin, ...] = ()  # what destinations are copies of at first
+    parts: bool = False  # results go to parts of destinations
 
     @property
     def block(self) -> ir.Block:
@@ -91,7 +92,7 @@ def parse_pointwise(kernel: func.FuncOp, views: bool = False, parts: bool = Fals
         return _parse(module, views)
 
 
-def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] = ()) -> Pointwise | None:
+def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] | None = None) -> Pointwise | None:
     kernel = module.body.operations[0]
     others = ("tensor.empty", "tensor.extract_slice", "func.return", *(VIEWS if views else ()))
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
@@ -111,7 +112,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] = ()) -> Po
     all_maps, inputs = maps(generic), len(generic.operands) - results
     destinations: list[Access] = []
     for i, value in enumerate(outputs(generic)):
-        if begins:
+        if begins is not None:
             place = placed(kernel, value, all_maps[inputs + i])
         else:
             argument = destination_index(kernel, value)
@@ -145,7 +146,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] = ()) -> Po
     computed = [Access(-1, destinations[0].element, _as_if_contiguous(loops, order, sizes)) for loops in _loops_of_operations(generic)]
     runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed + _transposed(generic, sizes, order))
     return Pointwise(
-        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, begins,
+        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, begins or (), begins is not None,
     )
 
 

@@ -12,6 +12,7 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.kernel_parts import parts_of
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.composite import bundle
+from inferno.schedule.passes.looked_up_rows import tables_of, tells_places
 from inferno.schedule.passes.mark_overwrites import mark, overwritable, updated
 from inferno.schedule.passes.merge_independent import Group, Merge
 from inferno.target import Target
@@ -44,7 +45,12 @@ class _Bundles(Merge):
         return bundle.fits(kernel) and len(parts_of(kernel)) == 1
 
     def choices(self) -> Iterator[tuple[Group, ...]]:
-        return self.runs([c for c in self.calls() if not updated(c, self.kernels[callee(c)])], bundle.MOST, self.fits)
+        return self.runs([c for c in self.calls() if not updated(c, self.kernels[callee(c)]) and not self.tells_places(c)], bundle.MOST, self.fits)
+
+    def tells_places(self, call: ir.Operation) -> bool:
+        """Whether it makes nothing but places, which scatters compute themselves by ``fold-places``."""
+        found = readers(call.results[0]) if tells_places(self.kernels[callee(call)]) else []
+        return bool(found) and all(r.name == "func.call" and call.results[0] in map(root_of, tables_of(r, self.kernels[callee(r)])) for r in found)
 
     def fits(self, calls: tuple[ir.Operation, ...]) -> bool:
         return bundle.join([self.schedule_of(callee(c)) for c in calls]) is not None

@@ -15,7 +15,7 @@ from inferno.passes.shapes import UnknownSize
 from inferno.schedule.analysis.accesses import argument_index, knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.passes.flatten_places import flatten_places
-from inferno.schedule.passes.looked_up_rows import give_each, join_left
+from inferno.schedule.passes.looked_up_rows import give_each, join_left, looks_up, tells_places
 from inferno.schedule.passes.merge_calls import by_symbols, edges_of, inputs_of, merge_in, merge_where
 from inferno.schedule.scatters import row_sums, scatters, sorted_rows
 from inferno.schedule.universal.universal import Universal
@@ -34,17 +34,17 @@ def fuse_scatters(module: ir.Module, target: str, always: str = "") -> None:
     if machine.kind == "nvptx":
         for m, parts in ((scatters, _WHOLE), (sorted_rows, _ROWS), (row_sums, _ROWS)):
             choose = m.fit if always == "1" else partial(m.choose, target=machine)
-            if parts is _ROWS:
-                give_each(module)
+            give_each(module, looks_up if parts is _ROWS else tells_places)
             _fuse_all(module, parts, lambda kernel, choose=choose: choose(kernel) is not None, lambda kernel: ATTRIBUTE not in kernel.attributes)
-            if parts is _ROWS:
-                join_left(module)
+            join_left(module)
 
 
 def fold_places(module: ir.Module, target: str) -> None:
     """Let the last generator's scatters compute the places alone.  Nothing for the CPU."""
     if find_target(target).kind == "nvptx":
+        give_each(module, tells_places)
         _fuse_all(module, (((1,), True),), flatten_places, _is_universal)
+        join_left(module)
 
 
 def _is_universal(kernel: func.FuncOp) -> bool:

@@ -11,21 +11,20 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from inferno.errors import PassError
-from inferno.mlir import erase_dead, func, ir, users, walk
+from inferno.mlir import erase_dead, func, ir, users
 from inferno.passes.generics import (
-    Operands, build, clone_body, indices_are_simple, inputs, is_elementwise, kinds, maps, outputs, substitute,
+    Operands, build, clone_body, indices_are_simple, inputs, kinds, maps, outputs, substitute,
 )
 from inferno.passes.locations import merge
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.analysis.shared_points import loops_at, same
 from inferno.schedule.assign import choose
-from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.explain_boundaries import note
-from inferno.schedule.passes.fuse_reductions import changes_places
+from inferno.schedule.passes.map_calls import MapCalls
 from inferno.schedule.passes.merge_calls import (
     Edges, defer, edges_by_symbols, inputs_of, joint_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
 )
@@ -43,24 +42,10 @@ class _Program:
     kernels: dict[str, func.FuncOp]
     target: Target
     places: dict[ir.Operation, int]
-    maps: dict[str, bool] = field(default_factory=dict)
-    scattering: dict[str, bool] = field(default_factory=dict)
     asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
-    def is_map(self, call: ir.Operation) -> bool:
-        """Whether a call may be one with another: of an elementwise operation that changes no argument in places, as a cache, and gives a scatter no places,
-        which ``fold-places`` lets it compute."""
-        name = callee(call) if call.name == "func.call" else ""
-        if name not in self.maps:
-            self.maps[name] = _is_map(self.kernels.get(name))
-        if not self.maps[name] or changes_places(call, self.kernels[name]):
-            return False
-        return not any(u.name == "func.call" and self.scatters(callee(u)) for r in call.results for u in readers(r))
-
-    def scatters(self, name: str) -> bool:
-        if name not in self.scattering:
-            self.scattering[name] = name in self.kernels and bool(walk(self.kernels[name], "tm_tensor.scatter"))
-        return self.scattering[name]
+    def __post_init__(self) -> None:
+        self.maps = MapCalls(self.kernels)
 
 
 def merge_maps(module: ir.Module, target: str) -> None:
@@ -77,18 +62,9 @@ def _tell(program: _Program) -> None:
         note(call, made, "one kernel for both would save little of what they move, or its results would lie in different orders")
 
 
-def _is_map(kernel: func.FuncOp | None) -> bool:
-    """Whether a kernel is one elementwise operation, whose results all lie in one order."""
-    generics = generics_of(kernel) if kernel is not None and ATTRIBUTE not in kernel.attributes else []
-    if len(generics) != 1 or not is_elementwise(generics[0]) or not (inputs(generics[0]) or walk(generics[0], "tensor.extract")):
-        return False
-    own = maps(generics[0])[len(inputs(generics[0])):]
-    return own[0].is_permutation and all(m == own[0] for m in own)
-
-
 def _others(program: _Program, call: ir.Operation) -> list[ir.Operation]:
     """Maps in front of a call that could be one with it."""
-    return [o for o in near(call, program.places) if program.is_map(o)] if program.is_map(call) else []
+    return [o for o in near(call, program.places) if o in program.maps] if call in program.maps else []
 
 
 def _join(program: _Program, first: ir.Operation, second: ir.Operation) -> ir.Operation | None:

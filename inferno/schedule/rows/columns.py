@@ -107,7 +107,16 @@ _REGISTERS = 96
 # Cycles an instruction of a multiprocessor's only block, whose warps wait for each other: the tangent of a softmax of 11075x64 in f16 along the first
 # dimension took 19.5 us by 16 blocks, 16.1 as kernels of their own.
 _ISSUED = 2
-_FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
+# Points of rows of an odd number side by side, which are read one by one, up to which launches are what they take; of rows of more the longest that registers
+# have, and the longest that one thread has of more than the L2 cache holds.  An H200 took, as kernels of their own, by threads of 8, of 16 and of 32 points
+# and by one alone, of softmaxes along the first dimension in float32 of 64x65537 13.7, 10.8, 9.6, 10.6 and 11.5 us, of 128x184301 90, 81, 88, 91 and 75, of
+# 256x65537 60, 56, 59 and 63, of 30x1000003 125, 104, 112, 112 and 92, in bf16 10.5, 7.0, 7.2, 7.4 and 8.3, 55, 47, 53, 55 and 46, 38, 38, 36 and 39, 91, 60,
+# 66, 67 and 51; of 512x50001 in float32 94, 110, 96 and 96, in bf16 57, 69, 68 and 57; of x * y less its mean times z, summed, of 512x50001 in float32 140, 94,
+# 84 and 84, in bf16 83, 63, 67 and 51; of norms along the channels of 16x256x57x57 in bf16 45, 41, 24 and 24.
+_FEW, _ODD_MOST, _ODD_ALONE = 1 << 20, 512, 160
+_ODD_POINTS = ((256, 16), (_ODD_MOST, 32))  # of a thread, of rows of so many
+_ODD_REGISTERS = 1 << 16, 32  # of a multiprocessor, and those of a thread that do not hold points
+_ODD_RATES = ((16, 0.5), (32, 0.6), (64, 0.75))  # of a copy's, by the width of what is written (the same times)
 
 
 @dataclass(frozen=True)
@@ -287,7 +296,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
         return None
     beside = c.rows[-1] == len(c.sizes) - 1
     short = (beside or packs(c)) and _alone(c) is not None
-    if not short and ((lanes(c) == 1 and c.count * c.width > _FEW) or not (beside or transposes(c))):
+    if not short and ((lanes(c) == 1 and c.count * c.width > _FEW and _odd(c) is None) or not (beside or transposes(c))):
         return None
     of_points = [s for s in c.steps if not s.per_row or c.together > 1]
     if any(d in c.rows for s in of_points for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in of_points):
@@ -323,6 +332,8 @@ def pick(c: RowKernel, target: Target) -> Columns:
         return _packed(c, target)
     if (few := _few_alone(c, target)) is not None:
         return few
+    if (odd := _odd(c)) is not None:
+        return odd
     own = by_length(c, target)
     k = _work(c, own.vector, target)
     if k is None:
@@ -389,6 +400,23 @@ def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
         threads *= 2
     found = holding(Columns(threads, side, vector, cluster, ceil(c.width / (threads // side * cluster))), c)
     return found if found.held and found.fits(c) and found.blocks(c) >= 2 * target.multiprocessors else None
+
+
+def _odd(c: RowKernel) -> Columns | None:
+    """A schedule for many rows of an odd number side by side, whose points are read one by one, and stay in registers; None of others."""
+    if lanes(c) > 1 or c.together > 1 or packs(c) or transposes(c) or c.rows[-1] != len(c.sizes) - 1 or not _FEW < c.count * c.width or c.width > _ODD_MOST:
+        return None
+    registers, besides = _ODD_REGISTERS
+    words = ceil(max(32, c.held_bits()) / 32)
+    if c.width <= _ODD_ALONE and _megabytes(c) > _IN_CACHE and c.width * words <= _ODD_ALONE:
+        return Columns(_OWN_THREADS, _OWN_THREADS, 1, unroll=c.width, held=True)
+    each = next(points for longest, points in _ODD_POINTS if c.width <= longest)
+    along = 2
+    while along * each < c.width:
+        along *= 2
+    while along <= 32 and ceil(c.width / along) * words + besides > registers // (along * 32):
+        along *= 2
+    return Columns(32 * along, 32, 1, unroll=ceil(c.width / along), held=True) if along <= 32 else None
 
 
 def _megabytes(c: RowKernel) -> float:
@@ -521,6 +549,10 @@ def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds."""
+    if s == _odd(c):
+        written = [a.element.width for d in c.destinations if c.wide(a := d.access)]
+        rate = next(rate for width, rate in _ODD_RATES if min(written, default=64) <= width)
+        return estimated(c, s.blocks(c), 1, 0, rate, target, beside=True)
     if (s.held or s.kept >= s.rounds(c)) and (k := _work(c, s.vector, target)) is not None:
         return _time(s, c, k) - _BEHIND
     whole = s.held or s.kept >= s.rounds(c)

@@ -8,7 +8,9 @@ from inferno.scatter_limits import MULTIPROCESSORS, side_by_side, worthwhile
 from inferno.schedule.scatters.scatter_kernel import ScatterKernel, parse_scatter
 from inferno.target import Target
 
-_COMBINERS = {"arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": ("i8", "i16", "i32", "i64")}
+_COMBINERS = {
+    "arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": ("i8", "i16", "i32", "i64"), "arith.maxsi": ("i32", "i64"), "arith.minsi": ("i32", "i64"),
+}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,11 @@ from inferno.schedule.matmul.contraction import Contraction
 # 36.9 (32.4), and of one round of 512x768x3072 with one consumer 8.5 (6.7).  The first round's tensors are on their way while it multiplies.
 _READ_RATE = 10  # bytes a clock and multiprocessor
 _LANES = {1: 64, 2: 96}  # operations a clock and multiprocessor, of so many consumers
-_WORK = {"math.erf": 9, "math.tanh": 6, "math.exp": 3, "arith.divf": 3}
+# Arc cosines and log1p took 4.9 and 5.8 us more than 4096x256x1000 to float32, cosines 23.6: libdevice's branch for large numbers, one after the other.
+_WORK = {
+    "math.erf": 9, "math.tanh": 6, "math.exp": 3, "arith.divf": 3, "math.acos": 25, "math.asin": 25, "math.atan": 25, "math.atan2": 40, "math.log1p": 30,
+    "math.log": 12, "math.powf": 60, "math.sin": 150, "math.cos": 150, "math.tan": 150,
+}
 # The same where results have more than 16 bits, which SiLU showed when it was computed so for all (H100, batch norm and SiLU, 32x64x64x64 to 256: 49.6 us,
 # 26 instructions for each of 33.5 million results, and 28 us of memory).
 _EXACT_WORK = {**_WORK, "math.exp": 8, "arith.divf": 7}
