@@ -14,6 +14,7 @@ from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
 from inferno.runtime.launch.native import BASES, FIRST, REPORT, ROWS, THREADS, address_program, openmp_library, run_program
 from inferno.runtime.launch.shared_memory import as_laid
+from inferno.runtime.plan.complex_numbers import as_real
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar
 from inferno.targets.cpu import ENTRY, NativeCode
 from inferno.targets.cpu import REPORT as REPORTING
@@ -201,7 +202,7 @@ class _Context:
             tensor = self._workspace[buffer.index : end].view(dtype).view(buffer.shape)
             return lambda arguments, fresh: tensor
         if buffer.place == "argument":
-            return lambda arguments, fresh: arguments[buffer.index]
+            return lambda arguments, fresh: as_real(arguments[buffer.index], buffer.element)
         number = executable._fresh.index(buffer.index)
         return lambda arguments, fresh: fresh[number]
 
