@@ -18,15 +18,15 @@ _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 class MatmulRelu(torch.nn.Module):
-    """relu(x @ w); the weight is a parameter of shape (K, N), or of (N, K) where ``turned``."""
+    """relu(x @ w); the weight is a parameter of shape (K, N), or of (N, K) where ``transposed``."""
 
-    def __init__(self, k: int, n: int, dtype: torch.dtype, device: torch.device, turned: bool = False) -> None:
+    def __init__(self, k: int, n: int, dtype: torch.dtype, device: torch.device, transposed: bool = False) -> None:
         super().__init__()
-        self.turned = turned
-        self.w = torch.nn.Parameter(torch.randn((n, k) if turned else (k, n), dtype=dtype, device=device) / k**0.5, requires_grad=False)
+        self.transposed = transposed
+        self.w = torch.nn.Parameter(torch.randn((n, k) if transposed else (k, n), dtype=dtype, device=device) / k**0.5, requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(F.linear(x, self.w) if self.turned else x @ self.w)
+        return torch.relu(F.linear(x, self.w) if self.transposed else x @ self.w)
 
 
 class LinearGelu(torch.nn.Module):
@@ -92,24 +92,24 @@ def _random(device: torch.device, dtype: torch.dtype, *shapes: tuple[int, ...]) 
     return tuple(torch.randn(shape, dtype=dtype, device=device) for shape in shapes)
 
 
-def _relu(m: int, k: int, n: int, type_: str, core: bool, group: str, *, turned: bool = False, freeze: bool = False, high: bool = False) -> Case:
+def _relu(m: int, k: int, n: int, type_: str, core: bool, group: str, *, transposed: bool = False, freeze: bool = False, high: bool = False) -> Case:
     def make(device: torch.device) -> tuple:
         dtype = _DTYPES[type_]
-        return MatmulRelu(k, n, dtype, device, turned), _random(device, dtype, (m, k)), {}
+        return MatmulRelu(k, n, dtype, device, transposed), _random(device, dtype, (m, k)), {}
 
-    name = f"relu({'linear' if turned else 'x @ w'}) {m}x{k}x{n} {type_}{' high' if high else ''}{' frozen' if freeze else ''}"
+    name = f"relu({'linear' if transposed else 'x @ w'}) {m}x{k}x{n} {type_}{' high' if high else ''}{' frozen' if freeze else ''}"
     return Case(
         name, make, _ALL if core else _ALL[:1], core=core, rate="tf32" if high else type_, group=group,
         precision="high" if high else "highest", options={"freeze": True} if freeze else {},
     )
 
 
-def _batched(batch: int, m: int, k: int, n: int, type_: str, core: bool, turned: bool) -> Case:
+def _batched(batch: int, m: int, k: int, n: int, type_: str, core: bool, transposed: bool) -> Case:
     def make(device: torch.device) -> tuple:
-        x, y = _random(device, _DTYPES[type_], (batch, m, k), (batch, n, k) if turned else (batch, k, n))
-        return _scores if turned else torch.bmm, (x, y), {}
+        x, y = _random(device, _DTYPES[type_], (batch, m, k), (batch, n, k) if transposed else (batch, k, n))
+        return _scores if transposed else torch.bmm, (x, y), {}
 
-    name = f"bmm{'(x, y.mT)' if turned else '(x, y)'} {batch}x{m}x{k}x{n} {type_}"
+    name = f"bmm{'(x, y.mT)' if transposed else '(x, y)'} {batch}x{m}x{k}x{n} {type_}"
     return Case(name, make, _ALL if core else _ALL[:1], core=core, rate=type_, group=f"bmm {type_}")
 
 
@@ -122,25 +122,25 @@ def _matmul() -> list[Case]:
     for size in (256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384):
         power = size & (size - 1) == 0
         cases.append(_relu(size, size, size, "bf16", power, "bf16 squares"))
-        cases.append(_relu(size, size, size, "bf16", False, "bf16 squares", turned=True))
+        cases.append(_relu(size, size, size, "bf16", False, "bf16 squares", transposed=True))
         cases.append(_relu(size, size, size, "f16", False, "f16 squares"))
-    for size, turned in product((512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192), (False, True)):
+    for size, transposed in product((512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192), (False, True)):
         core = size & (size - 1) == 0 and size <= 4096
-        cases.append(_relu(size, size, size, "f32", core, "f32 squares", turned=turned))
+        cases.append(_relu(size, size, size, "f32", core, "f32 squares", transposed=transposed))
         if "freeze" in (f.name for f in fields(Options)):
-            cases.append(_relu(size, size, size, "f32", core and not turned, "f32 squares, frozen", turned=turned, freeze=True))
-        cases.append(_relu(size, size, size, "f32", core and turned, "f32 high", turned=turned, high=True))
-    for (m, k, n), type_, turned in product(((64, 128, 256), (128, 256, 512), (256, 512, 256)), ("f32", "bf16"), (False, True)):
-        cases.append(_relu(m, k, n, type_, not turned, f"{type_} small", turned=turned))
+            cases.append(_relu(size, size, size, "f32", core and not transposed, "f32 squares, frozen", transposed=transposed, freeze=True))
+        cases.append(_relu(size, size, size, "f32", core and transposed, "f32 high", transposed=transposed, high=True))
+    for (m, k, n), type_, transposed in product(((64, 128, 256), (128, 256, 512), (256, 512, 256)), ("f32", "bf16"), (False, True)):
+        cases.append(_relu(m, k, n, type_, not transposed, f"{type_} small", transposed=transposed))
     for m, k, n in ((1000, 1000, 1000), (777, 1024, 520), (100, 8192, 100), (65, 1023, 129), (2048, 64, 2048), (8192, 256, 32), (4000, 4104, 10000)):
         for type_ in ("f32", "bf16"):
-            cases.append(_relu(m, k, n, type_, False, f"{type_} odd", turned=m % 2 == 0))
+            cases.append(_relu(m, k, n, type_, False, f"{type_} odd", transposed=m % 2 == 0))
     batches = (
         (8, 2048, 128, 2048), (8, 2048, 2048, 128), (32, 512, 64, 512), (32, 512, 512, 64), (64, 128, 128, 128), (256, 64, 128, 64), (256, 64, 64, 2048),
         (8, 256, 1024, 2048), (8, 2048, 1024, 1024), (64, 64, 2048, 1024), (16, 1024, 64, 1024), (96, 200, 64, 200),
     )
-    for number, (shape, type_, turned) in enumerate(product(batches, ("bf16", "f32"), (False, True))):
-        cases.append(_batched(*shape, type_, number % 5 == 0, turned))
+    for number, (shape, type_, transposed) in enumerate(product(batches, ("bf16", "f32"), (False, True))):
+        cases.append(_batched(*shape, type_, number % 5 == 0, transposed))
     return cases
 
 

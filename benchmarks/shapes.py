@@ -27,7 +27,7 @@ def _to_last(x: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1).contiguous()
 
 
-def _turned(x: Tensor) -> Tensor:
+def _transposed(x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous()
 
 
@@ -54,7 +54,7 @@ def _cases() -> list[Case]:
                 case(group, f"softmax of {k} channels", lambda x: x.softmax(1), t, _images(k), core=k == 3),
                 case(group, f"sum of {k} channels", lambda x: x.sum(1), t, _images(k), rate="read", core=False),
                 case(group, f"{k} channels last", _to_last, t, _images(k), core=False),
-                case(group, f"columns of {k} turned", _turned, t, (_POINTS // k // 128, 128, k), core=False),
+                case(group, f"columns of {k} transposed", _transposed, t, (_POINTS // k // 128, 128, k), core=False),
                 case(group, f"stack of {k}", lambda *x: torch.stack(x, -1), t, *[(_POINTS // k,)] * k, core=False),
                 case(group, f"squares of {k} columns", lambda x: x.t() @ x, t, _rows(k), rate="read", core=False),
                 case(group, f"running sum of {k}", lambda x: x.cumsum(0), t, (k, _POINTS // k), core=False),

@@ -78,9 +78,9 @@ class LibraryMatmul:
         """cuBLASLt's A, B, C and D.  Its matrices are by columns and ours by rows: it computes the transpose of ``out``, so A is the rhs
         and B the lhs."""
         _, m, n, k = self.sizes
-        turned = (True, False) if self.compute == "i32" else (None, None)  # its integer kernels take one layout
-        a = matrix(n, k, self.rhs[2], self.rhs[1], turned[0])
-        b = matrix(k, m, self.lhs[2], self.lhs[1], turned[1])
+        layouts = (True, False) if self.compute == "i32" else (None, None)  # its integer kernels take one layout
+        a = matrix(n, k, self.rhs[2], self.rhs[1], layouts[0])
+        b = matrix(k, m, self.lhs[2], self.lhs[1], layouts[1])
         d = matrix(n, m, self.out[2], self.out[1], False)
         return a, b, matrix(n, m, self.start[2], self.start[1], False) if self.beta else d, d
 

@@ -184,6 +184,13 @@ def owner(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value, ir.BlockArgument) else value.owner.operation
 
 
+def constant_number(value: ir.Value) -> int | float | None:
+    """The number that ``value``, a scalar, is, if an ``arith.constant`` defines it; None otherwise, and of one that is i1."""
+    op = owner(value)
+    number = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
+    return number.value if isinstance(number, (ir.FloatAttr, ir.IntegerAttr)) else None
+
+
 def makes(op: ir.Operation, value: ir.Value) -> bool:
     """Whether ``op`` defines ``value``, which may be a block argument.  (The bindings' operations are compared with nothing but operations.)"""
     made = owner(value)
@@ -220,9 +227,14 @@ def isolated_copy(function: ir.OpView) -> ir.Module:
     return module
 
 
+def is_read(value: ir.Value) -> bool:
+    """Whether anything uses ``value``."""
+    return any(True for _ in value.uses)
+
+
 def is_unread(op: ir.Operation) -> bool:
     """Whether nothing uses any result of ``op``."""
-    return not any(True for result in op.results for _ in result.uses)
+    return not any(map(is_read, op.results))
 
 
 def erase_dead(operations: Iterable[ir.Operation]) -> None:

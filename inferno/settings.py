@@ -26,7 +26,7 @@ from inferno.errors import OptionError
 
 # A model's program and its kernels take 0.3 to 3 MB: 4 GB are some thousand models.
 _CACHE_SIZE = "4G"
-_MOST_WORKERS = 16
+_MOST_WORKERS = 16  # processes that compile; more are started if INFERNO_WORKERS says so
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 

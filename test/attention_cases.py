@@ -11,9 +11,9 @@ from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import callee, main_and_kernels, root_of
 from inferno.runtime.workers import jobs
-from inferno.schedule.accesses import Access
-from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
-from inferno.schedule.contraction import Group, Map
+from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.attention.attention_kernel import AttentionKernel, parse_attention
+from inferno.schedule.matmul.contraction import Group, Map
 
 F = torch.nn.functional
 sdpa = F.scaled_dot_product_attention
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "alibi": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _alibi(s, b)), _operands(12, 12, 4, lambda: torch.rand(4)), None),
     "capped": (lambda q, k, v: _by_hand(q, k, v, lambda s: 2 * torch.tanh(s / 2)), _operands(), None),
     "one query": (sdpa, _operands(1, 18), None),
-    "turned": (lambda q, k, v: sdpa(q, k, v).transpose(1, 2).flatten(2), _operands(), None),
+    "transposed": (lambda q, k, v: sdpa(q, k, v).transpose(1, 2).flatten(2), _operands(), None),
     "of one tensor": (_packed, lambda: (torch.randn(2, 12, 192),), None),
     "sinks": (with_sinks, _operands(12, 12, 4, lambda: torch.randn(4)), (None, 0)),
     "cache": (

@@ -55,13 +55,13 @@ def exact(q: Tensor, k: Tensor, v: Tensor, gradient: Tensor, mask: Tensor | None
 
 def operands(
     batch: int, heads: int, shared: int, queries: int, keys: int, depth: int, width: int, causal: bool = False, mask: Callable | None = None,
-    dtype: torch.dtype = torch.bfloat16, turned: bool = False, learned: bool = False,
+    dtype: torch.dtype = torch.bfloat16, transposed: bool = False, learned: bool = False,
 ) -> tuple[Callable, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The function, its arguments, and the exact gradients.  ``turned``: heads lie side by side; ``learned``: the mask has a gradient, too."""
+    """The function, its arguments, and the exact gradients.  ``transposed``: heads lie side by side; ``learned``: the mask has a gradient, too."""
     torch.manual_seed(0)
 
     def made(of: int, rows: int, size: int) -> Tensor:
-        return torch.randn(batch, rows, of, size).to(dtype).transpose(1, 2) if turned else torch.randn(batch, of, rows, size).to(dtype)
+        return torch.randn(batch, rows, of, size).to(dtype).transpose(1, 2) if transposed else torch.randn(batch, of, rows, size).to(dtype)
 
     q, k, v, gradient = made(heads, queries, depth), made(shared, keys, depth), made(shared, keys, width), made(heads, queries, width)
     seen, scale = mask() if mask else None, depth**-0.5

@@ -5,7 +5,7 @@ from math import ceil
 
 import torch
 
-from inferno.schedule import columns
+from inferno.schedule.rows import columns
 from inferno.target import find_target
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16
@@ -37,8 +37,16 @@ CASES = {
     "a pick of odd rows": lambda: (lambda x, t: F.cross_entropy(x, t, reduction="none"), (randn(2, 11, 4, 9).to(bf16), torch.randint(0, 11, (2, 4, 9)))),
     "integers": lambda: (lambda x: (x - x.amin(0)) * x.sum(0), (torch.randint(-9, 9, (70, 6)),)),
 }
+# Many rows of an odd number side by side: registers have what a thread reads of them, of all points or of some.
+ODD = {
+    "softmax": lambda: (softmax, (randn(65, 16385),)),
+    "bf16": lambda: (softmax, (randn(67, 16001).to(bf16),)),
+    "norm, middle": lambda: (lambda x, w: (x - x.mean(1, True)) * w[:, None] / x.std(1, keepdim=True), (randn(3, 129, 2713).half(), randn(129).half())),
+    "a sum of products": lambda: (lambda x, y, z: ((x * y - (x * y).mean(0)) * z).sum(0), tuple(randn(300, 3511) for _ in range(3))),
+    "more than the L2 cache has": lambda: (softmax, (randn(41, 320001),)),
+}
 # Rows that are side by side where they are read and one behind the other where they are written.
-TURNED = {
+TRANSPOSED = {
     "bf16": lambda: (F.instance_norm, (randn(2, 16, 5, 7).to(bf16).contiguous(memory_format=LAST) + 1,)),
     "float32": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST),)),
     "threads of no row": lambda: (F.instance_norm, (randn(3, 24, 9, 40).half().contiguous(memory_format=LAST),)),
@@ -124,7 +132,7 @@ NORMS = {
     "bf16": lambda: (F.instance_norm, (randn(2, 16, 9, 8).to(bf16).contiguous(memory_format=LAST) + 3,)),
     "no numbers": lambda: (F.instance_norm, (odd_ones(randn(3, 8, 6, 6)).contiguous(memory_format=LAST),)),
     "deviation and mean": lambda: (lambda x: torch.var_mean(x, 0), (randn(50, 24),)),
-    "float16": TURNED["threads of no row"],
+    "float16": TRANSPOSED["threads of no row"],
     "groups": GROUPED["written one behind the other"],
     "groups of vectors": lambda: (lambda x: F.group_norm(x, 2).contiguous(), ((randn(3, 16, 9, 8) * 1e-3).contiguous(memory_format=LAST) + 1e-3,)),
 }

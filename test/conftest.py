@@ -82,6 +82,14 @@ def _covering(items: list) -> list:
     return chosen[:wanted] + [item for i, item in enumerate(rest) if i * most // len(rest) != (i - 1) * most // len(rest)]
 
 
+@pytest.fixture
+def unmeasured(monkeypatch):
+    """Kernels that nobody has timed are chosen too; the numbers are the same in every run."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def workers_stay():
     """Whether the next tests compile in a process of their own is not known, and one takes 1.6 s to start."""

@@ -43,9 +43,9 @@ ENDS = {
 }
 
 
-def operands(ends, rows, terms, columns, dtype=torch.bfloat16, device="cpu", turned=True):
+def operands(ends, rows, terms, columns, dtype=torch.bfloat16, device="cpu", transposed=True):
     """Rows, matrices, and where groups end; what is behind the last group is no number."""
     x = torch.randn(rows, terms, dtype=dtype, device=device)
     x[ends[-1]:] = float("nan")
-    w = torch.randn(len(ends), *((columns, terms) if turned else (terms, columns)), dtype=dtype, device=device)
-    return x, w.transpose(1, 2) if turned else w, torch.tensor(ends, dtype=torch.int32, device=device)
+    w = torch.randn(len(ends), *((columns, terms) if transposed else (terms, columns)), dtype=dtype, device=device)
+    return x, w.transpose(1, 2) if transposed else w, torch.tensor(ends, dtype=torch.int32, device=device)

@@ -3,7 +3,7 @@
 import torch
 
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.one_block import OneBlock
+from inferno.schedule.composite.one_block import OneBlock
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16
 PASSES = "fuse-small{target=sm_90a always=1},assign-schedules{target=sm_90a}"

@@ -12,14 +12,15 @@ from torch import Tensor
 from inferno.mlir import ExecutionEngine, func, ir, idle_context, run_upstream, walk
 from inferno.passes.remove_asserts import remove_asserts
 from inferno.runtime.launch.cpu import DTYPES
-from inferno.targets.bf16_conversion import add_bf16_conversion
+from inferno.targets.bf16_bits import COMPUTE_IN_F32, store_as_bits
 
 _BUFFERS = (
     "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map},"
     "buffer-results-to-out-params{modify-public-functions},func.func(tm-tensor-to-loops,refback-munge-memref-copy,convert-linalg-to-loops)"
 )
 _LLVM = (
-    "fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,arith-expand{include-bf16=true},math-expand-ops{ops=fpowi},"
+    f"fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,{COMPUTE_IN_F32},"
+    "arith-expand{include-bf16=true},math-expand-ops{ops=fpowi},"
     "func.func(llvm-request-c-wrappers),convert-scf-to-cf,func.func(convert-math-to-llvm),convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts"
 )
 
@@ -46,7 +47,7 @@ def run_module(text: str, tensors: Sequence[Tensor], signed: Sequence[torch.dtyp
             op.attributes["restrict"] = ir.UnitAttr.get()
         run_upstream(module, _BUFFERS)
         run_upstream(module, _LLVM)
-        add_bf16_conversion(module)
+        store_as_bits(module)
         dtypes = list(signed) or [DTYPES[str(t.element_type)] for t in types]
         results = [_poisoned(t.shape, d) for t, d in zip(types, dtypes)]
         engine = ExecutionEngine(module, opt_level=0)

@@ -19,7 +19,7 @@ FACTORS = {
     "first tokens": (lambda x, w, b: torch.tanh(F.linear(x[:, 0], w, b)), lambda s: ((48 * s, 5, 64), (40, 64), (40,))),
     "last tokens": (lambda x, w: F.linear(x[:, -1], w), lambda s: ((48, 5, 64 * s), (40, 64 * s))),
     "both factors": (lambda x, w: x[:, :64] @ w[64:128, 16:], lambda s: ((70 * s, 128), (128 * s, 80 * s))),
-    "turned": (lambda x, w: x[8:72, 16:].T @ w[:64, 16:], lambda s: ((80 * s, 80), (70 * s, 48 * s))),
+    "transposed": (lambda x, w: x[8:72, 16:].T @ w[:64, 16:], lambda s: ((80 * s, 80), (70 * s, 48 * s))),
     "few columns, by steps": (lambda x, w: F.linear(x[:6], w[8:]), lambda s: ((70, 64 * s), (72 * s, 64 * s))),
     "batches": (lambda x, w: torch.bmm(x[:, :, 64:], w[:, 8:, :64].transpose(1, 2)), lambda s: ((3 * s, 70, 128), (3 * s, 48 * s, 80))),
     "added": (lambda x, w, r: F.linear(x[:, 64:], w) + r[:, 16:56], lambda s: ((70 * s, 128), (40, 64), (70 * s, 64))),

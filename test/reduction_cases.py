@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from inferno.schedule import reductions
+from inferno.schedule.reductions import reductions
 from inferno.target import find_target
 
 randn, bf16 = torch.randn, torch.bfloat16

@@ -16,7 +16,7 @@ SHARED = {
     "no less than it": lambda x, r: ((y := x * r).amax(0) - y).sqrt().isnan().sum(),
     "first of a row": lambda x, r: (y := x * r) - y[:, :1] == 0,
     "picked": lambda x, r: (y := x * r) == y.gather(0, y.argmax(0, keepdim=True)),
-    "turned round twice": lambda x, r: (y := x * r) == y.flip(0).flip(0),
+    "flipped twice": lambda x, r: (y := x * r) == y.flip(0).flip(0),
     "greater of two": lambda x, r: (torch.maximum(y := x * r, x + r) == y).sum(0),
     "of a row and of a column": lambda x, r: ((y := x * r) == y.amax(0)) | (y == y.amax(1, keepdim=True)),
 }

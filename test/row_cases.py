@@ -33,7 +33,7 @@ CASES: dict[str, Callable] = {
     "product": lambda x, w, b, g, r: (1 + F.linear(x, w).float() / 16).prod(-1),
     "any": lambda x, w, b, g, r: (F.linear(x, w) > 2.5).any(-1),
     "all": lambda x, w, b, g, r: (F.linear(x, w) > -2.5).all(-1),
-    "turned": lambda x, w, b, g, r: torch.softmax((w @ x.t()).t() + r, -1),
+    "transposed": lambda x, w, b, g, r: torch.softmax((w @ x.t()).t() + r, -1),
     "several": _several,
     "triangle": lambda x, w, b, g, r: torch.softmax(F.linear(x, w).masked_fill(torch.ones_like(r).triu(1).bool(), -torch.inf), -1),
 }

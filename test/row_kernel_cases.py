@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from inferno.schedule import row_lanes, rows
-from inferno.schedule.grid_rows import GridRows
+from inferno.schedule.rows import row_lanes, rows
+from inferno.schedule.rows.grid_rows import GridRows
 from inferno.target import find_target
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16

@@ -10,11 +10,11 @@ from contractions import varying
 from kernels import tensor
 
 from inferno.mlir import ir, idle_context
-from inferno.schedule import windows
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.staged_windows import StagedWindows
-from inferno.schedule.window_kernel import WindowKernel
+from inferno.schedule.convolution import windows
+from inferno.schedule.convolution.staged_windows import StagedWindows
+from inferno.schedule.convolution.window_kernel import WindowKernel
 from inferno.target import find_target
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}

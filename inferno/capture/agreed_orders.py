@@ -80,7 +80,7 @@ def _rewrite(node: Node, read: list[Node]) -> None:
     graph.erase_node(node)
 
 
-def turned(node: Node) -> Node:
+def with_pixels_outermost(node: Node) -> Node:
     """A copy with the channels as the innermost dimension."""
     return apply(apply(node, aten.permute.default, pixel_order(node.meta["val"].dim())), aten.clone.default, memory_format=torch.contiguous_format)
 
@@ -90,4 +90,4 @@ def _with_channels_last(node: Node) -> Node:
     order = pixel_order(node.meta["val"].dim())
     if node.meta["val"].permute(order).is_contiguous():  # as it is, as the weight of a window of one pixel, that lies either way
         return node
-    return apply(turned(node), aten.permute.default, inverse(order))
+    return apply(with_pixels_outermost(node), aten.permute.default, inverse(order))

@@ -57,7 +57,7 @@ from inferno.capture.tracing import buffers_watched_as_before, one_at_a_time, to
 from inferno.capture.views import outputs_as_eager
 from inferno.capture.whole_sizes import make_sizes_whole
 from inferno.capture.whole_slices import fold_whole_slices
-from inferno.capture.written_picks import write_picks
+from inferno.capture.written_selects import write_selects
 from inferno.errors import CaptureError, InputError, StateNotKept, UnsupportedOperation
 
 
@@ -88,7 +88,7 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     say_known_sizes(copied)
     slice_splits(copied)
     fold_whole_slices(copied)
-    write_picks(copied, written)
+    write_selects(copied, written)
     split_complex(copied)
     arguments = tuple(_as_read(a, n) for a, n in zip(arguments, copied.find_nodes(op="placeholder"), strict=True))
     expand_grouped(copied)

@@ -15,7 +15,7 @@ from torch.fx.node import map_arg
 
 from inferno.capture.complex_functions import REAL, RULES, Parts
 from inferno.capture.devices import for_gpu
-from inferno.capture.nodes import call_beside
+from inferno.capture.nodes import call_beside, value_meta
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -165,14 +165,10 @@ class _Split:
         return call_beside(self._node, target, *args, **kwargs)
 
 
-def _meta(node: Node, value: Any) -> dict[str, Any]:
-    return {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": value}
-
-
 def _whole_pairs(node: Node) -> Node:
     """An argument as pairs; a conjugate that nobody has computed yet is resolved at the call."""
     pairs = node.graph.call_function(aten.view_as_real.default, (node,))
-    pairs.meta = _meta(node, torch.view_as_real(node.meta["val"].resolve_conj()))
+    pairs.meta = value_meta(node, torch.view_as_real(node.meta["val"].resolve_conj()))
     return pairs
 
 
@@ -185,7 +181,7 @@ def _take_real(node: Node) -> None:
     places = {aten.real.default: 0, aten.imag.default: 1}
     if any(u.target not in places and u.target != aten.view_as_real.default for u in node.users):
         return
-    node.meta = _meta(node, torch.view_as_real(node.meta["val"].resolve_conj()))
+    node.meta = value_meta(node, torch.view_as_real(node.meta["val"].resolve_conj()))
     for user in list(node.users):
         if user.target == aten.view_as_real.default:
             user.replace_all_uses_with(node)

@@ -32,6 +32,7 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from inferno.capture.assertions import ASSERTIONS
 from inferno.capture.devices import captures_for_hopper
 from inferno.capture.functionalise import functionalise, is_mutable
 from inferno.capture.graph_key import NAMESPACES, state
@@ -195,7 +196,7 @@ def _tensor(node: Node, placed: bool) -> tuple:
 
 # Patterns by what they follow from.  TinyLlama has 40 kinds.
 _remembered: dict[tuple, _Pattern] = {}
-_MOST = 1024
+_MOST = 1024  # many times what a model has (no measurement chose it)
 # Operations that stay what they are: of a loop over tokens each takes another one, and tracing it takes 5 ms.
 _KEPT = {aten.select.int}
 
@@ -374,6 +375,8 @@ def _substitute(program: ExportedProgram, functional: Graph, kinds: dict[Node, _
             now[node] = now[node.args[0]][node.args[1]]
         elif node in kinds:
             now[node] = _expand(graph, node, patterns[kinds[node]], now)
+        elif node.target in ASSERTIONS:
+            graph.node_copy(node, now.__getitem__)
     graph.eliminate_dead_code()
     outputs = zip(program.graph_signature.output_specs, graph.output_node().args[0])
     specs = [OutputSpec(s.kind, TensorArgument(v.name), s.target) if isinstance(v, Node) else s for s, v in outputs]

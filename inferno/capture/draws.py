@@ -12,7 +12,7 @@ from inferno.capture.dimensions import as_dimension
 from inferno.philox import SCORES, Draw, number, score_words
 
 _WORD = 0xFFFFFFFF
-SEEDS = 1 << 62
+SEEDS = 1 << 62  # of as many one is drawn; int64 holds each
 _LIBRARY = torch.library.Library("inferno", "FRAGMENT")
 _LIBRARY.define("score_numbers(Tensor seed, SymInt[] shape) -> Tensor")
 

@@ -60,9 +60,9 @@ def _order(node: Node, number: int) -> list[int]:
             if user.target is aten.permute.default:
                 todo.append((user, [dims[d] for d in user.args[1]]))
             elif user.target is aten.transpose.int:
-                turned, (a, b) = list(dims), user.args[1:]
-                turned[a], turned[b] = turned[b], turned[a]
-                todo.append((user, turned))
+                transposed, (a, b) = list(dims), user.args[1:]
+                transposed[a], transposed[b] = transposed[b], transposed[a]
+                todo.append((user, transposed))
             elif user.target in _CASTS:
                 todo.append((user, dims))
             elif user.target is not aten.select.int or dims[user.args[1]] != 0:

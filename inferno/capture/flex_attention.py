@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Interpreter
 from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_scores
 
 from inferno.capture.decompositions.attention import in_order, repeat_heads
+from inferno.capture.dimensions import number_like
 from inferno.capture.trained_attention import gradients
 from inferno.errors import CompileError
 from inferno.settings import settings
@@ -31,9 +32,9 @@ def forward(
     powers = torch.exp(scores - highest)
     sums = powers.sum(-1, keepdim=True)
     empty = highest == -math.inf
-    weights = torch.where(empty, _number(0.0, scores), powers / sums)
-    totals = torch.where(empty, _number(math.inf, scores), highest + torch.log(sums))
-    totals = torch.where(totals == math.inf, _number(-math.inf, scores), totals)
+    weights = torch.where(empty, number_like(0.0, scores), powers / sums)
+    totals = torch.where(empty, number_like(math.inf, scores), highest + torch.log(sums))
+    totals = torch.where(totals == math.inf, number_like(-math.inf, scores), totals)
     out = torch.matmul(weights.to(q.dtype), _repeated(v, q).to(q.dtype))
     return in_order(out, _order(q)), totals.squeeze(-1) / math.log(2), highest.squeeze(-1) / math.log(2)
 
@@ -70,7 +71,7 @@ def backward(
     if k.shape[0] != q.shape[0] or {t.dtype for t in (k, v)} != {q.dtype} or q.dtype == torch.float64:
         raise CompileError("its operands are of other types or batches")
     products, seen, scores = _parts(q, k, score_mod, block_mask[-1], scale, of_score, of_mask, _kinds(block_mask, q.shape[2], k.shape[2]))
-    totals = torch.where(logarithms == -math.inf, _number(math.inf, logarithms), logarithms * math.log(2))
+    totals = torch.where(logarithms == -math.inf, number_like(math.inf, logarithms), logarithms * math.log(2))
     weights = torch.exp(scores - totals.unsqueeze(-1))
     gradient = torch.zeros_like(result) if gradient is None else gradient
 
@@ -83,7 +84,7 @@ def backward(
         with _whole():
             back = over_scores(lambda *given: _Function(joint).run(*given)[0], prefix=(0,), suffix=(0, *(None,) * len(of_score)))
             of_products = back(products, *numbers, of_scores, *of_score)
-        return torch.where(seen, of_products, _number(0.0, of_products))
+        return torch.where(seen, of_products, number_like(0.0, of_products))
 
     return *gradients(gradient, q, k, v, result, weights, scale, through, _order), (None,) * len(of_score)
 
@@ -144,15 +145,11 @@ def _parts(
     with _whole():
         changed = over_scores(_Function(score_mod).run, prefix=(0,), suffix=(None,) * len(of_score))(products, *numbers, *of_score)
         seen = over_scores(_Function(mask_mod).run, prefix=(), suffix=(None,) * len(of_mask))(*numbers, *of_mask)
-    hidden = _number(-math.inf, products)
+    hidden = number_like(-math.inf, products)
     if kinds is None:
         return products, seen, torch.where(seen, changed.to(wide), hidden)
     seen = (kinds == 2) | seen
     return products, seen & (kinds != 0), torch.where(kinds != 0, torch.where(seen, changed.to(wide), hidden), hidden)
-
-
-def _number(value: float, like: Tensor) -> Tensor:
-    return torch.full((), value, dtype=like.dtype, device=like.device)
 
 
 def _repeated(t: Tensor, q: Tensor) -> Tensor:

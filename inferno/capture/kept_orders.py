@@ -1,7 +1,7 @@
 """What a training step keeps, and hands to torch's library, lies as convolutions have it: with channels last.
 
 Kernels have a convolution's image and result with channels last, and what is elementwise between two of them.  Autograd traces them row-major, so the forward
-would turn what it keeps, and the backward turn it back, or read it strewn over memory beside gradients that have channels last.  Only those two see it: the
+would turn what it keeps, and the backward turn it back, or read it uncoalesced beside gradients that have channels last.  Only those two see it: the
 forward keeps it as it is computed.  Nor does torch's library, for weights' gradients, want it row-major: its kernels for tensor cores turn that first.
 """
 
@@ -13,14 +13,14 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from inferno.capture.agreed_orders import agree_orders, takes_channels_last, turned
+from inferno.capture.agreed_orders import agree_orders, takes_channels_last, with_pixels_outermost
 from inferno.capture.nodes import apply, is_pointwise
 from inferno.capture.orders import inverse, pixel_order
 from inferno.capture.refusal import refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
-# Bytes of what is turned in less than another launch takes.
+# Bytes of what is transposed in less than another launch takes.
 _LEAST_BYTES = 1 << 20
 _STEPS = 4  # elementwise operations until a batch norm's backward multiplies what was kept with a gradient
 # What reads any order, beside what is elementwise; a view does not.
@@ -39,7 +39,7 @@ def keep_orders(forward: GraphModule, backward: GraphModule, count: int) -> None
     for i, node in enumerate(results[count:], count):
         if node in last and node not in results[:count] and _is_large(node) and node.name in kept and _may_turn(kept[node.name]):
             with forward.graph.inserting_before(output):
-                results[i] = turned(node)
+                results[i] = with_pixels_outermost(node)
             _turn_back(backward.graph, kept[node.name])
     output.args = (tuple(results),) if isinstance(output.args[0], tuple) else (results,)
     for module in (forward, backward):
@@ -91,7 +91,7 @@ def _connected(node: Node) -> Iterator[Node]:
 
 def _may_turn(node: Node) -> bool:
     """Whether what reads an input of the backward may have it in any order, and reads no gradient of a result beside it, which comes row-major: of both
-    orders one is strewn."""
+    orders one is uncoalesced."""
     if not all(map(_reads_any, node.users)):
         return False
     near = {node}

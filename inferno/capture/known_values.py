@@ -149,7 +149,7 @@ class KnownValues(TorchFunctionMode):
         if name in _READS and value is not None:
             self.used |= sources
             return value
-        if known and isinstance(value, Tensor | tuple) and (name in _COUNTS or _picks(name, args)):
+        if known and isinstance(value, Tensor | tuple) and (name in _COUNTS or _selects(name, args)):
             self.used |= sources
             made = tree_map(lambda v: _constant(v, given[0].device) if isinstance(v, Tensor) else v, value)
         else:
@@ -271,8 +271,8 @@ def _only_computes(name: str, tensors: int) -> bool:
     return plain in _OF_ANY or plain[1:] in _OF_ANY or (plain in _OF_ONE and tensors == 1)
 
 
-def _picks(name: str, args: tuple) -> bool:
-    """Whether a mask, or a place where one is true, picks elements."""
+def _selects(name: str, args: tuple) -> bool:
+    """Whether a mask, or a place where one is true, selects elements."""
     return (name == "where" and len(args) == 1) or (name == "__getitem__" and any(v.dtype in (torch.bool, torch.uint8) for v in _tensors(args[1:])))
 
 

@@ -1,5 +1,5 @@
 """Which matmuls of groups of rows, experts of a mixture, torch's library does faster: than a kernel of ours for groups (see ``schedule.grouped``), and where
-there is none than a product of all matrices with all rows, of which the right rows are picked (see ``decompositions.grouped``), so that only few groups, or
+there is none than a product of all matrices with all rows, of which the right rows are selected (see ``decompositions.grouped``), so that only few groups, or
 few rows, are ours."""
 
 from math import ceil

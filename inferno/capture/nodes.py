@@ -96,6 +96,11 @@ def call_beside(node: torch.fx.Node, target: Callable, *args: Any, **kwargs: Any
     return made
 
 
+def value_meta(node: torch.fx.Node, value: Any) -> dict[str, Any]:
+    """The node's metadata for another value; the importer would take "tensor_meta" before "val"."""
+    return {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": value}
+
+
 def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:
     """An error that names the operation, the user's line and the shapes."""
     where = user_line(node)

@@ -6,10 +6,11 @@ import operator
 
 import torch
 
+from inferno.capture.assertions import ASSERTIONS
 from inferno.capture.decompositions.precision import NARROW
-from inferno.capture.nodes import unsupported
+from inferno.capture.nodes import unsupported, value_meta
 from inferno.capture.orders import expression
-from inferno.capture.refusal import CHECKS, refusal
+from inferno.capture.refusal import CHECKING, CHECKS, refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -45,6 +46,8 @@ def normalise(graph: torch.fx.Graph) -> None:
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
+        if node.target in ASSERTIONS:
+            raise unsupported(node, CHECKING)
         if node.target in CHECKS:
             graph.erase_node(node)
             continue
@@ -131,7 +134,7 @@ def _reshape_flat(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
         flat = source
         if old.dim() > 1:
             flat = graph.call_function(prims.collapse.default, (source, 0, old.dim() - 1))
-            flat.meta = _meta(node, old.reshape(-1))
+            flat.meta = value_meta(node, old.reshape(-1))
         if value.dim() > 1:
             sizes = [s if isinstance(s, int) else _integer(graph, node, i, s) for i, s in enumerate(value.shape)]
             made = graph.call_function(aten.unflatten.int, (flat, 0, sizes))
@@ -170,9 +173,9 @@ def _count_indices_from_the_front(graph: torch.fx.Graph, put: torch.fx.Node) -> 
             else:
                 count = size
             negative, moved = graph.call_function(aten.lt.Scalar, (index, 0)), graph.call_function(aten.add.Scalar, (index, count))
-            negative.meta, moved.meta = _meta(put, value < 0), _meta(put, value + size)
+            negative.meta, moved.meta = value_meta(put, value < 0), value_meta(put, value + size)
             indices[d] = graph.call_function(aten.where.self, (negative, moved, index))
-            indices[d].meta = _meta(put, value.clone())
+            indices[d].meta = value_meta(put, value.clone())
     put.args = (put.args[0], indices, *put.args[2:])
 
 
@@ -281,7 +284,7 @@ def _through(graph: torch.fx.Graph, node: torch.fx.Node, wide: torch.dtype) -> N
     narrow = node.meta["val"]
     with graph.inserting_before(node):
         node.args = tuple(_cast(graph, v, wide) if isinstance(v, torch.fx.Node) and isinstance(v.meta["val"], torch.Tensor) else v for v in node.args)
-    node.meta = _meta(node, narrow.to(wide))
+    node.meta = value_meta(node, narrow.to(wide))
     with graph.inserting_after(node):
         back = _cast(graph, node, narrow.dtype)
     node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)
@@ -289,10 +292,5 @@ def _through(graph: torch.fx.Graph, node: torch.fx.Node, wide: torch.dtype) -> N
 
 def _cast(graph: torch.fx.Graph, value: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
     cast = graph.call_function(prims.convert_element_type.default, (value, dtype))
-    cast.meta = _meta(value, value.meta["val"].to(dtype))
+    cast.meta = value_meta(value, value.meta["val"].to(dtype))
     return cast
-
-
-def _meta(node: torch.fx.Node, value: torch.Tensor) -> dict[str, object]:
-    """The node's metadata for another value; the importer would take "tensor_meta" before "val"."""
-    return {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": value}

@@ -29,7 +29,7 @@ _EQUAL = (
 _LISTS, _DICTIONARIES = (list, collections.deque), (dict, collections.OrderedDict, collections.defaultdict)  # these alone: others' are their own
 _FOREIGN = (sys.stdlib_module_names - {"types"}) | {"torch", "numpy", "functorch"}  # packages whose objects are no state of a model's
 _MOST = 100_000  # what is looked at: a model that holds more holds data
-_DEEP = 8
+_DEEP = 8  # containers in each other that are compared; deeper ones count as different
 _ABSENT, _BUFFER = object(), object()
 
 

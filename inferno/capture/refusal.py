@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import with_effects
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from inferno.capture.assertions import ASSERTIONS
 from inferno.capture.draws import is_drawing, is_philox
 from inferno.capture.library_faster import preference
 from inferno.capture.library_grouped import is_target
@@ -23,7 +25,8 @@ _FASTER = {aten.convolution_backward.default: "a convolution's gradients come fr
 REFUSED = "refused"  # what the meta data of a node has the reason under, where it was found before
 COLLECTIVE = "it exchanges data with other processes"
 DRAWING = "it takes the generator's state"
-BETWEEN = (COLLECTIVE, DRAWING)  # reasons of what runs between segments by its nature: no fallback
+CHECKING = "it stops the program where a tensor holds a zero"
+BETWEEN = (COLLECTIVE, DRAWING, CHECKING)  # reasons of what runs between segments by its nature: no fallback
 # Sums whose terms meet in memory, in whatever order they come.
 _IN_ANY_ORDER = {
     aten.index_add.default, aten.index_reduce.default, aten.scatter_add.default, aten.scatter_reduce.two, aten.scatter.reduce,
@@ -47,8 +50,8 @@ _UNFIT = {
 }
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 
-# Checks of what tracing has found out already; they are left out of what is compiled.
-CHECKS = {aten._assert_tensor_metadata.default, aten._assert_async.default, aten._assert_async.msg}
+# Checks of what tracing has found out already, which are left out of what is compiled, and of what it may have.
+CHECKS = {aten._assert_tensor_metadata.default, *ASSERTIONS}
 
 _DTYPES = {
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.int32,
@@ -99,12 +102,12 @@ def refusal(node: Node) -> str | None:
 
 
 def masks_of(node: Node) -> list[Node]:
-    """What picks elements among the indices of an operation."""
+    """What selects elements among the indices of an operation."""
     return [i for i in node.args[1] if i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8)]
 
 
-def picks_by_constants(graph: Graph) -> bool:
-    """Whether so many elements are picked, or found, as what is made of no input says, or a number of it is read: which they are may be found out while
+def selects_by_constants(graph: Graph) -> bool:
+    """Whether so many elements are selected, or found, as what is made of no input says, or a number of it is read: which they are may be found out while
     tracing."""
     constant: set[Node] = set()
     for node in graph.nodes:
@@ -133,6 +136,8 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
             found[node] = "it is a call of Python"
         elif is_drawing(node):
             found[node] = DRAWING
+        elif node.target in ASSERTIONS:
+            found[node] = CHECKING
         elif is_philox(node):
             continue
         elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS and not is_number(node):
@@ -151,6 +156,8 @@ def preferences(graph: Graph, device: torch.device) -> dict[Node, str]:
 def _foreign(node: Node) -> str | None:
     """Why an operation that is not ATen's, or not a function of tensors, is left alone."""
     target = node.target
+    if target is with_effects:
+        return "it has an effect, as a check of another operation's result has"
     if isinstance(target, torch._ops.HigherOrderOperator):
         return "it takes functions as arguments"
     if not isinstance(target, torch._ops.OpOverload):

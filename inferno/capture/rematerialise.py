@@ -52,7 +52,7 @@ _ARITHMETIC = {
     aten.neg.default, aten.relu.default, aten.where.self, aten.clamp_min.default, aten.hardtanh.default, aten.leaky_relu.default,
     aten._to_copy.default, prims.convert_element_type.default,
 }
-_MOST_STEPS = 8
+_MOST_STEPS = 8  # such operations that are done again for one value: 8 of 100 that its traffic takes
 # What gives the same bits whatever computes it.
 _EXACT = {
     aten.abs.default, aten.neg.default, aten.alias.default, aten.clone.default, aten.view.default, aten.expand.default, aten.unsqueeze.default,

@@ -17,7 +17,7 @@ from inferno.capture.nodes import copy_before, takes_sizes_that_vary
 from inferno.capture.part_views import say_views
 from inferno.capture.running import recurrence
 from inferno.capture.value_ranges import value_range
-from inferno.capture.written_picks import read_pick
+from inferno.capture.written_selects import read_select
 
 aten = torch.ops.aten
 _LEAST = 8  # steps
@@ -190,7 +190,7 @@ def _written(node: Node, done: set[Node]) -> tuple[list[Node], int]:
     """What is written to all places along a dimension, one after the other (a ``select_scatter`` is a choice by an ``arange``), and the dimension."""
     found: dict[int, Node] = {}
     last, dim = node, None
-    while node.target is aten.where.self and (part := read_pick(node)) is not None:
+    while node.target is aten.where.self and (part := read_select(node)) is not None:
         place, at, value = part
         if dim not in (None, at) or place in found or (node is not last and len(node.users) > 2):
             return [], 0

@@ -19,7 +19,7 @@ from inferno.capture.nodes import copy_before
 
 aten = torch.ops.aten
 _LEAST = 8  # rows
-_MOST = 256
+_MOST = 256  # rows; masks are evaluated for as many squared (no measurement chose it)
 _AS_IT_IS = (aten.clone.default, aten.alias.default, aten.copy.default)
 _MOST_KNOWN = 64  # operations that a mask is made of
 
@@ -81,7 +81,7 @@ def _is_product(node: Any, before: Node, i: int, end: int) -> bool:
         return False
     for left, right in (product.args, product.args[::-1]):
         row, above = _read(left, before), _read(right, before)
-        if row is not None and above is not None and row.is_row(i) and row.turned and above.rows.start == 0 and not above.turned:
+        if row is not None and above is not None and row.is_row(i) and row.transposed and above.rows.start == 0 and not above.transposed:
             terms = _Range(0, row.columns.count)
             if i <= terms.count and row.columns == terms and above.rows == terms and above.columns == _Range(0, end):
                 return True
@@ -98,11 +98,11 @@ class _Range:
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows and columns of all matrices; ``turned`` where the columns' dimension has one of size 1 after it."""
+    """Rows and columns of all matrices; ``transposed`` where the columns' dimension has one of size 1 after it."""
 
     rows: _Range
     columns: _Range
-    turned: bool = False
+    transposed: bool = False
 
     def is_row(self, i: int) -> bool:
         return self.rows == _Range(i, 0)
@@ -121,7 +121,7 @@ def _read(node: Any, matrices: Node) -> _Part | None:
         return None
     source = node.args[0]
     part = _read(source, matrices)
-    if part is None or part.turned:
+    if part is None or part.transposed:
         return None
     dims = source.meta["val"].dim()
     selected = part.rows.count == 0

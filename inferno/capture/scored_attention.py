@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture.autocast import is_on
+from inferno.capture.dimensions import number_like
 from inferno.capture.draws import SEEDS
 from inferno.capture.trained_attention import is_limit, kept, score_gradients, summed_like, takes
 
@@ -62,7 +63,7 @@ def forward(
     weights = weights if seed is None else weights * kept(scores, seed, dropout)
     out = torch.matmul(weights.to(q.dtype).float(), v.float()).to(q.dtype)
     # The choice changes nothing; it is what is computed of rows beside the result, as their logarithms are.
-    highest = torch.where(highest == -math.inf, _number(-math.inf, highest), highest)
+    highest = torch.where(highest == -math.inf, number_like(-math.inf, highest), highest)
     return out, highest.squeeze(-1), torch.log(sums).squeeze(-1)
 
 
@@ -91,7 +92,7 @@ def _gradients(
     weights = torch.exp(scores - largest.unsqueeze(-1) - totals.unsqueeze(-1))
 
     def through(of_scores: Tensor) -> Tensor:
-        return of_scores if seen is None else torch.where(seen, of_scores, _number(0.0, of_scores))
+        return of_scores if seen is None else torch.where(seen, of_scores, number_like(0.0, of_scores))
 
     dropped = None if seed is None else kept(weights, seed, dropout)
     return score_gradients(gradient, q, k, v, result, weights, scale, through, kept=dropped)
@@ -99,12 +100,8 @@ def _gradients(
 
 def _scores(q: Tensor, k: Tensor, bias: Tensor | None, seen: Tensor | None, hidden: float, scale: float) -> Tensor:
     scores = torch.matmul(q.float(), k.float().transpose(-2, -1)) * scale
-    scores = scores if seen is None else torch.where(seen, scores, _number(hidden, scores))
+    scores = scores if seen is None else torch.where(seen, scores, number_like(hidden, scores))
     return scores if bias is None else scores + bias.float()
-
-
-def _number(value: float, like: Tensor) -> Tensor:
-    return torch.full((), value, dtype=like.dtype, device=like.device)
 
 
 def _setup(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:

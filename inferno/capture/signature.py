@@ -73,8 +73,9 @@ class Result:
     strides: tuple[int, ...] | None = None
 
     def as_eager(self, made: Tensor) -> Tensor:
-        """What ``@main`` gave, with eager's shape and strides."""
-        return made if self.strides is None else made.contiguous().as_strided(self.shape, self.strides)
+        """What ``@main`` gave, with eager's shape and strides.  It is no view: of one that was made where no gradients are computed autograd refuses
+        a write where they are."""
+        return made if self.strides is None else made.contiguous().as_strided(self.shape, self.strides).data
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from inferno.capture.assertions import with_message
 from inferno.capture.autocast import State, within
 from inferno.capture.convolution_layouts import convolutions_as_eager
 from inferno.capture.decompositions.embedding import even_bags
@@ -78,9 +79,9 @@ def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], 
         orders[:] = [(t, _order(t)) for t in (*given, *bare.buffers()) if isinstance(t, Tensor)]
 
     def compare(*_: Any) -> None:
-        turned = next((t for t, before in orders if _order(t) != before), None)
-        if turned is not None:
-            raise CaptureError(f"forward changes a given tensor's own shape or strides, now {tuple(turned.shape)} (t_, squeeze_, resize_), which no graph has")
+        moved = next((t for t, before in orders if _order(t) != before), None)
+        if moved is not None:
+            raise CaptureError(f"forward changes a given tensor's own shape or strides, now {tuple(moved.shape)} (t_, squeeze_, resize_), which no graph has")
         changed.extend(c.within(bare, module) for c in states[-1].changes(mode.computed))
         mode.computed = Computed()  # the tensors of the trace are not needed any more
         while states:
@@ -115,10 +116,11 @@ def _depth() -> int:
     return torch.overrides._len_torch_function_stack()
 
 
-# What is lost behind a function: that bags are of one size; sizes that vary, which two take for known ones; a GPU's cell, which has no shapes of such.
+# What is lost behind a function: that bags are of one size; sizes that vary, which two take for known ones; a GPU's cell, which has no shapes of such;
+# assertions without a message.
 _SHORTCUTS = {
     torch.nn.functional.embedding_bag: even_bags, torch.take_along_dim: taken_along, torch.Tensor.take_along_dim: taken_along, torch.gru_cell: sized_gru_cell,
-    torch.linspace: sized_linspace,
+    torch.linspace: sized_linspace, torch._assert_async: with_message,
 }
 
 

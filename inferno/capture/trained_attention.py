@@ -35,7 +35,7 @@ _LIBRARY.define(
     f"{_HOW}) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 
-# Columns of keys and values together of which the sums still have room in registers (see ``schedule/attention_gradients.py``).
+# Columns of keys and values together of which the sums still have room in registers (see ``schedule/attention/attention_gradients.py``).
 _WIDEST = 320
 # Bytes of scores in float32 from which kernels for each length are worth compiling them.  Parts have five times as many at a time: at 16 heads of
 # 8192 queries and keys, 4 GiB of scores, a training step took 20.8 GiB with parts on an H200, 0.2 GiB with kernels.

@@ -58,7 +58,7 @@ def _same(node: Node) -> Node | None:
 
 
 def _place(node: Node) -> tuple[Any, ...]:
-    """Where a slice is, or a write to one: dimension, begin, end and step; the dimension and the number of one that is picked."""
+    """Where a slice is, or a write to one: dimension, begin, end and step; the dimension and the number of one that is selected."""
     write = node.target in _PARTS
     given = {a.name: v for a, v in zip(node.target._schema.arguments, node.args)}
     dim = given.get("dim", 0) % node.args[0].meta["val"].dim()

@@ -2,17 +2,17 @@
 
 from importlib import import_module
 
-from inferno.codegen.float8 import round_by_instruction
+from inferno.codegen.builders.float8 import round_by_instruction
 from inferno.errors import PassError
 from inferno.mlir import func, ir, walk
 from inferno.passes.programs import MAIN, PREPARE
 from inferno.schedule.assign import kernels
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, module_of
 from inferno.target import find_target
 
 
 def generate_kernels(module: ir.Module, target: str) -> None:
-    """Call ``inferno.codegen.<generator>.generate(kernel, schedule, target)`` for each kernel function.
+    """Call ``inferno.codegen.<kind>.<generator>.generate(kernel, schedule, target)`` for each kernel function.
 
     ``@main`` calls launchers as if they were kernels still, which is not valid; plan-launches is to follow.
     """
@@ -21,7 +21,7 @@ def generate_kernels(module: ir.Module, target: str) -> None:
         if ATTRIBUTE not in kernel.attributes:
             raise PassError(f"kernel @{kernel.name.value} has no {ATTRIBUTE}; run assign-schedules first")
         schedule = from_attribute(kernel.attributes[ATTRIBUTE])
-        import_module(f"inferno.codegen.{schedule.generator}").generate(kernel, schedule, machine)
+        import_module(module_of(schedule.generator, "codegen")).generate(kernel, schedule, machine)
     if machine.kind == "nvptx":
         for op in walk(module.operation, "gpu.module"):
             round_by_instruction(op, machine)

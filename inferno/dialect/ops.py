@@ -11,7 +11,7 @@ from torch_mlir.dialects import ext
 
 from inferno.pixel_limits import MOST_CHANNELS, MOST_PIXELS, MOST_STEP, fits_corner
 
-AT_CALL = -1
+AT_CALL = -1  # in place of a size that is known at the call
 COPIES = "inferno.copies"
 """On a launch: it copies the first of its two buffers to the second, and does nothing else."""
 COOPERATIVE = "inferno.cooperative"

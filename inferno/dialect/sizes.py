@@ -20,8 +20,8 @@ SIZES = "inferno.sizes"
 def symbol_attributes(symbol: Symbol) -> dict[str, ir.Attribute]:
     """What an argument says of the symbol that it is."""
     return {
-        SYMBOL: ir.StringAttr.get(symbol.name), RANGE: ir.ArrayAttr.get([_integer(symbol.low), _integer(symbol.high)]),
-        DIVISOR: _integer(symbol.divisor), HINT: _integer(symbol.hint),
+        SYMBOL: ir.StringAttr.get(symbol.name), RANGE: ir.ArrayAttr.get([integer(symbol.low), integer(symbol.high)]),
+        DIVISOR: integer(symbol.divisor), HINT: integer(symbol.hint),
     }
 
 
@@ -81,5 +81,5 @@ def _read(expr: ir.AffineExpr, symbols: Sequence[Symbol]) -> Int:
     raise UnsupportedOperation(f"a size is {expr}, which is not understood")
 
 
-def _integer(value: int) -> ir.IntegerAttr:
+def integer(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

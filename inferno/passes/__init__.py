@@ -11,7 +11,7 @@ attributes of the module say.  To read them in order, start with ``pipelines.py`
 * ``generics`` (reading and building ``linalg.generic``), ``contraction`` and ``convolution`` (what such an operation computes),
   ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts`` (slices), ``greedy``
   (rewriting to a fixed point);
-* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``picks``,
+* ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``selected_products``,
   ``places`` and ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
   applies).
 """
@@ -65,7 +65,7 @@ _SUMMARIES = (
         "compose-moves": "Compose rolls, reshapes and transposes of rows into one gather.",
         "sink-concats": "Reduce the pieces of a concatenation separately instead of concatenating them.",
         "expand-pieces": "Rewrite concatenations, paddings and slice writes as elementwise operations.",
-        "turn-returned": "Compute a result in the transposed layout that the program returns.",
+        "transpose-returned": "Compute a result in the transposed layout that the program returns.",
         "expand-windows": "Rewrite poolings and reductions of few rows as elementwise operations.",
         "take-rows": "Gather rows before a norm or softmax of each row, not after it.",
         "expand-maps": "Move a reshape between two elementwise operations behind the second one.",
@@ -95,7 +95,7 @@ _SUMMARIES = (
         "outline-kernels": "Outline each group of operations that is one kernel into a private function.",
         "deduplicate-kernels": "Merge equal kernel functions.",
     }),
-    ("schedule", {
+    ("schedule.passes", {
         # inferno-schedule: fused -> scheduled
         "fuse-rows": "CPU: fuse kernels that go over the same rows (softmax, layer norm).",
         "roll-steps": "Roll equal steps that depend on each other into a loop: recurrent layers.",
@@ -124,6 +124,7 @@ _SUMMARIES = (
         "fuse-scatters": "Let scatters compute the indices and elements that they write.",
         "fuse-convolutions": "CPU: fuse padding and bias into convolutions.",
         "fold-slices": "Let contractions and scans read slices in place.",
+        "join-steps": "Make one kernel of the steps of an unrolled loop and of the stack of their values.",
         "merge-maps": "Merge elementwise kernels over the same points.",
         "fuse-small": "Run several small kernels as one thread block, with barriers in place of launches.",
         "merge-reads": "Merge maps and reductions that read the same tensors.",
@@ -134,7 +135,11 @@ _SUMMARIES = (
         "batches-first": "Put an innermost batch dimension of products outermost, where that pays.",
         "order-operands": "Copy an operand whose layout tensor cores cannot read, or read slowly.",
         "write-parts": "Write a changed slice in place instead of copying the tensor.",
+    }),
+    ("schedule", {
         "assign-schedules": "Choose a generator and a schedule for each kernel by the cost model.",
+    }),
+    ("schedule.passes", {
         "prepare-operands": "Convert frozen weights to the form that a kernel reads, in @prepare.",
         "merge-siblings": "Merge independent contractions of one tensor (queries, keys, values) into one launch.",
         "bundle-kernels": "Bundle small independent kernels into one launch.",
@@ -143,6 +148,7 @@ _SUMMARIES = (
         "fold-places": "Let the remaining scatters compute their indices.",
         "mark-overwrites": "Find kernels whose results may overwrite their inputs, and order calls for it.",
         "bundle-updates": "bundle-kernels for updates that mark-overwrites lets happen in place.",
+        "place-results": "Let kernels write their results where a concatenation has them.",
         "turn-back": "Let a kernel read a large tensor from its end, which the L2 cache still holds.",
         "explain-boundaries": "Annotate calls with the tensors that pass between kernels, and why they are not fused.",
     }),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, element_at, index, inputs, is_copy, is_elementwise, maps, only_user, yielded
 from inferno.passes.moved_norms import compute_moved, is_norm
@@ -111,16 +111,16 @@ def _moves_rows(op: ir.Operation) -> bool:
         kept = bool(read) and isinstance(read[-1], ir.AffineDimExpr) and ir.AffineDimExpr(read[-1]).position == last
         plain = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for e in read)
         return kept and plain and type_.has_static_shape and type_.shape[-1] == op.results[0].type.shape[-1]
-    pick = _extract(op) if not inputs(op) else None
-    if pick is None or any(o.operation.name not in _PLACING for o in body(op).operations) or len(walk(op, "tensor.extract")) != 1:
+    gather = _extract(op) if not inputs(op) else None
+    if gather is None or any(o.operation.name not in _PLACING for o in body(op).operations) or len(walk(op, "tensor.extract")) != 1:
         return False
-    at, table = owner(pick.operands[len(pick.operands) - 1]), pick.operands[0].type
+    at, table = owner(gather.operands[len(gather.operands) - 1]), gather.operands[0].type
     same = at is not None and at.name == "linalg.index" and ir.IntegerAttr(at.attributes["dim"]).value == last
     return same and table.has_static_shape and table.shape[-1] == op.results[0].type.shape[-1]
 
 
 def _extract(op: ir.Operation) -> ir.Operation | None:
-    """What picks the element that a body yields."""
+    """What gathers the element that a body yields."""
     found = owner(yielded(op)[0])
     return found if found is not None and found.name == "tensor.extract" else None
 
@@ -136,7 +136,7 @@ def _replace(
         made = _points(op.results[0].type, fill)
     op.results[0].replace_all_uses_with(made.results[0])
     for gone in (op, *slices, *(o for o in chain if o != op)):  # how many readers there are says what may be computed elsewhere
-        if not any(True for _ in gone.results[0].uses):
+        if not is_read(gone.results[0]):
             gone.erase()
     table = _extract(made).operands[0]
     if only_user(table) is not None and owner(table) is not None:
@@ -159,9 +159,9 @@ def _moved_alike(op: ir.Operation, other: ir.Value) -> ir.Value:
     loops = [ir.AffineDimExpr.get(d) for d in range(len(shape))]
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
-        pick = owner(clone_body(body(op), arguments, loops)[0])
-        place = list(pick.operands)[1:]
-        pick.erase()
+        gather = owner(clone_body(body(op), arguments, loops)[0])
+        place = list(gather.operands)[1:]
+        gather.erase()
         return [tensor.extract(other, place)]
 
     return _points(ir.RankedTensorType.get([*shape[:-1], other.type.shape[-1]], other.type.element_type), fill).results[0]
@@ -174,7 +174,7 @@ def _element(value: ir.Value, place: list[ir.Value], chain: Sequence[ir.Operatio
         elif op.name == "tensor.collapse_shape":
             value, place = op.operands[0], collapsed(op)(place)
         else:
-            pick = owner(element_at(op, place, tensor.extract))
-            value, *place = pick.operands
-            pick.erase()
+            gather = owner(element_at(op, place, tensor.extract))
+            value, *place = gather.operands
+            gather.erase()
     return tensor.extract(value, place)

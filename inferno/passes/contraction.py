@@ -14,7 +14,7 @@ is valid only where the reduction is not empty, and only walked in ascending ord
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, ir, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.generics import (
     PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps, outputs,
     substitute, yielded,
@@ -160,7 +160,7 @@ def _reads_points(op: ir.Operation, value: ir.Value) -> bool:
 
 def live_readers(value: ir.Value) -> list[ir.Operation]:
     """The operations that read a tensor, apart from those that nothing reads: what has been fused is there until the end of a rewriting."""
-    return [r for r in users(value) if len(r.results) and any(True for result in r.results for _ in result.uses)]
+    return [r for r in users(value) if len(r.results) and not is_unread(r)]
 
 
 def has_one_reader(value: ir.Value) -> bool:

@@ -139,6 +139,14 @@ def is_whole(op: ir.Operation) -> bool:
     return plain and sum(kinds(op)[d] == REDUCTION for e in along for d in loops_in(e)) > 1
 
 
+def is_pointwise(op: ir.Operation) -> bool:
+    """Whether a marked convolution multiplies each pixel's channels with the same matrix."""
+    image, weight = ([d for e in m.results for d in loops_in(e)] for m in maps(op)[:2])
+    plain = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for e in maps(op)[0].results)
+    shared = set(image) & set(weight)
+    return plain and len(shared) == 1 and all(kinds(op)[d] == REDUCTION for d in shared)
+
+
 def is_depthwise(op: ir.Operation) -> bool:
     """Whether a marked convolution has a window for each channel, of so few terms that it is for CUDA cores in whatever order its channels and places lie,
     which is that of the result."""

@@ -5,7 +5,7 @@ Whatever reads a part of an argument or of a product's result takes it where it 
 
 from collections.abc import Iterator
 
-from inferno.mlir import ir, owner, tensor, walk
+from inferno.mlir import ir, is_read, owner, tensor, walk
 from inferno.passes.generics import knows_sizes
 from inferno.passes.name_symbols import expand
 from inferno.passes.parts import Part, extract
@@ -29,7 +29,7 @@ def cut_reshaped(module: ir.Module) -> None:
             continue
         view.results[0].replace_all_uses_with(new)
         view.erase()
-        if not list(cut.results[0].uses):
+        if not is_read(cut.results[0]):
             cut.erase()
 
 

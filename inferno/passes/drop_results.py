@@ -3,7 +3,7 @@
 What is left is a reduction of one kind, which generators may regroup.
 """
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import ir, is_read, is_unread, owner, walk
 from inferno.passes.generics import body, build, clone_body, covers_loops, inputs, kinds, knows_sizes, maps, outputs, yielded
 
 
@@ -15,7 +15,7 @@ def drop_results(module: ir.Module) -> None:
 
 def drop_unread(op: ir.Operation) -> ir.Operation:
     """The same of one ``linalg.generic``; what stands in its place, which may be itself."""
-    dead = [i for i, r in enumerate(op.results) if not any(True for _ in r.uses)]
+    dead = [i for i, r in enumerate(op.results) if not is_read(r)]
     if dead and len(dead) < len(op.results) and knows_sizes(op) and not _needs(op, dead):
         return _rebuild(op, dead)
     return op
@@ -48,7 +48,7 @@ def _rebuild(op: ir.Operation, dead: list[int]) -> ir.Operation:
     for i in dead:
         end.operands[i] = block.arguments[count + i]
     for inner in reversed([o.operation for o in block.operations]):
-        if len(inner.results) and not any(True for r in inner.results for _ in r.uses):
+        if len(inner.results) and is_unread(inner):
             inner.erase()
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:

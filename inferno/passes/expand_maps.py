@@ -21,7 +21,7 @@ from inferno.passes.parts import taken_by
 from inferno.passes.programs import readers, root_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
-_MOST_LOOPS = 8
+_MOST_LOOPS = 8  # of an operation that is made: a limit to the reshapes that may be split ever finer (no measurement chose it)
 _REPEATS = 8  # times that each number is there, at least
 _MOST_CHANGES = 16  # for each operation: a reshape passes few readers, and rewrites that undo each other must not go on for ever
 

@@ -12,9 +12,10 @@ from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
+from inferno.passes.join_slices import read_pieces
 from inferno.passes.padding import known_padding
-from inferno.passes.picks import product_of
 from inferno.passes.programs import is_written
+from inferno.passes.selected_products import product_of
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, is_dynamic, kept_dimensions, reassociation, shape, sizes, slice_parts
 from inferno.symbolic import Int, bounds, ceildiv
 
@@ -41,7 +42,8 @@ def expand_pieces(module: ir.Module) -> None:
             _expand_writes(op)
     for op in walk(module.operation, "tensor.concat", "tensor.pad"):
         if op.parent is not None and op.parent.name == "func.func" and not pads_convolutions(op):
-            expand_piece(op)
+            if op.name == "tensor.pad" or not read_pieces(op):
+                expand_piece(op)
 
 
 def expand_piece(op: ir.Operation) -> None:
@@ -343,8 +345,11 @@ def _is_computable(op: ir.Operation) -> bool:
 
 
 def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
-    """Whether pieces compute it: who else would read it from memory is another piece, or none."""
+    """Whether pieces compute it: who else would read it from memory is another piece, or none.  What ends a contraction is the end of its kernel, which writes
+    it as narrow as it is."""
     user = only_user(op.results[0])
+    if user is not None and user == reader and user.name == "tensor.concat" and ended_contraction(op) is not None:
+        return False
     return (user is not None and user == reader) or is_cheap(op) or _is_shared(op)
 
 

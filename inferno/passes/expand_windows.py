@@ -6,7 +6,7 @@ front of a pooling, and what is done with its result, are in the same kernel.
 
 from itertools import product
 
-from inferno.mlir import ir, linalg, owner, walk
+from inferno.mlir import ir, is_read, linalg, owner, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.drop_results import drop_unread
 from inferno.passes.expand_pieces import EXPAND, element_of
@@ -96,7 +96,7 @@ def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:
         for step in product(*(range(n or 1) for n in sizes)):
             at = [place[loops.index(d)] if d in loops else index(step[d]) for d in range(len(sizes))].__getitem__
             elements = [
-                element_of(v, [evaluate(e, at) for e in m.results], op, _is_repeated) if any(True for _ in a.uses) else None
+                element_of(v, [evaluate(e, at) for e in m.results], op, _is_repeated) if is_read(a) else None
                 for v, m, a in zip(inputs(op), maps(op), body(op).arguments)
             ]
             running = clone_at(body(op), [*elements, *running], at)

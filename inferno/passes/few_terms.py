@@ -101,7 +101,7 @@ def _has_equal_readers(op: ir.Operation) -> bool:
     readers, value = _readers(op.results[0]), op.results[0]
     if not all(is_generic(r) and (is_elementwise(r) or (len(readers) == 1 and _computes(r))) for r in readers):
         return False
-    maps_ = [r for r in readers if value in inputs(r)]  # others pick elements of it
+    maps_ = [r for r in readers if value in inputs(r)]  # others gather elements of it
     return bool(maps_) and all(_reads_each(r, value) for r in maps_) and not _is_spread_later(maps_, _points(op))
 
 

@@ -4,7 +4,7 @@ Where a place is computed of loops and numbers so that it is never negative, thr
 neighbours along it is known to do so.  Nor is anything left of remainders and quotients of loops that are too short for them, as of a batch of one image.
 """
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, constant_number, ir, owner, walk
 from inferno.passes.generics import inputs, is_elementwise, is_generic, loop_sizes, yielded
 from inferno.passes.programs import VIEWS
 from inferno.symbolic import bounds
@@ -27,7 +27,7 @@ def fold_wraps(module: ir.Module) -> None:
         if not walk(generic, "tensor.extract"):
             continue
         for op in walk(generic, "arith.remui", "arith.divui"):
-            value, (by, (low, high)) = op.operands[0], (_number(op.operands[1]), ranges.of(op.operands[0]))
+            value, (by, (low, high)) = op.operands[0], (constant_number(op.operands[1]), ranges.of(op.operands[0]))
             if by is None or low is None or low < 0 or high is None or high >= by:
                 continue
             if op.name == "arith.divui":
@@ -46,14 +46,7 @@ def fold_wraps(module: ir.Module) -> None:
 def _is_below_zero(op: ir.Operation | None) -> bool:
     if op is None or op.name != "arith.cmpi" or ir.IntegerAttr(op.attributes["predicate"]).value != 2:  # slt
         return False
-    return _number(op.operands[1]) == 0
-
-
-def _number(value: ir.Value) -> int | None:
-    op = owner(value)
-    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.IntegerAttr):
-        return None
-    return op.attributes["value"].value
+    return constant_number(op.operands[1]) == 0
 
 
 class _Ranges:
@@ -69,7 +62,7 @@ class _Ranges:
         return self.known[value]
 
     def _find(self, value: ir.Value, depth: int) -> Range:
-        op, number = owner(value), _number(value)
+        op, number = owner(value), constant_number(value)
         if isinstance(value.type, ir.RankedTensorType):
             return self._of_tensor(op, value, depth)
         if number is not None or not isinstance(value.type, (ir.IntegerType, ir.IndexType)):

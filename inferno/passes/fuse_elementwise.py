@@ -16,9 +16,9 @@ from inferno.passes.generics import (
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
-from inferno.passes.picks import stays_pick
 from inferno.passes.places import is_looked_up, place_of
 from inferno.passes.programs import readers, root_of
+from inferno.passes.selected_products import stays_selected
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import is_marked, mark_rounding
 from inferno.passes.write_slices import WRITES, changes_slices, is_update
@@ -76,7 +76,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue
         if _is_sliced(value) and changes_slices(producer):
             continue  # it is in memory for these, and each of a chain of such changes would read all slices in front of it
-        if not stays_pick(producer, consumer, number):
+        if not stays_selected(producer, consumer, number):
             continue
         if not once and walk(producer, "tensor.extract") and ended_contraction(consumer, reshaped=_looks_up(producer)) is not None:
             continue  # the end of a contraction reads each of its tensors at one place for each point, and scores a bias that a table has for pairs of places
@@ -102,12 +102,12 @@ def _looks_up(producer: ir.Operation) -> bool:
 
 
 def _meets_itself(value: ir.Value) -> bool:
-    """Whether a reader picks elements of a value, or stores the greatest, which others may compare with what they compute of the same value: both have
+    """Whether a reader gathers elements of a value, or stores the greatest, which others may compare with what they compute of the same value: both have
     to be rounded then.  What only computes has the smaller error without."""
-    return any(_picks(use.owner.operation) for use in value.uses)
+    return any(_gathers(use.owner.operation) for use in value.uses)
 
 
-def _picks(reader: ir.Operation) -> bool:
+def _gathers(reader: ir.Operation) -> bool:
     if reader.name != "linalg.generic":
         return reader.name != "func.return"
     if is_copy(reader) or walk(reader, "tensor.extract"):
@@ -222,7 +222,7 @@ def _pays(producer: ir.Operation, value: ir.Value) -> bool:
 
 
 def _reads_already(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
-    """Whether a reader has all that a producer reads, at the same points, as what picks by a label has the label that says whether it counts."""
+    """Whether a reader has all that a producer reads, at the same points, as what gathers by a label has the label that says whether it counts."""
     every = [m for v, m in zip([*inputs(producer), *producer.results], maps(producer)) if isinstance(v.type, ir.RankedTensorType)]
     known = list(zip(inputs(consumer), maps(consumer)))
     alike = len(producer.results) == 1 and len(set(every)) == 1 and every[0].is_permutation and is_cheap_body(producer)
@@ -251,14 +251,14 @@ def _turns(consumer: ir.Operation, number: int) -> bool:
     return is_elementwise(consumer) and read.is_permutation and read != written
 
 
-def is_made_of_less(producer: ir.Operation, own: Sequence[ir.Operation], columns: bool = False, picked: bool = False) -> bool:
+def is_made_of_less(producer: ir.Operation, own: Sequence[ir.Operation], columns: bool = False, gathered: bool = False) -> bool:
     """Whether what an elementwise operation makes of totals of rows can be made of them and of arguments of no more bytes: what ends a norm, or the
-    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order; with ``picked`` of what is picked of arguments, too.  All that
-    reads it but ``own`` are such totals, beside which it need not be in memory."""
+    exponentials of a softmax; with ``columns`` of theirs, too, whose kernel writes any order; with ``gathered`` of what is gathered of arguments, too.  All
+    that reads it but ``own`` are such totals, beside which it need not be in memory."""
     if any(user not in own and not is_total(user, producer.results[0], columns) for user in users(producer.results[0])):
         return False
     made = bytes_of(producer.results[0])
-    found = sources_of(producer, made, columns, picked)
+    found = sources_of(producer, made, columns, gathered)
     if found == {producer.results[0]}:
         return True
     totals = [v for v in inputs(producer) if is_generic(owner(root_of(v))) and _SMALLER * bytes_of(v) <= made]
@@ -273,12 +273,12 @@ def is_total(user: ir.Operation, value: ir.Value, columns: bool) -> bool:
     return bool(read) and all(d and any(kinds(user)[x] == REDUCTION for x in (d if columns else d[-1:])) for d in read)
 
 
-def sources_of(producer: ir.Operation, made: int, columns: bool, picked: bool) -> set[ir.Value] | None:
-    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes, and with ``picked`` what
-    maps pick of arguments; None where it reads anything else that was computed of points, or without ``columns`` for these."""
-    if picks := walk(producer, "tensor.extract"):
-        of_arguments = picked and all(p.parent == producer and _is_argument(p.operands[0]) for p in picks)
-        large = [p for p in picks if _SMALLER * bytes_of(p.operands[0]) > made and not _is_number(p.operands[len(p.operands) - 1])]
+def sources_of(producer: ir.Operation, made: int, columns: bool, gathered: bool) -> set[ir.Value] | None:
+    """The arguments that an operation reads, or that maps do whose results it reads, where they are not small beside so many bytes, and with ``gathered`` what
+    maps gather of arguments; None where it reads anything else that was computed of points, or without ``columns`` for these."""
+    if gathers := walk(producer, "tensor.extract"):
+        of_arguments = gathered and all(p.parent == producer and _is_argument(p.operands[0]) for p in gathers)
+        large = [p for p in gathers if _SMALLER * bytes_of(p.operands[0]) > made and not _is_number(p.operands[len(p.operands) - 1])]
         small = of_arguments and len(large) == 1 and not any(_SMALLER * bytes_of(v) > made for v in inputs(producer))
         return {producer.results[0]} if small else None
     found: set[ir.Value] = set()
@@ -289,7 +289,7 @@ def sources_of(producer: ir.Operation, made: int, columns: bool, picked: bool) -
             if not columns and is_generic(owner(root_of(value))) and any(e in last for e in map_.results):
                 return None
             continue
-        read = {value} if maker is None else sources_of(maker, made, columns, picked) if is_elementwise(maker) and len(maker.results) == 1 else None
+        read = {value} if maker is None else sources_of(maker, made, columns, gathered) if is_elementwise(maker) and len(maker.results) == 1 else None
         if read is None:
             return None
         found |= read
@@ -362,7 +362,7 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) 
         empty = outputs(producer)[result]
         if not walk(producer, "tensor.extract") or REDUCTION not in kinds(consumer) or owner(empty) is None or owner(empty).name != "tensor.empty":
             return None
-        operand(empty, read)  # which is not read, but tells how many elements are picked and reduced
+        operand(empty, read)  # which is not read, but tells how many elements are gathered and reduced
         if not covers_loops([*indexing, *outs], count):
             return None
     same = [ir.AffineDimExpr.get(i) for i in range(count)]

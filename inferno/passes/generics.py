@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, clone_onto, ir, linalg, owner, walk
+from inferno.mlir import arith, clone_onto, ir, is_read, linalg, owner, walk
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.symbolic import Int
 
@@ -93,7 +93,7 @@ def is_elementwise(op: ir.Operation | None) -> bool:
 def reads_outputs(op: ir.Operation) -> bool:
     """Whether the body uses the old values of ``outs``."""
     arguments = list(body(op).arguments)[_input_count(op) :]
-    return any(True for a in arguments for _ in a.uses)
+    return any(map(is_read, arguments))
 
 
 def dims(map_: ir.AffineMap) -> list[int] | None:
@@ -151,6 +151,11 @@ def is_widening(op: ir.Operation | None) -> bool:
 def inverse(permutation: Sequence[int]) -> list[int]:
     """The permutation that takes ``permutation`` back."""
     return [list(permutation).index(i) for i in range(len(permutation))]
+
+
+def permuted(map_: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
+    """The map of a tensor whose dimensions are another's in this order."""
+    return ir.AffineMap.get(map_.n_dims, 0, [map_.results[d] for d in order])
 
 
 def substitute(map_: ir.AffineMap, loops: Sequence[ir.AffineExpr], count: int) -> ir.AffineMap:
@@ -238,7 +243,7 @@ def element_at(op: ir.Operation, place: Sequence[ir.Value], read: Callable[[ir.V
     """The element at ``place`` of an elementwise operation's result, computed at the insertion point; ``read`` gives those of its operands."""
     at = dict(zip(dims(maps(op)[-1]), place)).__getitem__
     arguments = [
-        None if not any(True for _ in a.uses) else read(v, [evaluate(e, at) for e in m.results]) if isinstance(v.type, ir.RankedTensorType) else v
+        None if not is_read(a) else read(v, [evaluate(e, at) for e in m.results]) if isinstance(v.type, ir.RankedTensorType) else v
         for v, m, a in zip(inputs(op), maps(op), body(op).arguments)
     ]
     return clone_at(body(op), arguments, at)[0]

@@ -9,7 +9,7 @@ part (a kernel for each part); not what is computed of places alone, which its r
 from dataclasses import dataclass
 
 from inferno.dialect.random import RANDOM
-from inferno.mlir import clone_onto, func, ir, outside_values, owner
+from inferno.mlir import clone_onto, func, ir, is_unread, outside_values, owner
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.fuse_elementwise import is_cheap_body
 from inferno.passes.generics import is_elementwise
@@ -140,7 +140,7 @@ class _Hoist:
         for value, argument in zip(chosen, given):
             value.replace_all_uses_with(argument)
         for op in reversed(list(operations)):
-            if all(not any(True for _ in r.uses) for r in op.results):
+            if is_unread(op):
                 op.erase()
 
 

@@ -5,17 +5,17 @@ The parts are taken of what it reads, which costs nothing where they are read in
 
 from math import prod
 
-from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.mlir import ir, is_read, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.fuse_elementwise import fuse_elementwise, is_made_of_less
 from inferno.passes.generics import REDUCTION, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.movements import reshape
 from inferno.passes.parts import Part, compute_part, extract, taken_by, type_of
 from inferno.passes.places import is_looked_up
-from inferno.passes.picks import are_chunks, product_of
 from inferno.passes.programs import root_of
-from inferno.passes.slice_scans import slice_scan
+from inferno.passes.selected_products import are_chunks, product_of
 from inferno.passes.shapes import kept_dimensions, reassociation, reassociation_attribute
+from inferno.passes.slice_scans import slice_scan
 
 _SHIFTS = 27  # slices of what is moved, as of an image with a border, for readers that take in where each of their elements lies
 _MOVING = ("math.absi", "tensor.extract", "scf.if", "scf.yield", "linalg.index", "linalg.yield", "arith.select")
@@ -32,7 +32,7 @@ def hoist_slices(module: ir.Module) -> None:
         if producer.name == "tm_tensor.scan":
             changed = slice_scan(producer) or changed
             continue
-        # (Each row of a tensor that is turned would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
+        # (Each row of a tensor that is flipped would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
         drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
         if not is_elementwise(producer) or len(producer.results) != 1:
             continue
@@ -103,7 +103,7 @@ def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[Part
             parts.append(compute_part(producer, taken, {order[d] for d in kept_dimensions(cut)}))
             cut.results[0].replace_all_uses_with(parts[-1].results[0])
         cut.erase()
-    if not any(True for _ in users(producer.results[0])):
+    if not is_read(producer.results[0]):
         producer.erase()
     return parts
 
@@ -115,7 +115,7 @@ def _part_made_again(producer: ir.Operation) -> list[tuple[ir.Operation, list[Pa
     slices = [u for u in made if taken_by(u) is not None]
     if len(slices) != 1 or product_of(producer) is not None or any(map(_ends_product, inputs(producer))):
         return []
-    if not is_made_of_less(producer, slices, picked=True):
+    if not is_made_of_less(producer, slices, gathered=True):
         return []
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(type_of, producer.operands) if t is not None):
@@ -137,8 +137,8 @@ def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operatio
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(type_of, producer.operands) if t is not None):
         return []
-    picks = product_of(producer) is not None
-    if (picks and not are_chunks(producer)) or (not picks and any(_ends_sum(v) for v in inputs(producer))):
+    gathers = product_of(producer) is not None
+    if (gathers and not are_chunks(producer)) or (not gathers and any(_ends_sum(v) for v in inputs(producer))):
         return []
     found = []
     order = dims(maps(producer)[-1])
@@ -154,11 +154,11 @@ def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operatio
 
 
 def _only_moves(op: ir.Operation) -> bool:
-    """Whether elements are read at places that loops say, and nothing is computed of them: but for picking and choosing there are numbers of loops alone."""
-    every, picks = [o for o in walk(op) if o != op], walk(op, "tensor.extract")
-    data = {o.results[0] for o in (*picks, *walk(op, "scf.if"))}
+    """Whether elements are read at places that loops say, and nothing is computed of them: but for gathering and choosing there are numbers of loops alone."""
+    every, gathers = [o for o in walk(op) if o != op], walk(op, "tensor.extract")
+    data = {o.results[0] for o in (*gathers, *walk(op, "scf.if"))}
     computes = any(o.name not in _MOVING and (not o.name.startswith("arith.") or any(v in data for v in o.operands)) for o in every)
-    return bool(picks) and not inputs(op) and not computes and not any(map(is_looked_up, picks))
+    return bool(gathers) and not inputs(op) and not computes and not any(map(is_looked_up, gathers))
 
 
 def _ends_sum(value: ir.Value) -> bool:

@@ -7,7 +7,7 @@ from itertools import count
 from inferno.mlir import ir, owner, walk
 from inferno.passes.contraction import sums_along_both
 
-_LONGEST = 40
+_LONGEST = 40  # characters of a name, so that tables of kernels stay readable
 # What only converts, compares or moves; named where there is nothing else.
 _MINOR = {"extf", "truncf", "extsi", "extui", "trunci", "index_cast", "sitofp", "uitofp", "cmpi", "cmpf", "andi", "ori", "select", "index"}
 # Arithmetic of places, and of bits.

@@ -5,7 +5,7 @@ from the start.  A lifted argument carries its value as ``inferno.constant``; ``
 """
 
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, func, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.constant_values import constant_values
 from inferno.passes.programs import find_main
 from inferno.passes.shapes import number
@@ -77,7 +77,7 @@ def _inline_splat(constant: ir.Operation, element: ir.Attribute) -> None:
     with ir.InsertionPoint(constant), constant.location:
         scalar = arith.ConstantOp(type_.element_type, element).result
     _inline_everywhere(value, scalar)
-    if any(True for _ in value.uses):
+    if is_read(value):
         with ir.InsertionPoint(constant), constant.location:
             filled = linalg.fill(scalar, outs=[tensor.EmptyOp(list(type_.shape), type_.element_type).result])
         value.replace_all_uses_with(filled)

@@ -6,7 +6,7 @@ where the plain product takes 6.8.  Powers of two alone: others are rounded to 1
 
 from math import frexp
 
-from inferno.mlir import arith, ir, owner, tensor, walk
+from inferno.mlir import arith, constant_number, ir, owner, tensor, walk
 from inferno.passes.contraction import is_contraction, is_factor, live_readers
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, knows_sizes, maps, outputs, yielded
 from inferno.passes.programs import root_of
@@ -48,9 +48,7 @@ def _factor(op: ir.Operation | None) -> float | None:
     if multiply is None or multiply.name != "arith.mulf" or len(list(body(op).operations)) != 2:
         return None
     for value, other in (multiply.operands, reversed(list(multiply.operands))):
-        made = owner(other)
-        if value == body(op).arguments[0] and made is not None and made.name == "arith.constant":
-            factor = ir.FloatAttr(made.attributes["value"]).value
+        if value == body(op).arguments[0] and (factor := constant_number(other)) is not None:
             return factor if factor and abs(frexp(factor)[0]) == 0.5 else None
     return None
 

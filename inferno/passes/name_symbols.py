@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from inferno.dialect.sizes import SYMBOLS, read_symbol, symbol_attributes
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, owner, tensor, walk
+from inferno.mlir import arith, func, ir, is_read, is_unread, owner, tensor, walk
 from inferno.passes.programs import find_main
 from inferno.passes.shapes import (
     UnknownSize, argument_attributes, function_of, is_dynamic, materialise, mixed, number, reassociation_attribute, shape, static,
@@ -86,7 +86,7 @@ class _Resolver:
         for op, size in found:
             op.results[0].replace_all_uses_with(self._value(size, op.results[0].type))
         for op, _ in reversed(found):
-            if not any(True for _ in op.results[0].uses):
+            if not is_read(op.results[0]):
                 op.erase()
 
     def _value(self, size: Int, type_: ir.Type) -> ir.Value:
@@ -122,9 +122,9 @@ def _reshape(op: ir.Operation) -> None:
     op.results[0].replace_all_uses_with(made)
     sizes = owner(op.operands[1])
     op.erase()
-    if flat is not None and flat.name == "tensor.collapse_shape" and not any(True for _ in flat.results[0].uses):
+    if flat is not None and flat.name == "tensor.collapse_shape" and not is_read(flat.results[0]):
         flat.erase()
-    if sizes is not None and not any(True for r in sizes.results for _ in r.uses):
+    if sizes is not None and is_unread(sizes):
         sizes.erase()
 
 

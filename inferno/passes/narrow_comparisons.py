@@ -8,7 +8,7 @@ import ctypes
 import math
 import struct
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, constant_number, ir, owner, walk
 
 _P = arith.CmpFPredicate
 _UP = {_P.OLT, _P.ULT, _P.OGE, _P.UGE}  # of a constant on the right
@@ -19,13 +19,11 @@ def narrow_comparisons(module: ir.Module) -> None:
     """Rewrite every comparison in f64 of what was extended to it with a constant."""
     for op in walk(module.operation, "arith.cmpf"):
         for place in (0, 1):
-            made, bound = owner(op.operands[place]), owner(op.operands[1 - place])
-            if made is None or made.name != "arith.extf" or not isinstance(made.operands[0].type, ir.F32Type):
-                continue
-            if bound is None or bound.name != "arith.constant" or not isinstance(bound.attributes["value"], ir.FloatAttr):
+            made, bound = owner(op.operands[place]), constant_number(op.operands[1 - place])
+            if made is None or made.name != "arith.extf" or not isinstance(made.operands[0].type, ir.F32Type) or bound is None:
                 continue
             predicate = _P(ir.IntegerAttr(op.attributes["predicate"]).value)
-            number = _float32(ir.FloatAttr(bound.attributes["value"]).value, predicate, place == 0)
+            number = _float32(bound, predicate, place == 0)
             if number is not None:
                 _narrow(op, place, made.operands[0], number)
                 break

@@ -1,7 +1,7 @@
 """Recompute differences of neighbours in a map that gathers few of them for each of its points.
 
-``(x[1:] - x[:-1]).abs().mean()`` has the gradient ``pad(s, 0, 1) - pad(s, 1, 0)`` of signs ``s``, of which each point picks two: what makes them again reads
-``x`` alone, whose neighbours are in caches, where the signs would be written and read as often as they are picked.
+``(x[1:] - x[:-1]).abs().mean()`` has the gradient ``pad(s, 0, 1) - pad(s, 1, 0)`` of signs ``s``, of which each point gathers two: what makes them again reads
+``x`` alone, whose neighbours are in caches, where the signs would be written and read as often as they are gathered.
 """
 
 from inferno.mlir import ir, owner, users, walk
@@ -9,25 +9,25 @@ from inferno.passes.fuse_elementwise import CHEAP, bytes_of
 from inferno.passes.generics import body, dims, inputs, is_elementwise, loop_sizes, maps
 from inferno.passes.places import place_of
 
-_FEW = 4  # elements that a point picks
+_FEW = 4  # elements that a point gathers
 _MOST = 12  # cheap operations of each: the sign of a difference, scaled, is seven
-_QUOTIENT = 4  # operations of a quotient by a known number (``codegen/constant_divisions.py``)
+_QUOTIENT = 4  # operations of a quotient by a known number (``codegen/builders/constant_divisions.py``)
 _SMALLER = 8  # times, of what caches keep
 _AS_MANY = 1.25  # times the bytes that are made, of an image that slices without a border are of
 
 
 def is_of_neighbours(producer: ir.Operation) -> bool:
-    """Whether one map has the readers of what an elementwise operation makes: a few picks, each of elements in order, and each element at most once.  What they
-    are made of is in memory and no larger, and is read in order, too."""
+    """Whether one map has the readers of what an elementwise operation makes: a few gathers, each of elements in order, and each element at most once.  What
+    they are made of is in memory and no larger, and is read in order, too."""
     result = producer.results[0]
-    picks = list(users(result))
-    if not 1 < len(picks) <= _FEW or any(p.name != "tensor.extract" for p in picks) or not _is_cheap(producer):
+    gathers = list(users(result))
+    if not 1 < len(gathers) <= _FEW or any(p.name != "tensor.extract" for p in gathers) or not _is_cheap(producer):
         return False
-    places = {generic_around(p) for p in picks}
+    places = {generic_around(p) for p in gathers}
     place = places.pop()
     if places or not is_elementwise(place) or any(s is None for s in loop_sizes(place)):
         return False
-    return all(_is_in_order(p, place) for p in picks) and _reads_little(producer)
+    return all(_is_in_order(p, place) for p in gathers) and _reads_little(producer)
 
 
 def hoist_numbers(place: ir.Operation) -> None:
@@ -61,9 +61,9 @@ def _is_cheap(producer: ir.Operation) -> bool:
     return count <= _MOST
 
 
-def _is_in_order(pick: ir.Operation, place: ir.Operation) -> bool:
+def _is_in_order(gather: ir.Operation, place: ir.Operation) -> bool:
     """Whether each loop's number tells one dimension's, and the innermost one's the last."""
-    found = [place_of(v) for v in list(pick.operands)[1:]]
+    found = [place_of(v) for v in list(gather.operands)[1:]]
     written = dims(maps(place)[-1])
     return bool(found) and None not in found and [p[0] for p in found] == written and all(p[1] == 1 for p in found)
 

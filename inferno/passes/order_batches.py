@@ -4,7 +4,7 @@
 makes it writes one.  Nobody asks for that order where another product by the same batch is the only reader.
 """
 
-from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.mlir import ir, is_read, owner, tensor, users, walk
 from inferno.passes.contraction import FusedContraction, is_convolution, parse_fused
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, kinds, maps, outputs, started_like, take_place
 
@@ -23,7 +23,7 @@ def _order(fused: FusedContraction) -> list[int] | None:
     written, batches = dims(maps(op)[len(inputs(op)) + fused.result]), _batches(fused)
     if not value.type.has_static_shape or not written or written[-1] not in batches or value.type.shape[-1] == 1 or len(batches) == len(written):
         return None
-    if any(any(True for _ in r.uses) for i, r in enumerate(op.results) if i != fused.result):
+    if any(is_read(r) for i, r in enumerate(op.results) if i != fused.result):
         return None
     places = [i for i, d in enumerate(written) if d in batches]
     if not users(value) or not all(_reads_batches(u, value, places) for u in users(value)) or not all(map(_is_start, outputs(op))):

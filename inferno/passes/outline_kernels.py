@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
-from inferno.mlir import PassManager, arith, func, ir, is_unread, linalg, owner, tensor, users, walk
+from inferno.mlir import PassManager, arith, func, ir, is_read, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_sum_of_products, pads_convolutions, parse_fused, sums_along_both
 from inferno.passes.generics import REDUCTION, inputs, kinds
 from inferno.passes.kernel_names import Names
@@ -77,7 +77,7 @@ def outline_program(main: func.FuncOp, names: Names) -> None:
     strip = PassManager.parse("func.func(strip-debuginfo)")
     strip.enable_verifier(False)  # of a module that is verified when all are outlined
     for op in [o.operation for o in block.operations]:
-        if _is_anchor(op) and (live := [r for r in op.results if any(True for _ in r.uses)]):
+        if _is_anchor(op) and (live := [r for r in op.results if is_read(r)]):
             strip.run(_outline(main, op, live, names, values).operation)
     _erase_dead(block)
     for op in block.operations:
@@ -198,7 +198,7 @@ def _forget_unread(anchor: ir.Operation) -> None:
         return
     for place in range(len(anchor.operands) - len(anchor.results), len(anchor.operands)):
         value = anchor.operands[place]
-        if not any(True for _ in arguments[place].uses):
+        if not is_read(arguments[place]):
             with ir.InsertionPoint(anchor), anchor.location:
                 anchor.operands[place] = tensor.EmptyOp(sizes(value, function_of(anchor)), value.type.element_type).result
 
@@ -296,7 +296,7 @@ def _drop_unused_sizes(kernel: func.FuncOp, group: _Group) -> None:
     block = kernel.regions[0].blocks[0]
     needed = {s for v in (*group.inputs, *group.live) if _is_tensor(v) for s in shape(v)}
     for place, size in reversed(list(enumerate(group.sizes))):
-        if size not in needed and not any(True for _ in block.arguments[place].uses):
+        if size not in needed and not is_read(block.arguments[place]):
             block.erase_argument(place)
             del group.sizes[size]
     for place, size in enumerate(group.sizes):

@@ -1,6 +1,6 @@
 """What a ``tensor.pad`` puts around a tensor."""
 
-from inferno.mlir import ir, owner
+from inferno.mlir import constant_number, ir
 from inferno.passes.shapes import UnknownSize, known_size
 from inferno.symbolic import Int
 
@@ -28,8 +28,8 @@ def zero_padding(op: ir.Operation | None) -> Ends | None:
     if op is None or op.name != "tensor.pad" or len(op.operands) != 1:
         return None
     body = op.regions[0].blocks[0].operations
-    filling = owner(body[len(body) - 1].operands[0])
-    if filling is None or filling.name != "arith.constant" or not isinstance(filling.attributes["value"], ir.FloatAttr):
+    filling = constant_number(body[len(body) - 1].operands[0])
+    if not isinstance(filling, float):
         return None
     low, high = padding(op)
-    return (low, high) if filling.attributes["value"].value == 0 and min(*low, *high) >= 0 else None
+    return (low, high) if filling == 0 and min(*low, *high) >= 0 else None

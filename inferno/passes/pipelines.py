@@ -29,7 +29,7 @@ _FUSE = (
     # What is not needed is not computed; what frozen weights alone decide moves to @prepare.
     "trim-results", _CLEAN, "merge-scales", "move-factors", "split-frozen", "hoist-frozen",
     # Data movement (rolls, concatenations, paddings, writes to slices, poolings, gathers of rows) becomes elementwise, or goes to its readers.
-    "compose-moves", "sink-concats", "join-writes", "expand-pieces", "turn-returned", "expand-windows", "take-rows", "expand-maps",
+    "compose-moves", "sink-concats", "join-writes", "expand-pieces", "transpose-returned", "expand-windows", "take-rows", "expand-maps",
     # Elementwise fusion, and the slices and gathers that are left behind it.
     "fuse-elementwise", "unroll-sums", "write-slices", "join-slices", "hoist-slices", "join-slices", "cut-reshaped", "drop-results",
     "fuse-gathers", "drop-results",
@@ -54,7 +54,7 @@ _SCHEDULE = (
     "fuse-sorts{target=$target}", "shift-scans{target=$target}", "fuse-scans{target=$target}", "fuse-scatters{target=$target}",
     "fuse-convolutions{target=$target}",
     # Kernels that read the same tensors, and small ones, become one.
-    "fold-slices{target=$target}", "merge-maps{target=$target}", "fuse-small{target=$target}", "merge-reads{target=$target}",
+    "fold-slices{target=$target}", "join-steps{target=$target}", "merge-maps{target=$target}", "fuse-small{target=$target}", "merge-reads{target=$target}",
     # Layouts that kernels cannot read, or read slowly, are changed in front of them.
     "split-padding{target=$target}", "split-pieces{target=$target}", "order-tables{target=$target}", "order-results{target=$target}",
     "batches-first{target=$target}", "order-operands{target=$target}", "write-parts{target=$target}",
@@ -62,7 +62,8 @@ _SCHEDULE = (
     "assign-schedules{target=$target}", "prepare-operands{target=$target}",
     # By their schedules, independent kernels share a launch.
     "merge-siblings{target=$target}", "bundle-kernels{target=$target}", "write-caches{target=$target}", "merge-writes{target=$target}",
-    "fold-places{target=$target}", "mark-overwrites", "bundle-updates{target=$target}", "turn-back{target=$target}", "explain-boundaries",
+    "fold-places{target=$target}", "mark-overwrites", "bundle-updates{target=$target}", "place-results{target=$target}",
+    "turn-back{target=$target}", "explain-boundaries",
 )
 
 _GENERATE = ("generate-kernels{target=$target}", "plan-launches", "plan-memory")

@@ -6,13 +6,13 @@ Place = tuple[int | None, int, int]
 """A loop, or none, what its number is multiplied by, and what is added."""
 
 
-def is_looked_up(pick: ir.Operation) -> bool:
-    """Whether an element is picked at a place that another tensor says."""
+def is_looked_up(gather: ir.Operation) -> bool:
+    """Whether an element is gathered at a place that another tensor says."""
     def is_read(place: ir.Value) -> bool:
         made = owner(place)
         return isinstance(place, ir.BlockArgument) if made is None else any(map(is_read, made.operands))
 
-    return any(map(is_read, list(pick.operands)[1:]))
+    return any(map(is_read, list(gather.operands)[1:]))
 
 
 def place_of(number: ir.Value) -> Place | None:

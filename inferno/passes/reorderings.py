@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import ir, owner, tensor
-from inferno.passes.generics import body, build, clone_body, inputs, inverse, kinds, maps, outputs, substitute
+from inferno.passes.generics import body, build, clone_body, inputs, inverse, kinds, maps, outputs, permuted, substitute
 
 
 @dataclass
@@ -42,7 +42,7 @@ def _in_order(op: ir.Operation, loops: Sequence[int], plan: Reordering, new: dic
 
 
 def _moved(map_: ir.AffineMap, order: Sequence[int] | None) -> ir.AffineMap:
-    return map_ if order is None else ir.AffineMap.get(map_.n_dims, 0, [map_.results[d] for d in order])
+    return map_ if order is None else permuted(map_, order)
 
 
 def _reordered(empty: ir.Value, order: Sequence[int]) -> ir.Value:

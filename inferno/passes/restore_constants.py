@@ -1,6 +1,6 @@
 """Make constants again of the fills that ``import-constants`` made: canonicalization computes with constants, of which kernels then have scalars."""
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, ir, is_read, owner, walk
 
 
 def restore_constants(module: ir.Module) -> None:
@@ -15,7 +15,7 @@ def restore_constants(module: ir.Module) -> None:
                 constant = arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, number.attributes["value"]))
             for use in reads:
                 use.owner.operation.operands[use.operand_number] = constant
-        if not any(True for _ in op.results[0].uses):
+        if not is_read(op.results[0]):
             op.erase()
 
 

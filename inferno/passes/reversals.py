@@ -1,16 +1,16 @@
 """Remove flips that make no difference: a sum of flipped elements is the sum of them, and reductions of rows may read the rows from the end.
 
-``x.flip(-1).sum(-1)`` reads ``x`` as it lies, and so do the sums of a norm of ``x.flip(-1)`` that is a piece of a concatenation, which picks from ``x``.
+``x.flip(-1).sum(-1)`` reads ``x`` as it lies, and so do the sums of a norm of ``x.flip(-1)`` that is a piece of a concatenation, which gathers from ``x``.
 Of ``F.normalize(x + y).flip(-1)`` the sum of squares is taken of ``(x + y).flip(-1)``, so that the only kernel that goes over the rows reads ``x`` and ``y``
-from the end, once, and nothing is written for another one to pick from.
+from the end, once, and nothing is written for another one to gather from.
 """
 
-from inferno.mlir import arith, ir, owner, tensor, users, walk
+from inferno.mlir import arith, ir, is_read, owner, tensor, users, walk
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, dims, element_at, index, inputs, is_elementwise, is_generic, kinds, loop, loop_sizes, loops_of, maps, yielded,
 )
-from inferno.passes.picks import product_of
 from inferno.passes.places import place_of
+from inferno.passes.selected_products import product_of
 
 _UNORDERED = {"arith.addf", "arith.addi", "arith.mulf", "arith.muli", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"}
 
@@ -19,7 +19,7 @@ def straighten_sums(op: ir.Operation) -> bool:
     """Let a reduction count the loops that it reduces from their beginning, where all that depends on one counts from its end; whether there was one."""
     changed = False
     for along in [d for d, kind in enumerate(kinds(op)) if kind == REDUCTION]:
-        used = [m for a, m in zip(body(op).arguments, maps(op)) if any(True for _ in a.uses)]
+        used = [m for a, m in zip(body(op).arguments, maps(op)) if is_read(a)]
         counts = [o for o in walk(op, "linalg.index") if ir.IntegerAttr(o.attributes["dim"]).value == along]
         uses = [u.owner.operation for o in counts for u in o.results[0].uses]
         if any(along in _loops(m) for m in used) or not uses or not all(_from_end(u, loop_sizes(op)[along]) for u in uses) or not _is_unordered(op):
@@ -33,14 +33,14 @@ def straighten_sums(op: ir.Operation) -> bool:
 
 def straighten_readers(flip: ir.Operation) -> bool:
     """Let reductions read what is flipped and not the flip, where nothing else reads that; whether it was so, and the flip is gone."""
-    result, picks = flip.results[0], walk(flip, "tensor.extract")
-    if len(picks) != 1 or yielded(flip) != [picks[0].results[0]] or not result.type.has_static_shape or picks[0].operands[0].type != result.type:
+    result, gathers = flip.results[0], walk(flip, "tensor.extract")
+    if len(gathers) != 1 or yielded(flip) != [gathers[0].results[0]] or not result.type.has_static_shape or gathers[0].operands[0].type != result.type:
         return False
-    loops = [p and p[0] for p in map(place_of, list(picks[0].operands)[1:])]
-    flipped, readers = _flipped_dimensions(picks[0], loop_sizes(flip)), list(users(result))
+    loops = [p and p[0] for p in map(place_of, list(gathers[0].operands)[1:])]
+    flipped, readers = _flipped_dimensions(gathers[0], loop_sizes(flip)), list(users(result))
     if not flipped or loops != dims(maps(flip)[-1]) or not readers or not all(_reduces_all(u, result, flipped) for u in readers):
         return False
-    result.replace_all_uses_with(picks[0].operands[0])
+    result.replace_all_uses_with(gathers[0].operands[0])
     flip.erase()
     return True
 
@@ -50,14 +50,14 @@ def reverse_producer(producer: ir.Operation) -> ir.Operation | None:
     None, and nothing changed, where that is not so."""
     result = producer.results[0]
     made = list(users(result))
-    picks = [u for u in made if u.name == "tensor.extract"]
-    if len(picks) != 1 or product_of(producer) is not None or not result.type.has_static_shape:
+    gathers = [u for u in made if u.name == "tensor.extract"]
+    if len(gathers) != 1 or product_of(producer) is not None or not result.type.has_static_shape:
         return None
-    pick, shape = picks[0], result.type.shape
-    around = pick.parent.operation
+    gather, shape = gathers[0], result.type.shape
+    around = gather.parent.operation
     sizes = loop_sizes(around) if is_generic(around) else []
-    flipped = _flipped_dimensions(pick, sizes)
-    others = [u for u in made if u != pick and u != around]
+    flipped = _flipped_dimensions(gather, sizes)
+    others = [u for u in made if u != gather and u != around]
     if flipped != {len(shape) - 1} or not others or result in inputs(around) or not all(_reduces_all(u, result, flipped) for u in others):
         return None
     order = dims(maps(producer)[-1])
@@ -72,10 +72,10 @@ def reverse_producer(producer: ir.Operation) -> ir.Operation | None:
         new = build([], [empty], [ir.AffineMap.get_identity(len(order))], [PARALLEL] * len(order), fill, producer.location)
     for user in others:
         user.replace_uses_of_with(result, new.results[0])
-    with ir.InsertionPoint(pick), pick.location:
-        places = [arith.subi(index(n - 1), v) if d in flipped else v for d, (v, n) in enumerate(zip(list(pick.operands)[1:], shape))]
-        pick.results[0].replace_all_uses_with(tensor.extract(new.results[0], places))
-    pick.erase()
+    with ir.InsertionPoint(gather), gather.location:
+        places = [arith.subi(index(n - 1), v) if d in flipped else v for d, (v, n) in enumerate(zip(list(gather.operands)[1:], shape))]
+        gather.results[0].replace_all_uses_with(tensor.extract(new.results[0], places))
+    gather.erase()
     producer.erase()
     return new
 
@@ -104,9 +104,9 @@ def _is_unordered(op: ir.Operation) -> bool:
     return True
 
 
-def _flipped_dimensions(pick: ir.Operation, sizes: list[int | None]) -> set[int]:
-    """The dimensions of a tensor that is picked whole, each along a loop of its own, that are picked from the end; none where it is not so."""
-    shape, found = pick.operands[0].type.shape, [place_of(v) for v in list(pick.operands)[1:]]
+def _flipped_dimensions(gather: ir.Operation, sizes: list[int | None]) -> set[int]:
+    """The dimensions of a tensor that is gathered whole, each along a loop of its own, that are gathered from the end; none where it is not so."""
+    shape, found = gather.operands[0].type.shape, [place_of(v) for v in list(gather.operands)[1:]]
     if any(p is None or p[0] is None or p[0] >= len(sizes) or sizes[p[0]] != n for p, n in zip(found, shape)) or len({p[0] for p in found}) != len(found):
         return set()
     if any(p[1:] not in ((1, 0), (-1, n - 1)) for p, n in zip(found, shape)):

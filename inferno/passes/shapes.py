@@ -148,6 +148,19 @@ def slice_parts(op: ir.Operation) -> tuple[list[Int], list[Int], list[Int]]:
     return tuple(_mixed(list(ir.DenseI64ArrayAttr(op.attributes[name])), _segment(op, first + i)) for i, name in enumerate(names))
 
 
+def begin_together(op: ir.Operation) -> int | None:
+    """From which element on what a slice has, or what is written to one, lies together in the whole tensor; None where it does not, or that is not known."""
+    whole = (op.results[0] if op.name in _WRITES else op.operands[0]).type
+    if not whole.has_static_shape or len(op.operands) > (2 if op.name in _WRITES else 1):
+        return None
+    begin, step, whole_behind = 0, 1, True
+    for offset, size, by, n in reversed(list(zip(*slice_parts(op), whole.shape))):
+        if size != 1 and (by != 1 or not whole_behind):
+            return None
+        begin, step, whole_behind = begin + offset * step, step * n, whole_behind and size == n
+    return begin
+
+
 def _slice_shape(op: ir.Operation) -> list[Int]:
     sizes = slice_parts(op)[1]
     return [sizes[d] for d in kept_dimensions(op)]
@@ -170,7 +183,7 @@ def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
     if unknown not in (*strides, offset):
         return tuple(strides), offset
     if "strided<" not in str(value.type):
-        return _row_major(shape(value)), 0
+        return row_major(shape(value)), 0
     op = owner(value)
     if op is None:
         raise UnknownSize(f"the strides of {value.type} are not known")
@@ -184,7 +197,8 @@ def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
     raise UnknownSize(f"the strides of {str(op)[:200]} are not known")
 
 
-def _row_major(sizes_: Sequence[Int]) -> tuple[Int, ...]:
+def row_major(sizes_: Sequence[Int]) -> tuple[Int, ...]:
+    """Strides of a contiguous tensor, in elements."""
     return tuple(product(sizes_[d + 1:]) for d in range(len(sizes_)))
 
 
@@ -295,6 +309,7 @@ def _expression(expr: ir.AffineExpr, values: list[Int], dims: int) -> Int | None
     return a % b if isinstance(expr, ir.AffineModExpr) else None
 
 
+# By a comparison's predicate, whether it says that the left side is less (-1) or more.
 _ORDERS = {"slt": -1, "ult": -1, "sle": -1, "ule": -1, "sgt": 1, "ugt": 1, "sge": 1, "uge": 1}
 
 

@@ -9,7 +9,7 @@ together behind their reduction.  It is done where all pieces are as long, and w
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import arith, clone_onto, ir, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, clone_onto, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import (
     PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, is_widening, kinds, loops_of, maps, outputs, yielded,
@@ -19,7 +19,7 @@ _ORDERLESS = {f"arith.{name}" for name in (
     "addf", "maximumf", "minimumf", "maxnumf", "minnumf", "addi", "maxsi", "minsi", "maxui", "minui", "andi", "ori", "xori",
 )}
 _MOST = 4  # pieces: a point has registers for each
-# Terms of float32 of which rows are added in float64 (``codegen/row_turns.py``): those that are added before would be rounded.
+# Terms of float32 of which rows are added in float64 (``codegen/rows/row_turns.py``): those that are added before would be rounded.
 _SHORT = 64
 # Rows of arguments alone, which kernels read side by side where they lie, too: on an H200 logsumexp of two of 16384x1024 in bf16 took 22.7 us so and 58.3
 # before, the norms of two of 8192x2048 in float32 33.8 and 33.5, but seven steps of two of 27x12352 in float16 0.9 more.
@@ -167,7 +167,7 @@ def _along(map_: ir.AffineMap, loop: int) -> list[int]:
 
 def _counts(op: ir.Operation, number: ir.Operation) -> bool:
     """Whether a result that something reads depends on a loop's number."""
-    return any(_depends(v, number.results[0]) for r, v in zip(op.results, yielded(op)) if any(True for _ in r.uses))
+    return any(_depends(v, number.results[0]) for r, v in zip(op.results, yielded(op)) if is_read(r))
 
 
 def _depends(value: ir.Value, other: ir.Value) -> bool:
@@ -184,7 +184,7 @@ def _depends(value: ir.Value, other: ir.Value) -> bool:
 
 def _term(op: ir.Operation) -> ir.Value | None:
     """What a reduction of one tensor takes in of each point, if it is of a kind that takes terms in any order and only one result is read."""
-    live = [i for i, r in enumerate(op.results) if any(True for _ in r.uses)]
+    live = [i for i, r in enumerate(op.results) if is_read(r)]
     if len(inputs(op)) != 1 or len(live) != 1:
         return None
     running = body(op).arguments[1 + live[0]]
@@ -302,7 +302,7 @@ def _of_piece(region: _Region, op: ir.Operation, given: list[ir.Value]) -> ir.Op
 
 def _reduce(op: ir.Operation, pieces: list[ir.Value]) -> None:
     """A reduction that takes a term of each piece at once."""
-    live = next(i for i, r in enumerate(op.results) if any(True for _ in r.uses))
+    live = next(i for i, r in enumerate(op.results) if is_read(r))
     last, wanted = owner(yielded(op)[live]), _term(op)
     every, out = maps(op), outputs(op)[live]
 

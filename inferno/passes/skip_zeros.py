@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
-from inferno.mlir import arith, ir, linalg, owner, tensor, walk
+from inferno.mlir import arith, constant_number, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_sum_of_products, start_from_zero
 from inferno.passes.convolution import factors_in, loops_in
 from inferno.passes.expand_pieces import EXPAND, either, element_of
@@ -118,10 +118,9 @@ def _spread(value: ir.Value) -> _Spread | None:
 
 def _inserted(op: ir.Operation) -> _Spread | None:
     source, fill = op.operands[0], owner(op.operands[1])
-    zero = owner(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
-    if zero is None or zero.name != "arith.constant" or len(op.operands) != 2 or source.type.rank != op.results[0].type.rank:
+    if fill is None or fill.name != "linalg.fill" or constant_number(fill.operands[0]) != 0:
         return None
-    if zero.attributes["value"].value != 0 or not source.type.has_static_shape:
+    if len(op.operands) != 2 or source.type.rank != op.results[0].type.rank or not source.type.has_static_shape:
         return None
     offsets, _, steps = _places(op)
     found = _spread(source) or _Spread(source, (0,) * len(steps), (1,) * len(steps))

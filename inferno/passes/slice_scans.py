@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from inferno.mlir import clone_onto, ir, linalg, owner, tensor, users
+from inferno.mlir import clone_onto, ir, is_read, linalg, owner, tensor, users
 
 
 def slice_scan(scan: ir.Operation) -> bool:
     """Let a scan go over what its only reader, a slice that begins where the scan does, takes of it; whether it is so."""
     found = list(users(scan.results[0]))
-    if len(found) != 1 or any(True for _ in scan.results[1].uses) or any(not v.type.has_static_shape for v in scan.operands):
+    if len(found) != 1 or is_read(scan.results[1]) or any(not v.type.has_static_shape for v in scan.operands):
         return False
     cut, shape = found[0], scan.results[0].type.shape
     if cut.name != "tensor.extract_slice" or len(cut.operands) != 1 or cut.results[0].type.rank != len(shape):

@@ -4,7 +4,7 @@ Of batch norm's ``(x - mean) * rsqrt(var + eps) * weight + bias`` it is the reci
 ``hoist-frozen`` then has computed once.
 """
 
-from inferno.mlir import clone_onto, ir, tensor
+from inferno.mlir import clone_onto, ir, is_unread, tensor
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.hoist_frozen import has_frozen, known_values, tensor_bytes
 from inferno.passes.programs import MAIN, programs
@@ -131,5 +131,5 @@ def _clone(operations: list[ir.Operation], known: dict[ir.Value, ir.Value]) -> l
 def _drop_unread(block: ir.Block) -> None:
     """Erase what the body computes for nothing now."""
     for op in reversed([o.operation for o in block.operations]):
-        if op.name.startswith(("arith.", "math.")) and all(not any(True for _ in r.uses) for r in op.results):
+        if op.name.startswith(("arith.", "math.")) and is_unread(op):
             op.erase()

@@ -16,8 +16,8 @@ from inferno.passes.parts import type_of
 from inferno.passes.programs import VIEWS
 
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's (``fuse_gathers.py``)
-# Points of a row, and bytes that divide it, from which and below which vectors begin anywhere (``schedule/rows.py``): what is looked up would be read element
-# by element instead, and LayerNorm of 134000x1001 in bf16 took an H200 518 us so, 160 by vectors.
+# Points of a row, and bytes that divide it, from which and below which vectors begin anywhere (``schedule/rows/rows.py``): what is looked up would be read
+# element by element instead, and LayerNorm of 134000x1001 in bf16 took an H200 518 us so, 160 by vectors.
 _LONG, _WHOLE = 512, 8
 
 
@@ -26,7 +26,7 @@ class _Take:
     """An operation that takes ``rows`` of a tensor along ``axis``, at the numbers ``place`` of its body."""
 
     op: ir.Operation
-    pick: ir.Operation
+    gather: ir.Operation
     axis: int
     place: ir.Value
     rows: int
@@ -44,19 +44,19 @@ class _Chain:
 
 def take_rows(module: ir.Module) -> None:
     """Rewrite every taking of whole rows of what ends a reduction of rows of the program's arguments."""
-    while any(_take_first(pick) for pick in reversed(walk(module.operation, "tensor.extract"))):
+    while any(_take_first(gather) for gather in reversed(walk(module.operation, "tensor.extract"))):
         pass  # what made the rows may be gone
 
 
-def _taking(pick: ir.Operation) -> _Take | None:
-    """What the operation around ``pick`` takes, if that is all it does: rows of one tensor, in its order, by numbers of one loop, no more than there are."""
-    op = pick.parent.operation
+def _taking(gather: ir.Operation) -> _Take | None:
+    """What the operation around ``gather`` takes, if that is all it does: rows of one tensor, in its order, by numbers of one loop, no more than there are."""
+    op = gather.parent.operation
     if not is_elementwise(op) or len(op.results) != 1 or not maps(op)[-1] == ir.AffineMap.get_identity(len(kinds(op)), op.context):
         return None
     type_ = op.results[0].type
-    if yielded(op)[0] != pick.results[0] or pick.operands[0].type.rank != type_.rank or type_.rank < 2:
+    if yielded(op)[0] != gather.results[0] or gather.operands[0].type.rank != type_.rank or type_.rank < 2:
         return None
-    source, places = pick.operands[0], list(pick.operands)[1:]
+    source, places = gather.operands[0], list(gather.operands)[1:]
     if not type_.has_static_shape or not source.type.has_static_shape or source in inputs(op):
         return None
     taken = [d for d, v in enumerate(places) if loop_of(v) != d]
@@ -64,7 +64,7 @@ def _taking(pick: ir.Operation) -> _Take | None:
         return None
     axis, sizes = taken[0], list(source.type.shape)
     whole = all(n == m for d, (n, m) in enumerate(zip(type_.shape, sizes)) if d != axis)
-    return _Take(op, pick, axis, places[axis], type_.shape[axis]) if whole and type_.shape[axis] <= sizes[axis] else None
+    return _Take(op, gather, axis, places[axis], type_.shape[axis]) if whole and type_.shape[axis] <= sizes[axis] else None
 
 
 def _made_of(op: ir.Operation, value: ir.Value) -> list[ir.Operation]:
@@ -88,10 +88,10 @@ def _is_of_loop(op: ir.Operation, value: ir.Value, number: int) -> bool:
 
 def _chain(take: _Take) -> _Chain | None:
     """What makes the rows that are taken, of arguments; None where that reduces none of them, or something else reads what it reduces."""
-    made = owner(take.pick.operands[0])
+    made = owner(take.gather.operands[0])
     if not is_elementwise(made):
         return None
-    found, todo = _Chain(axes={take.pick.operands[0]: take.axis}), [made]
+    found, todo = _Chain(axes={take.gather.operands[0]: take.axis}), [made]
     known: set[ir.Operation] = set()
     others: set[ir.Value] = set()  # that are read anywhere
     while todo:
@@ -165,13 +165,13 @@ def _is_free(chain: _Chain, take: _Take) -> bool:
     for op in reversed(chain.operations):  # the first one first
         if REDUCTION in kinds(op) or reduced & set(inputs(op)):
             reduced |= set(op.results)
-    own = {*chain.operations, take.pick}
+    own = {*chain.operations, take.gather}
     return bool(reduced) and all(user in own for value in reduced for user in users(value))
 
 
-def _take_first(pick: ir.Operation) -> bool:
-    """Make what rows are taken of of the rows that are taken, where ``pick`` takes some; whether it does."""
-    take = _taking(pick)
+def _take_first(gather: ir.Operation) -> bool:
+    """Make what rows are taken of of the rows that are taken, where ``gather`` takes some; whether it does."""
+    take = _taking(gather)
     chain = _chain(take) if take is not None else None
     if chain is None:
         return False
@@ -186,7 +186,7 @@ def _take_first(pick: ir.Operation) -> bool:
                 for old, result in zip(op.results, new.results):
                     result.set_type(_resized(result.type, chain.axes[old], take.rows))
                     known[old] = result
-    take.op.results[0].replace_all_uses_with(known[take.pick.operands[0]])
+    take.op.results[0].replace_all_uses_with(known[take.gather.operands[0]])
     take.op.erase()
     for op in chain.operations:
         if is_unread(op):

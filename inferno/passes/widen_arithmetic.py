@@ -8,7 +8,7 @@ would have it with other bits otherwise: no column's greatest number would be eq
 another value reads, which may have come from memory: of a number that was kept and is computed again only the rounded one is equal to it.
 """
 
-from inferno.mlir import arith, ir, owner, users, walk
+from inferno.mlir import arith, ir, is_read, owner, users, walk
 from inferno.passes.contraction import is_sum_of_products
 
 ROUNDS = "inferno.rounds"
@@ -156,5 +156,5 @@ def drop_round_trips(generic: ir.Operation) -> None:
             op.results[0].replace_all_uses_with(made.operands[0])
             op.erase()
     for op in reversed(walk(generic)):
-        if op.name in ("arith.truncf", "arith.extf", "arith.constant") and not any(True for _ in op.results[0].uses):
+        if op.name in ("arith.truncf", "arith.extf", "arith.constant") and not is_read(op.results[0]):
             op.erase()

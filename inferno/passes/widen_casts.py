@@ -6,7 +6,7 @@ what no integer of the type is, torch keeps the low bits.
 
 from inferno.mlir import arith, ir, walk
 
-_WORD = 32
+_WORD = 32  # bits of the integer that is converted to first
 
 
 def widen_casts(module: ir.Module) -> None:

@@ -17,19 +17,19 @@ from inferno.capture.capture import leaf_names
 from inferno.capture.devices import capturing_for
 from inferno.capture.dynamic_shapes import check_dynamic_shapes
 from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls
-from inferno.capture.refusal import picks_by_constants, preferences, refusals
+from inferno.capture.refusal import selects_by_constants, preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.errors import CaptureError, CompileError, InfernoError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation, level_of
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
+from inferno.runtime.cache.recall import capture_key, recall, remember
 from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target, features, find_device
 from inferno.runtime.face import Face, make_recipe
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.prepared import freeze, shares
-from inferno.runtime.cache.recall import capture_key, recall, remember
 from inferno.runtime.region.generator import generator_of
 from inferno.runtime.workers.pool import pool
 from inferno.target import Target
@@ -225,7 +225,7 @@ def _compile_for(
         if not may_fall_back:
             raise
         return _compile_apart(model, args, kwargs, request, target, device, error)
-    if values is None and request.dynamic_shapes is None and picks_by_constants(captured.graph):
+    if values is None and request.dynamic_shapes is None and selects_by_constants(captured.graph):
         with contextlib.suppress(CaptureError, UnsupportedOperation):
             return _compile_for(target, device, model, args, kwargs, request, KnownValues({}), state)
     log.info("captured in %.2f s", time.perf_counter() - begin)

@@ -27,7 +27,7 @@ from inferno.target import Target
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 1  # of the file; another one's is not read
 _LIBRARY = 'generator = "cublaslt"'
 SHIPPED = Path(inferno.__file__).parent / "tune" / "database"
 

@@ -17,7 +17,7 @@ from inferno.errors import PlanError
 from inferno.symbolic import Apply, Size, Symbol
 
 KIND = "is"
-_HUGE = 2**63
+_HUGE = 2**63  # beyond int64, which a plan's numbers are
 _DEEPEST = 20  # of nested lists in options
 _SYMBOL = re.compile(r"s\d+", re.ASCII)
 

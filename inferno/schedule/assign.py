@@ -9,47 +9,37 @@ from inferno.mlir import func, ir, owner, walk
 from inferno.options import MATMUL, MATMULS
 from inferno.passes.programs import callee, frozen_weights, main_and_kernels, root_of
 from inferno.schedule import spaces
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.cublaslt import refusal
+from inferno.schedule.analysis.unchanged import unchanged
+from inferno.schedule.attributes import ATTRIBUTE, GENERATORS, from_attribute, module_of, to_attribute
 from inferno.schedule.known import key_of, set_asked, take_known
-from inferno.schedule.merge_calls import inputs_of, waits
-from inferno.schedule.unchanged import unchanged
-from inferno.schedule.weigh_library import weigh
+from inferno.schedule.matmul.cublaslt import refusal
+from inferno.schedule.matmul.weigh_library import weigh
+from inferno.schedule.passes.merge_calls import inputs_of, waits
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
-_CHOOSERS = {
-    "nvptx": (
-        "inferno.schedule.cublaslt", "inferno.schedule.tap_sums", "inferno.schedule.group_windows", "inferno.schedule.staged_windows",
-        "inferno.schedule.band_windows", "inferno.schedule.windows", "inferno.schedule.small_products", "inferno.schedule.sized_sums",
-        "inferno.schedule.by_size", "inferno.schedule.siblings",
-        "inferno.schedule.im2col", "inferno.schedule.channel_sums", "inferno.schedule.pixel_sums", "inferno.schedule.direct",
-        "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_vectors", "inferno.schedule.vectors", "inferno.schedule.wgmma",
-        "inferno.schedule.short_attention", "inferno.schedule.attention", "inferno.schedule.attention_gradients",
-        "inferno.schedule.recurrence",
-        "inferno.schedule.grouped", "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
-        "inferno.schedule.mma", "inferno.schedule.direct_bf16x6", "inferno.schedule.presplit", "inferno.schedule.bf16x6", "inferno.schedule.simt",
-        "inferno.schedule.short_rows", "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.sized_columns",
-        "inferno.schedule.grid_rows", "inferno.schedule.rows", "inferno.schedule.sized_rows", "inferno.schedule.scans", "inferno.schedule.sized_scans",
-        "inferno.schedule.select", "inferno.schedule.short_sorts", "inferno.schedule.sorts",
-        "inferno.schedule.scatters", "inferno.schedule.sorted_rows", "inferno.schedule.row_sums",
-        "inferno.schedule.boxes", "inferno.schedule.elementwise", "inferno.schedule.universal",
-    ),
-    "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
-}
-# These choose schedules of another generator.
-_HAVE_NO_GENERATOR = (
-    "inferno.schedule.long_sums", "inferno.schedule.batch_sums", "inferno.schedule.short_rows", "inferno.schedule.sized_columns", "inferno.schedule.sized_rows",
-    "inferno.schedule.sized_scans", "inferno.schedule.sized_sums",
+_NVPTX = (
+    "matmul.cublaslt", "convolution.tap_sums", "convolution.group_windows", "convolution.staged_windows", "convolution.band_windows",
+    "convolution.windows", "matmul.small_products", "reductions.sized_sums", "composite.by_size", "composite.siblings",
+    "convolution.im2col", "convolution.channel_sums", "convolution.pixel_sums", "matmul.direct", "reductions.long_sums",
+    "reductions.batch_sums", "matmul.short_vectors", "matmul.vectors", "matmul.wgmma", "attention.short_attention",
+    "attention.attention", "attention.attention_gradients", "recurrence.recurrence", "matmul.grouped", "matmul.dual",
+    "matmul.dual_bf16x6", "matmul.dual_vectors", "matmul.wgmma_rows", "matmul.mma", "matmul.direct_bf16x6", "matmul.presplit",
+    "matmul.bf16x6", "matmul.simt", "rows.short_rows", "reductions.reductions", "rows.columns", "rows.sized_columns", "rows.grid_rows",
+    "rows.rows", "rows.sized_rows", "scans.scans", "scans.sized_scans", "sorts.select", "sorts.short_sorts", "sorts.sorts",
+    "scatters.scatters", "scatters.sorted_rows", "scatters.row_sums", "maps.boxes", "maps.elementwise", "universal.universal",
 )
+_CHOOSERS = {
+    kind: tuple(f"inferno.schedule.{name}" for name in names) for kind, names in (("nvptx", _NVPTX), ("cpu", ("cpu.library", "cpu.loops")))
+}
 
 
 # On a kernel that a library was asked for: why it does not compute it.  On one that the last generator has: what could not be asked of others.
 NO_LIBRARY, UNDECIDED = "inferno.no_library", "inferno.undecided"
 _LAST = "universal"  # takes what no other generator does
 # Asked by matmul="library" alone: otherwise it is weighed against what the others choose, or was measured.
-_ON_DEMAND = "inferno.schedule.cublaslt"
+_ON_DEMAND = module_of("cublaslt")
 
 
 def assign_schedules(module: ir.Module, target: str) -> None:
@@ -145,13 +135,14 @@ def choosers(target: Target) -> tuple[str, ...]:
 
 def chooser_of(generator: str, target: Target) -> Callable[[func.FuncOp, Target], Any | None] | None:
     """What chooses a schedule for a generator, for passes that merge kernels for it; None where the target has no such generator."""
-    module = f"inferno.schedule.{generator}"
+    module = module_of(generator)
     return import_module(module).choose if module in _CHOOSERS[target.kind] else None
 
 
 def generators(kind: str) -> list[str]:
     """The names of the generators for a kind of target; the last one takes every kernel."""
-    return [name.rpartition(".")[2] for name in _CHOOSERS[kind] if name not in _HAVE_NO_GENERATOR]
+    names = (name.rpartition(".")[2] for name in _CHOOSERS[kind])
+    return [name for name in names if name in GENERATORS]  # others, such as ``long_sums``, choose schedules of another generator
 
 
 def kernels(module: ir.Module) -> list[func.FuncOp]:

@@ -3,19 +3,20 @@
 import ctypes
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.native_checks import REPORTS
+from inferno.codegen.cpu.native_checks import REPORTS
 from inferno.errors import CompileError
 from inferno.mlir import ExecutionEngine, arith, func, idle_context, ir, run_upstream, walk
-from inferno.targets.bf16_conversion import add_bf16_conversion
+from inferno.targets.bf16_bits import COMPUTE_IN_F32, store_as_bits
 
 _LOWER = (
-    "fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,arith-expand{include-bf16=true},math-expand-ops{ops=fpowi},canonicalize,cse,"
+    f"fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,{COMPUTE_IN_F32},"
+    "arith-expand{include-bf16=true},math-expand-ops{ops=fpowi},canonicalize,cse,"
     "convert-scf-to-cf,func.func(convert-math-to-llvm),convert-math-to-libm,convert-vector-to-llvm,"
     "finalize-memref-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
     "convert-cf-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,"
     "reconcile-unrealized-casts,canonicalize,cse"
 )
-OPTIMIZATION = 3
+OPTIMIZATION = 3  # LLVM's level
 # LLVM would take half of AVX-512's registers on Intel's server cores, whose 512-bit units torch's own kernels use.
 _WIDTH = "512"
 _ANNOTATION = "llvm.loop_annotation"
@@ -40,6 +41,7 @@ def lower(module: ir.Module) -> str:
             _call_libm(function, code)
         entries = _entries(functions)
         run_upstream(code, _LOWER)
+        store_as_bits(code)
         code.operation.verify()
         left = {o.name for o in walk(code) if not o.name.startswith(("llvm.", "builtin.module"))}
         if left:
@@ -139,7 +141,6 @@ class NativeCode:
                     if name not in seen:  # declarations of libm's functions are shared
                         seen.add(name)
                         module.body.append(op.operation.clone(ip=False))
-            add_bf16_conversion(module)
             self._engine = ExecutionEngine(module, opt_level=OPTIMIZATION, shared_libs=list(libraries))
             self._engine.initialize()
 

@@ -49,63 +49,69 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
-    def subject(sub: argparse.ArgumentParser, expr: str = "file.py:Model, a Hugging Face model id or folder, or a package, file.inferno") -> None:
-        sub.add_argument("expr", nargs="?", metavar="EXPR", help=expr)
-        sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
-        sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
-        sub.add_argument("--matmul", choices=MATMULS, default="auto", help="what multiplies matrices (default: auto, what is faster)")
-        sub.add_argument(
-            "--freeze", nargs="?", const=True, default=False, metavar="BYTES",
-            help="keep what is made of weights alone from call to call: at most twice their bytes, or so many (such as 2G)",
-        )
-        sub.add_argument("--tune", action="store_true", help="measure schedules of kernels that were never tuned, on the GPU that they are for")
-        sub.add_argument("--dtype", metavar="NAME", help="floating-point type of weights and inputs: float32, bf16, f16 (default: the model's own)")
-        sub.add_argument("--batch", type=int, metavar="N", help="of a Hugging Face model's inputs (default: 1)")
-        sub.add_argument("--sequence", type=int, metavar="N", help="tokens of a Hugging Face model's inputs (default: 128)")
-
     compile_ = command("compile", _compile, "compile and print the IR at a stage")
-    subject(compile_, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or a package, file.inferno")
+    _add_subject(compile_, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or a package, file.inferno")
     compile_.add_argument("--ir", default="fused", metavar="STAGE", help=f"one of {', '.join(STAGES)} (default: fused)")
     compile_.add_argument("-v", "--verbose", action="store_true", help="print what each pass changed, as a unified diff, to stderr")
 
     run = command("run", _run, "run, check against float64, and with --bench time against eager and torch.compile")
-    subject(run, "file.py:Model, a Hugging Face model id or folder, a package, file.inferno, or file.mlir with the IR of a stage")
+    _add_subject(run, "file.py:Model, a Hugging Face model id or folder, a package, file.inferno, or file.mlir with the IR of a stage")
     run.add_argument("--bench", action="store_true", help="time against eager and torch.compile")
 
     check = command("check", _check, "hold the results and every kernel against eager and float64; exit status 1 if something is off")
-    subject(check, "file.py:Model, or a Hugging Face model id or folder")
+    _add_subject(check, "file.py:Model, or a Hugging Face model id or folder")
     check.add_argument("--kernel", metavar="NAME", help="write this kernel's files: its IR, and the PyTorch program that it implements")
     check.add_argument("--out", metavar="DIR", help="where the files of the kernel go, of the first that is off without --kernel (default: here)")
 
     explain = command("explain", _explain, "print the table of kernels, and where the time of a call goes")
-    subject(explain)
+    _add_subject(explain)
 
     tune = command("tune", _tune, "measure the schedules of every kernel on the GPU here, and keep the best; `inferno tune show` lists what is kept")
-    subject(tune, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or show")
+    _add_subject(tune, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or show")
     tune.add_argument("-v", "--verbose", action="store_true", help="say of each schedule that has no time why, and why each search ended")
 
-    bench = command("bench", _bench, "run a benchmark suite; without a name, list them")
-    bench.add_argument("suite", nargs="?", metavar="SUITE")
-    bench.add_argument("--out", metavar="FOLDER", help="where results/<gpu>/<suite>.json goes (default: benchmarks/results)")
-    bench.add_argument("--only", metavar="TEXT", help="only the cases whose name holds TEXT")
-    bench.add_argument("--shard", metavar="I/N", help="every N-th case from the I-th on, instead of the core and a sample of the others")
-    bench.add_argument("--sample", type=int, default=10, metavar="N", help="cases besides the core, others from hour to hour (default: 10)")
-    bench.add_argument("--seed", type=int, metavar="N", help="draw the sample by this number")
-    bench.add_argument("--fast", action="store_true", help="without torch.compile")
-    bench.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin no case after so many")
-    bench.add_argument("--budget", type=float, default=0.4, metavar="S", help="time the calls of each version for so many seconds (default: 0.4)")
-    bench.add_argument("--resume", action="store_true", help="leave out the cases that have a result of the same versions")
-    bench.add_argument("--tune", action="store_true", help="measure schedules of the cases' kernels before, where none is known")
-    bench.add_argument("--autotune", action="store_true", help="with torch.compile's max-autotune, which takes minutes for a model")
-    bench.add_argument("--kernels", type=int, default=0, metavar="N", help="list the N kernels of each case that take longest")
+    _add_bench(command("bench", _bench, "run a benchmark suite; without a name, list them"))
+    _add_cache(commands.add_parser("cache", help="the cache on disk: show it, clear it", description="Show or clear the cache on disk."))
+    return parser
 
-    cache = commands.add_parser("cache", help="the cache on disk: show it, clear it", description="Show or clear the cache on disk.")
-    what = cache.add_subparsers(required=True, metavar="COMMAND")
+
+def _add_subject(sub: argparse.ArgumentParser, expr: str = "file.py:Model, a Hugging Face model id or folder, or a package, file.inferno") -> None:
+    sub.add_argument("expr", nargs="?", metavar="EXPR", help=expr)
+    sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
+    sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
+    sub.add_argument("--matmul", choices=MATMULS, default="auto", help="what multiplies matrices (default: auto, what is faster)")
+    sub.add_argument(
+        "--freeze", nargs="?", const=True, default=False, metavar="BYTES",
+        help="keep what is made of weights alone from call to call: at most twice their bytes, or so many (such as 2G)",
+    )
+    sub.add_argument("--tune", action="store_true", help="measure schedules of kernels that were never tuned, on the GPU that they are for")
+    sub.add_argument("--dtype", metavar="NAME", help="floating-point type of weights and inputs: float32, bf16, f16 (default: the model's own)")
+    sub.add_argument("--batch", type=int, metavar="N", help="of a Hugging Face model's inputs (default: 1)")
+    sub.add_argument("--sequence", type=int, metavar="N", help="tokens of a Hugging Face model's inputs (default: 128)")
+
+
+def _add_bench(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("suite", nargs="?", metavar="SUITE")
+    sub.add_argument("--out", metavar="FOLDER", help="where results/<gpu>/<suite>.json goes (default: benchmarks/results)")
+    sub.add_argument("--only", metavar="TEXT", help="only the cases whose name holds TEXT")
+    sub.add_argument("--shard", metavar="I/N", help="every N-th case from the I-th on, instead of the core and a sample of the others")
+    sub.add_argument("--sample", type=int, default=10, metavar="N", help="cases besides the core, others from hour to hour (default: 10)")
+    sub.add_argument("--seed", type=int, metavar="N", help="draw the sample by this number")
+    sub.add_argument("--fast", action="store_true", help="without torch.compile")
+    sub.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin no case after so many")
+    sub.add_argument("--budget", type=float, default=0.4, metavar="S", help="time the calls of each version for so many seconds (default: 0.4)")
+    sub.add_argument("--resume", action="store_true", help="leave out the cases that have a result of the same versions")
+    sub.add_argument("--tune", action="store_true", help="measure schedules of the cases' kernels before, where none is known")
+    sub.add_argument("--autotune", action="store_true", help="with torch.compile's max-autotune, which takes minutes for a model")
+    sub.add_argument("--kernels", type=int, default=0, metavar="N", help="list the N kernels of each case that take longest")
+
+
+def _add_cache(sub: argparse.ArgumentParser) -> None:
+    what = sub.add_subparsers(required=True, metavar="COMMAND")
     show = what.add_parser("show", help="list what is kept, by kind and target", description="List what is kept, by kind and target.")
     show.add_argument("--all", action="store_true", help="a line for each entry, the last used first")
     show.set_defaults(command=_cache_show)
     what.add_parser("clear", help="remove everything", description="Remove everything, and say what it was.").set_defaults(command=_cache_clear)
-    return parser
 
 
 def _device(target: str | None) -> str:

@@ -18,7 +18,7 @@ DTYPES = {
     "float32": torch.float32, "f32": torch.float32, "bfloat16": torch.bfloat16, "bf16": torch.bfloat16, "float16": torch.float16,
     "f16": torch.float16, "float64": torch.float64, "f64": torch.float64,
 }
-_SEQUENCE = 128
+_SEQUENCE = 128  # tokens, if no number is asked for
 _SAMPLES = 16000  # a second of sound
 
 

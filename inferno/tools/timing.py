@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-ROUNDS = 9
+ROUNDS = 9  # of which the median is taken, so an odd number
 
 
 def call_times(versions: dict[str, Callable[[], object]], device: torch.device, budget: float = 0.4) -> dict[str, float]:

@@ -31,7 +31,7 @@ def rewritten(name, lies, mask, groups=1):
     x, w = torch.randn(shape), torch.randn(features, shape[1] // groups, *[window] * rank)
     how = ([stride] * rank, [padding] * rank, [1] * rank, False, [0] * rank, groups)
     g = torch.randn_like(aten.convolution(x, w, None, *how))
-    args = [last(t) if turned else t for t, turned in zip((g, x), lies)] + [w]
+    args = [last(t) if transposed else t for t, transposed in zip((g, x), lies)] + [w]
     traced = make_fx(lambda g, x, w: [r for r in aten.convolution_backward(g, x, w, [features], *how, mask) if r is not None], tracing_mode="fake")(*args)
     before = GraphModule({}, copy.deepcopy(traced.graph))
     agree_orders(traced.graph)
@@ -82,7 +82,7 @@ def test_what_was_taken_apart_is_one_call_again(lies, count):
     x, w = torch.randn(shape), torch.randn(features, shape[1], window, window)
     how = ([1, 1], [padding] * 2, [1, 1], False, [0, 0], 1)
     g = torch.randn_like(aten.convolution(x, w, None, *how))
-    g, x = (last(t) if turned else t for t, turned in zip((g, x), lies))
+    g, x = (last(t) if transposed else t for t, transposed in zip((g, x), lies))
 
     def apart(g, x, w):
         _, weight, bias = aten.convolution_backward(g, x, w, [features], *how, [False, True, True])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_close_to_float64
+from convolution_layers import operands, options
 from oracle import run_module
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -34,15 +35,6 @@ LAYERS = {
 def as_on_hopper(monkeypatch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
-
-
-def options(layer):
-    return layer.stride, layer.padding, layer.dilation, layer.transposed, layer.output_padding, layer.groups
-
-
-def operands(layer, shape, dtype=torch.float64):
-    x, weight = torch.randn(shape).to(dtype), layer.weight.detach().to(dtype)
-    return torch.randn(layer(x.float()).shape).to(dtype), x, weight
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -91,8 +83,8 @@ def test_weights_gradients_are_autograds(name):
     assert ours.is_contiguous() and torch.allclose(ours, exact, atol=1e-9)
 
 
-@pytest.mark.parametrize("channels, size, last, turned", [(48, 3, False, True), (48, 1, False, False), (40, 3, False, False), (48, 3, True, False)])
-def test_the_library_gets_channels_last(channels, size, last, turned):
+@pytest.mark.parametrize("channels, size, last, transposed", [(48, 3, False, True), (48, 1, False, False), (40, 3, False, False), (48, 3, True, False)])
+def test_the_library_gets_channels_last(channels, size, last, transposed):
     """Where it sums a weight's gradient, of windows over many channels, and then gives that as the weight lies."""
     layer = nn.Conv2d(channels, 64, size, padding=size // 2, bias=False)
     gradient, x, weight = operands(layer, (1, channels, 5, 6), torch.float32)
@@ -102,7 +94,7 @@ def test_the_library_gets_channels_last(channels, size, last, turned):
         return convolution_gradients.convolution_backward(gradient, x, weight, None, *options(layer), [True, True, False])[1]
 
     (node,) = [n for n in make_fx(backward)(gradient, x, weight).graph.nodes if n.target == aten.convolution_backward.default]
-    assert [n.target == aten.clone.default for n in node.all_input_nodes[:2]] == [turned] * 2
+    assert [n.target == aten.clone.default for n in node.all_input_nodes[:2]] == [transposed] * 2
     exact = aten.convolution_backward(gradient.double(), x.double(), weight.double(), None, *options(layer), [False, True, False])[1]
     found = backward(gradient, x, weight)
     assert torch.allclose(found.double(), exact, atol=1e-4, rtol=1e-4) and (last or found.is_contiguous())

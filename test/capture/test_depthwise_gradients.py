@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from convolution_layers import operands, options
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -21,15 +22,6 @@ LAYERS = {
 @pytest.fixture(autouse=True)
 def as_on_hopper(monkeypatch):
     monkeypatch.setattr(convolution_gradients, "on_hopper", lambda tensor: True)
-
-
-def operands(layer, shape, dtype=torch.float64):
-    x, weight = torch.randn(shape).to(dtype), layer.weight.detach().to(dtype)
-    return torch.randn(layer(x.float()).shape).to(dtype), x, weight
-
-
-def options(layer):
-    return layer.stride, layer.padding, layer.dilation, layer.transposed, layer.output_padding, layer.groups
 
 
 @pytest.mark.parametrize("last", [True, False])

@@ -14,7 +14,7 @@ def linear(a, b, c, d):
     return [a * c, c * b + d]
 
 
-def turned(b, a, d, c):
+def transposed(b, a, d, c):
     return [d + b * c, c * a]
 
 
@@ -29,7 +29,7 @@ def scanned(combine, *results):
 CASES = {
     "a recurrence": (linear, (1,), lambda: (torch.rand(2, 37, 8), randn(2, 37, 8))),
     "a recurrence and its factors": (linear, (0, 1), lambda: (torch.rand(2, 37, 8), randn(2, 37, 8))),
-    "the other way round": (turned, (0,), lambda: (randn(3, 40), torch.rand(3, 40))),
+    "the other way round": (transposed, (0,), lambda: (randn(3, 40), torch.rand(3, 40))),
     "bf16": (linear, (1,), lambda: (torch.rand(2, 9, 8).bfloat16(), randn(2, 9, 8).bfloat16())),
     "sums": (lambda x, y: [x + y], (0,), lambda: (randn(2, 37, 8),)),
     "extrema of each": (lambda a, b, c, d: [torch.maximum(a, c), torch.minimum(d, b)], (0, 1), lambda: (randn(2, 37), randn(2, 37))),

@@ -92,32 +92,32 @@ def test_group_norm_channels_last(monkeypatch, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 def test_group_norm_that_turns_images(dtype):
-    from inferno.capture.decompositions.normalisation import turned_group_norm
+    from inferno.capture.decompositions.normalisation import transposed_group_norm
 
     for shape, order in (((2, 6, 5, 4), torch.channels_last), ((2, 6, 3, 2, 4), torch.channels_last_3d)):
         x = (normal(*shape) + 1).to(dtype).contiguous(memory_format=order)
         for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype)), (normal(6).to(dtype), None)):
-            mine, exact = turned_group_norm(x, 3, weight, bias, 1e-5), to_float64((x, weight, bias))
+            mine, exact = transposed_group_norm(x, 3, weight, bias, 1e-5), to_float64((x, weight, bias))
             compared = compare(mine, aten.group_norm.default(x, 3, weight, bias), aten.group_norm.default(exact[0], 3, *exact[1:]))
             assert compared.right and mine.is_contiguous(), str(compared)
 
 
-@pytest.mark.parametrize("shape, order, dtype, turned", [
+@pytest.mark.parametrize("shape, order, dtype, transposed", [
     ((2, 64, 8, 8), torch.channels_last, torch.float32, True),
     ((2, 64, 8, 8), torch.channels_last, torch.bfloat16, False),
     ((2, 64, 8, 8), torch.contiguous_format, torch.float32, False),
     ((2, 32, 8, 8), torch.channels_last, torch.float32, False),  # 32 bytes of a pixel
     ((0, 64, 8, 8), torch.channels_last, torch.float32, False),
 ])
-def test_group_norm_of_images_on_a_gpu(shape, order, dtype, turned):
+def test_group_norm_of_images_on_a_gpu(shape, order, dtype, transposed):
     """Which torch would copy to channels first; its result has them first in any case."""
     from torch._subclasses import FakeTensorMode
 
     with FakeTensorMode():
         x = torch.empty(shape, dtype=dtype, device="cuda", memory_format=order)
         found = own()[aten.group_norm.default](x, 4)
-    assert (found is not NotImplemented) == turned
-    assert not turned or (found.stride() == (4096, 64, 8, 1) and found.device.type == "cuda")
+    assert (found is not NotImplemented) == transposed
+    assert not transposed or (found.stride() == (4096, 64, 8, 1) and found.device.type == "cuda")
 
 
 @pytest.mark.parametrize("shape, kernel, padding, stride", [

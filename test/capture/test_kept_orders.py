@@ -1,4 +1,4 @@
-"""What a training step keeps has channels last where kernels have it so: gradients are the same, and nothing is turned on the way."""
+"""What a training step keeps has channels last where kernels have it so: gradients are the same, and nothing is transposed on the way."""
 
 import functools
 

@@ -12,7 +12,7 @@ CASES = {  # function, whether places are still looked up
     "cross product of rows": (lambda x: torch.linalg.cross(x[:, :3], x[:, 2:5], dim=-1), False),
     "broadcast": (lambda x: torch.linalg.cross(x[:, None, :3], x[None, :, 2:5], dim=-1), False),
     "every second": (lambda x: x.index_select(1, ARANGE(0, 6, 2)), False),
-    "turned around": (lambda x: x[:, (ARANGE(6) + 4) % 6], False),
+    "rotated": (lambda x: x[:, (ARANGE(6) + 4) % 6], False),
     "backwards, by negative places": (lambda x: x[:, -1 - ARANGE(3)], False),
     "twice": (lambda x: x[ARANGE(2).repeat(2)], False),
     "many": (lambda x: x[:, 5 - ARANGE(6)], True),

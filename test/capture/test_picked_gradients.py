@@ -8,7 +8,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.losses import nll_loss_backward
 from inferno.capture.decompositions.scattering import scatter_add
-from inferno.capture.picked_sums import sum_picked
+from inferno.capture.gathered_sums import sum_gathered
 
 aten, F = torch.ops.aten, nn.functional
 SHAPES = {"a row": (5,), "rows": (7, 5), "images": (2, 5, 3, 4)}
@@ -81,7 +81,7 @@ def test_sums_of_what_is_picked(name):
     index, values = torch.tensor([0, 8, -1, 9, 3, 3]), torch.randn(6)
     module = make_fx(function, decomposition_table=table(), tracing_mode="fake")(index, values)
     before = sum(n.target is aten.sum.dim_IntList for n in module.graph.nodes)
-    sum_picked(module.graph, table())
+    sum_gathered(module.graph, table())
     assert before - sum(n.target is aten.sum.dim_IntList for n in module.graph.nodes) == found
     module.recompile()
     assert torch.equal(module(index, values), function(index, values))

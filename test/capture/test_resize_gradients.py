@@ -7,7 +7,7 @@ from universal_program import SimulatedModel
 
 import inferno
 from inferno.capture.decompositions import own
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 
 aten = torch.ops.aten
 FILTERS = {"linear1d": 1, "bilinear2d": 2, "trilinear3d": 3, "bicubic2d": 2}

@@ -22,7 +22,7 @@ def parts_of_another(x, y):
     return first * y[:, None], second.sum(1)
 
 
-def turned_parts(x):
+def transposed_parts(x):
     first, _, third = x.chunk(3, 1)
     return first[:, :2].exp() - third[:, :1]
 
@@ -82,7 +82,7 @@ def sequences(n):
 PROGRAMS: dict[str, tuple[Callable, Callable, tuple[int, ...]]] = {
     "parts of a length": (parts_of_a_length, lambda n: (torch.randn(2, 3 * n, 4), n), (4, 5, 9)),
     "parts of another's length": (parts_of_another, lambda n: (torch.randn(2, 3 * n, 6), torch.randn(n)), (4, 5, 9)),
-    "a third": (turned_parts, sequences, (12, 13, 30)),
+    "a third": (transposed_parts, sequences, (12, 13, 30)),
     "chunks": (whole_chunks, sequences, (12, 20, 36)),
     "chunks that are padded": (whole_chunks, sequences, (13, 35, 6)),
     "blocks": (Blocks(), sequences, (20, 35, 45)),

@@ -330,7 +330,7 @@ def both_added(x, y):
     (sum_added, lambda n, m: [torch.zeros(n * m + 1)[1:].view(n, m), torch.randn(n, m)], 1),  # where no vector begins
     (sum_added, lambda n, m: [torch.randn(n, 2 * m)[:, ::2], torch.randn(n, m)], 0),
     (lambda x, y: (x.clone(), x.mul_(2))[0], lambda n, m: [torch.randn(n, m), torch.randn(n, m)], 0),
-], ids=["one", "two", "turned", "unaligned", "with gaps", "still needed"])
+], ids=["one", "two", "transposed", "unaligned", "with gaps", "still needed"])
 def test_sizes_that_vary(function, make, count):
     (region,) = regions_of_any_size(function, make, [(5, 9), (64, 33), (2, 17)], dynamic=True)
     assert [len(s.written) for s in region.segments] == [count] and ("write_values" in region.text) == (count == 0)

@@ -8,11 +8,11 @@ import pytest
 from torch import Tensor
 from universal_program import SimulatedModel
 
-from inferno.codegen.attention import Emitter
+from inferno.codegen.attention.attention import Emitter
 from inferno.mlir import ir
 from inferno.passes.programs import PRECISION
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_schedule import Attention
 
 
 def simulate(function: Callable, args: tuple[Tensor, ...], schedule: Attention, early: bool = False) -> Tensor:

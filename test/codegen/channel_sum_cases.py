@@ -11,9 +11,9 @@ from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.channel_sums import ChannelSums
-from inferno.schedule.im2col import Im2col
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.convolution.channel_sums import ChannelSums
+from inferno.schedule.convolution.im2col import Im2col
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
 
 def sums(shape: tuple[int, ...], element: str, kind: str, squares: bool) -> str:

@@ -13,11 +13,12 @@ from kernels import tensor
 from universal_program import Simulated
 
 from inferno.mlir import ir, idle_context
-from inferno.schedule import halo, spaces
+from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.im2col import Im2col, parse_unfolded
-from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.convolution import halo
+from inferno.schedule.convolution.im2col import Im2col, parse_unfolded
+from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -62,11 +63,11 @@ CASES = {
     "32 bytes, 3 side by side": (Form((1, 8, 8, 20), 16, (2, 3), (1, 2), element="f32", **PLAIN), Im2col(64, 16, 3, 1, row=32, chunks=3)),
     "rows apart": (Form((2, 9, 6, 24), 40, (3, 3), **SAME, **SCALED), Im2col(64, 64, 3, 1)),
     # Windows as the right factor: results with their features in front of their places.
-    "features first": (Form((2, 8, 8, 72), 40, (3, 3), **SAME, turned=True), Im2col(64, 64, 3, 1)),
-    "features first, with a residual": (Form((2, 4, 10, 64), 136, (3, 3), (1, 2), **SAME, **RELU, turned=True), Im2col(128, 24, 3, 2)),
-    "features first, by elements": (Form((2, 5, 7, 24), 40, (3, 3), **SAME, turned=True), Im2col(64, 40, 3, 1)),
-    "features first, in turns": (Form((3, 6, 6, 20), 72, (3, 3), **SAME, element="f32", **PLAIN, turned=True), Im2col(64, 32, 3, 2, pingpong=True)),
-    "features first, in clusters": (Form((1, 9, 8, 32), 104, (3, 3), **SAME, turned=True), Im2col(128, 32, 3, 2, cluster=2, across=True)),
+    "features first": (Form((2, 8, 8, 72), 40, (3, 3), **SAME, transposed=True), Im2col(64, 64, 3, 1)),
+    "features first, with a residual": (Form((2, 4, 10, 64), 136, (3, 3), (1, 2), **SAME, **RELU, transposed=True), Im2col(128, 24, 3, 2)),
+    "features first, by elements": (Form((2, 5, 7, 24), 40, (3, 3), **SAME, transposed=True), Im2col(64, 40, 3, 1)),
+    "features first, in turns": (Form((3, 6, 6, 20), 72, (3, 3), **SAME, element="f32", **PLAIN, transposed=True), Im2col(64, 32, 3, 2, pingpong=True)),
+    "features first, in clusters": (Form((1, 9, 8, 32), 104, (3, 3), **SAME, transposed=True), Im2col(128, 32, 3, 2, cluster=2, across=True)),
     "weights are kept": (Form((2, 9, 7, 72), 64, (3, 3), **SAME, **RELU), Im2col(128, 64, 3, 2, kept=18)),
     "weights are kept, in turns": (Form((2, 9, 9, 24), 64, (3, 3), **SAME), Im2col(64, 64, 3, 2, kept=9, pingpong=True)),
     # An image's pixels with their halo, once for several taps.
@@ -160,7 +161,7 @@ def program(form: Form, schedule: Im2col | None = None) -> str:
 def wrong(form: Form, tensors: list[torch.Tensor], found: list[torch.Tensor]) -> str:
     """What is not right to the last bit, if anything."""
     for number, (ours, right) in enumerate(zip(found, expected(form, *tensors[:2], tensors[2:]), strict=True)):
-        right = (right.movedim(-1, 1) if form.turned else right).to(ours.dtype)
+        right = (right.movedim(-1, 1) if form.transposed else right).to(ours.dtype)
         if not torch.equal(ours, right):
             places = (ours != right).nonzero()
             where = tuple(places[0].tolist())

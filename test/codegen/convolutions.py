@@ -22,7 +22,7 @@ class Form:
     extras: tuple[tuple[str, str], ...] = ()
     results: tuple[str, ...] = ("bf16",)
     body: str = "%y0 = arith.truncf %s : f32 to bf16"
-    turned: bool = False  # the results have their features in front of the places
+    transposed: bool = False  # the results have their features in front of the places
 
     def each(self, name: str, default: int) -> tuple[int, ...]:
         return getattr(self, name) or (default,) * len(self.window)
@@ -37,7 +37,7 @@ class Form:
     def made(self) -> tuple[int, ...]:
         """The sizes of the results, in their order."""
         images, *places, features = self.out
-        return (images, features, *places) if self.turned else self.out
+        return (images, features, *places) if self.transposed else self.out
 
     @property
     def weight(self) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ def convolution(form: Form) -> str:
     wide, acc = form.element != "f32", tensor(form.out, "f32")
     image, weight, made = tensor(form.image, form.element), tensor(form.weight, form.element), tensor(padded, form.element)
     extras = [tensor(tuple(sizes[d] for d in dims), t) for dims, t in form.extras]
-    outs, written = [tensor(form.made, t) for t in form.results], ["n", "f", *places] if form.turned else kept
+    outs, written = [tensor(form.made, t) for t in form.results], ["n", "f", *places] if form.transposed else kept
     arguments = [f"%x: {image}", f"%w: {weight}", *(f"%a{i}: {t}" for i, t in enumerate(extras)), *(f"%o{i}: {t}" for i, t in enumerate(outs))]
     ends = [", ".join(map(str, (0, *x, 0))) for x in (low, high)]
     block = ", ".join(f"%i{i}: index" for i in range(len(padded)))

@@ -1,13 +1,15 @@
 """Kernel functions as text for tests of the generators, and the way from them to PTX and ptxas's report."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
-from inferno.mlir import ir, idle_context
+from inferno.mlir import func, ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import module_of
 from inferno.target import Target, find_target
 from inferno.targets import nvptx
 
@@ -61,8 +63,8 @@ def build(text: str, generator: str, schedule: object = None, target: Target = T
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
         name = kernel.name.value
-        schedule = schedule or import_module(f"inferno.schedule.{generator}").choose(kernel, target)
-        import_module(f"inferno.codegen.{generator}").generate(kernel, schedule, target)
+        schedule = schedule or import_module(module_of(generator)).choose(kernel, target)
+        import_module(module_of(generator, "codegen")).generate(kernel, schedule, target)
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         module.operation.verify()
         generated = str(module)
@@ -73,11 +75,28 @@ def build(text: str, generator: str, schedule: object = None, target: Target = T
     return Built(schedule, generated, ptx, name, target)
 
 
+def assembled(built: Built) -> None:
+    """Where there is ptxas, nothing of it is spilled."""
+    if built.resources:
+        assert built.resources.spills == 0 and built.resources.stack == 0
+
+
+def recorded(choose: Callable[[func.FuncOp, Target], object], target: Target = TARGET) -> tuple[Callable[[func.FuncOp], object], list]:
+    """A choice of schedules, for ``SimulatedModel``, and the list of those that it has chosen."""
+    chosen = []
+
+    def own(kernel: func.FuncOp) -> object:
+        chosen.append(choose(kernel, target))
+        return chosen[-1]
+
+    return own, chosen
+
+
 def choose(text: str, generator: str, target: Target = TARGET) -> object:
     """What ``choose`` says of the only kernel function of ``text``."""
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        return import_module(f"inferno.schedule.{generator}").choose(kernels(module)[0], target)
+        return import_module(module_of(generator)).choose(kernels(module)[0], target)
 
 
 def tensor(shape: tuple[int, ...], element: str) -> str:

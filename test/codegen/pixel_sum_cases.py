@@ -8,7 +8,7 @@ from universal_program import Simulated
 
 from inferno.mlir import idle_context
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.pixel_sums import PixelSums
+from inferno.schedule.convolution.pixel_sums import PixelSums
 
 CASES = {
     "3x3": (Form((2, 9, 11, 64), 40, (3, 3), (), (), (1, 1), (1, 1)), PixelSums(64, 64, 3, 1)),

@@ -339,10 +339,10 @@ class Role(WarpSimulation):
 
     def nvvm_stmatrix(self, op, operands, mask):
         pointer, registers = operands[0], operands[1:]
-        turned = "col" in str(op.attributes["layout"])
+        transposed = "col" in str(op.attributes["layout"])
         for number, register in enumerate(registers):
             lines = np.ascontiguousarray(np.broadcast_to(register, mask.shape).astype(np.int32)).view(np.uint16).reshape(-1, 8, 8)
-            lines = np.ascontiguousarray(lines.swapaxes(1, 2) if turned else lines)
+            lines = np.ascontiguousarray(lines.swapaxes(1, 2) if transposed else lines)
             at = pointer.at.reshape(-1, 4, 8)[:, number].reshape(-1)
             assert (at % 16 == 0).all() and (at >= 0).all() and (at + 16 <= self.shared).all()
             places = at[:, None] + np.arange(16)
@@ -561,13 +561,13 @@ class Role(WarpSimulation):
         made = multiply(lhs, rhs, totals).reshape(4, 2, 8, columns // 8, 4, 2).transpose(0, 2, 4, 3, 1, 5).reshape(128, columns // 2)
         return list(np.ascontiguousarray(made.T))
 
-    def matrix(self, descriptor, rows: int, terms: int, kind: str, turned: int) -> np.ndarray:
+    def matrix(self, descriptor, rows: int, terms: int, kind: str, transposed: int) -> np.ndarray:
         """[row, term] of what a descriptor tells of shared memory."""
         whole = int(np.broadcast_to(descriptor, (self.count,)).astype(np.int64)[0]) & (1 << 64) - 1
         assert (np.asarray(descriptor) == np.asarray(descriptor).flat[0]).all()
         start, leading, stride = ((whole >> s & 0x3FFF) << 4 for s in (0, 16, 32))
         size = 4 if kind == "tf32" else 2
-        found = places(start, leading, stride, {1: 128, 2: 64, 3: 32}[whole >> 62], size, rows, terms, bool(turned))
+        found = places(start, leading, stride, {1: 128, 2: 64, 3: 32}[whole >> 62], size, rows, terms, bool(transposed))
         return decode(self.launch.memory[self.number_of_block].view(f"u{size}")[found], kind)
 
 

@@ -12,11 +12,11 @@ from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
 from inferno.runtime.program import Program
 from inferno.runtime.workers import jobs
-from inferno.schedule import siblings
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.merge_siblings import MERGE
-from inferno.schedule.siblings import Siblings
+from inferno.schedule.composite import siblings
+from inferno.schedule.composite.siblings import Siblings
+from inferno.schedule.passes.merge_siblings import MERGE
 from inferno.target import Target, find_target
 
 TARGET = find_target("sm_90a")

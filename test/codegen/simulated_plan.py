@@ -32,7 +32,7 @@ class Executable:
 
         def memory(buffer: Buffer) -> Memory:
             dtype = np.dtype(stored_dtype(buffer.element))
-            start = buffer.index if buffer.place == "workspace" else 0
+            start = buffer.index if buffer.place == "workspace" else buffer.offset
             place = workspace if buffer.place == "workspace" else {"argument": inputs, "result": results}[buffer.place][buffer.index]
             count = int(np.prod(buffer.shape)) * dtype.itemsize
             return Memory(place.view(np.uint8)[start:start + count].view(dtype), buffer.element == "bf16")

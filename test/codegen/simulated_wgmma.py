@@ -11,10 +11,10 @@ from tensor_maps import swizzled
 
 
 @functools.lru_cache(maxsize=256)
-def places(start: int, leading: int, stride: int, span: int, size: int, rows: int, terms: int, turned: bool) -> np.ndarray:
+def places(start: int, leading: int, stride: int, span: int, size: int, rows: int, terms: int, transposed: bool) -> np.ndarray:
     """The number of each [row, term], counted in elements of ``size`` bytes."""
     row, term = np.arange(rows)[:, None], np.arange(terms)[None]
-    if turned:
+    if transposed:
         panel = span // size
         found = start + row // panel * leading + term // 8 * stride + term % 8 * span + row % panel * size
     else:

@@ -2,11 +2,11 @@
 
 import torch
 
-from inferno.schedule import select, short_sorts, sorts
-from inferno.schedule.select import Select
-from inferno.schedule.short_sorts import ShortSorts
-from inferno.schedule.sort_kernel import parse_sort_kernel
-from inferno.schedule.sorts import Sorts
+from inferno.schedule.sorts import select, short_sorts, sorts
+from inferno.schedule.sorts.select import Select
+from inferno.schedule.sorts.short_sorts import ShortSorts
+from inferno.schedule.sorts.sort_kernel import parse_sort_kernel
+from inferno.schedule.sorts.sorts import Sorts
 
 nan, inf = float("nan"), float("inf")
 PASSES = "fuse-sorts{target=sm_90a}"

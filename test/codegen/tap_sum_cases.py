@@ -7,7 +7,7 @@ from kernels import tensor
 
 from inferno.mlir import idle_context
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.tap_sums import TapSums
+from inferno.schedule.convolution.tap_sums import TapSums
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 

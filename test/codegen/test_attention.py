@@ -15,13 +15,13 @@ from inferno.capture import capture
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention import choose
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_room import fits
-from inferno.schedule.attention_schedule import Attention
-from inferno.schedule.attention_support import read
+from inferno.schedule.attention.attention import choose
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_room import fits
+from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.attention_support import read
 from inferno.schedule.spaces import attention as spaces
-from inferno.schedule.tiling import BEHIND
+from inferno.schedule.tiles.tiling import BEHIND
 
 F = torch.nn.functional
 

@@ -9,10 +9,10 @@ from test_attention import TARGET, causal, heads, kernel_of
 
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention import choose
-from inferno.schedule.attention_room import fits
-from inferno.schedule.attention_schedule import Attention
-from inferno.schedule.attention_support import read
+from inferno.schedule.attention.attention import choose
+from inferno.schedule.attention.attention_room import fits
+from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.attention_support import read
 from inferno.schedule.spaces import attention as spaces
 
 F = torch.nn.functional
@@ -34,7 +34,7 @@ def test_as_exact_as_eager():
 
 
 def test_any_strides():
-    """Keys innermost, heads side by side and shared, results turned; copies as early as they may be."""
+    """Keys innermost, heads side by side and shared, results transposed; copies as early as they may be."""
     def model(q, k, v):
         made = F.scaled_dot_product_attention(q, k.transpose(-1, -2), v.transpose(1, 2), is_causal=True, enable_gqa=True)
         return made.transpose(1, 2)

@@ -14,9 +14,9 @@ from universal_program import SimulatedModel
 from inferno.capture import scored_attention, trained_attention
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
-from inferno.schedule.attention_gradients import AttentionGradients, brought_masks, candidates, choose, fits, held, read, tile_gradient
-from inferno.schedule.attention_masks import widths
+from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.attention_gradients import AttentionGradients, brought_masks, candidates, choose, fits, held, read, tile_gradient
+from inferno.schedule.attention.attention_masks import widths
 from inferno.schedule.spaces import attention_gradients as spaces
 
 PASSES = "fuse-attention-gradients{target=sm_90a always=1}"
@@ -45,16 +45,16 @@ def wide(*shape):
 # (batch, heads, heads of keys, queries, keys, depth, width), the mask, the rest of what ``operands`` takes, the schedule
 FORMS = {
     "all": ((1, 2, 2, 150, 136, 16, 32), (numbers, (150, 136)), {}, AttentionGradients(2, 64, masks="2")),
-    "heads": ((2, 2, 2, 40, 152, 16, 16), (numbers, (1, 2, 40, 152)), {"turned": True}, AttentionGradients(3, 48, 3, masks="2")),
+    "heads": ((2, 2, 2, 40, 152, 16, 16), (numbers, (1, 2, 40, 152)), {"transposed": True}, AttentionGradients(3, 48, 3, masks="2")),
     "batch, f16": ((2, 2, 2, 100, 72, 16, 16), (numbers, (2, 1, 100, 72)), {"dtype": torch.float16}, AttentionGradients(1, 32, ahead=True, masks="2")),
     "each": ((2, 2, 2, 70, 48, 16, 16), (numbers, (2, 2, 70, 48)), {}, AttentionGradients(1, 112, apart=True, masks="2")),
     "causal": ((1, 2, 2, 140, 136, 64, 32), (numbers, (140, 136)), {"causal": True}, AttentionGradients(2, 48, order="dynamic", masks="2")),
     "bools": ((2, 2, 2, 100, 208, 16, 32), (some, (2, 1, 100, 208)), {}, AttentionGradients(2, 48, turns=True, masks="1")),
-    "bools, causal": ((1, 2, 2, 90, 144, 16, 16), (some, (90, 144)), {"causal": True, "turned": True}, AttentionGradients(3, 32, apart=True, masks="1")),
+    "bools, causal": ((1, 2, 2, 90, 144, 16, 16), (some, (90, 144)), {"causal": True, "transposed": True}, AttentionGradients(3, 32, apart=True, masks="1")),
     "bools, more than a line": ((1, 1, 1, 40, 304, 16, 16), (some, (40, 304)), {}, AttentionGradients(1, 144, masks="1")),
     "float32": ((1, 2, 2, 100, 68, 16, 16), (wide, (1, 2, 100, 68)), {}, AttentionGradients(2, 48, masks="4")),
     "grouped": ((2, 4, 2, 50, 72, 64, 64), (numbers, (2, 4, 50, 72)), {"causal": True}, AttentionGradients(1, 32, apart=True, ahead=True, masks="2")),
-    "grouped, bools": ((2, 4, 1, 50, 144, 16, 16), (some, (2, 1, 50, 144)), {"turned": True}, AttentionGradients(2, 48, ahead=True, masks="1")),
+    "grouped, bools": ((2, 4, 1, 50, 144, 16, 16), (some, (2, 1, 50, 144)), {"transposed": True}, AttentionGradients(2, 48, ahead=True, masks="1")),
     "together": ((1, 4, 2, 40, 152, 40, 64), (numbers, (1, 4, 40, 152)), {}, AttentionGradients(2, 48, ahead=True, masks="2")),
     "together, bools": ((2, 2, 2, 130, 128, 64, 64), (some, (2, 1, 130, 128)), {"causal": True}, AttentionGradients(1, 64, 3, apart=True, masks="1")),
     "together, a learned bias": ((2, 2, 2, 24, 40, 16, 16), (wide, (2, 1, 24, 40)), {"learned": True}, AttentionGradients(1, 16, masks="4")),
@@ -74,7 +74,7 @@ def test_numbers(name):
         if (gradient := parse_attention_gradient(kernel)) is None:
             return None
         found.append(kernel)
-        return replace(schedule, columns=min(schedule.columns, 112)) if gradient.turned else schedule  # of two results there are no registers for more
+        return replace(schedule, columns=min(schedule.columns, 112)) if gradient.transposed else schedule  # of two results there are no registers for more
 
     ours = SimulatedModel(function, given, choose=chosen, early=len(name) % 2 == 0, passes=TOGETHER if together else PASSES)(*given)
     assert len(found) == (1 if together else 2)
@@ -100,7 +100,7 @@ def test_a_mask_and_a_bias(dropout, passes):
         gradient = parse_attention_gradient(kernel)
         if gradient is not None:
             found.append(widths(brought_masks(gradient, tile_gradient(gradient))))
-            return AttentionGradients(2, 32, ahead=gradient.turned, masks=found[-1])
+            return AttentionGradients(2, 32, ahead=gradient.transposed, masks=found[-1])
 
     def run(gradient, q, k, v, bias, seen, result, largest, totals, seed):
         seed = seed if dropout else None
@@ -130,7 +130,7 @@ def texts(sizes, mask, passes=PASSES) -> list[str]:
     (torch.zeros(200, 272).bfloat16(), "2"), (torch.zeros(2, 4, 200, 272).bfloat16(), "2"), (torch.zeros(200, 268).bfloat16(), ""),
     (torch.zeros(2, 1, 1, 272).bfloat16(), ""), (torch.ones(200, 272, dtype=torch.bool), "1"), (torch.ones(200, 264, dtype=torch.bool), ""),
     (torch.zeros(272, 200).t().bfloat16(), ""), (torch.zeros(1, 4, 200, 272), "4"),
-], ids=["all", "each", "lines of other lengths", "keys", "bools", "lines of other lengths of bools", "turned", "float32"])
+], ids=["all", "each", "lines of other lengths", "keys", "bools", "lines of other lengths of bools", "transposed", "float32"])
 def test_which(mask, brought):
     """By default, and as one of two that can be asked for."""
     for text in texts((2, 4, 4, 200, mask.shape[-1], 64), mask):
@@ -175,10 +175,10 @@ def test_nothing_of_a_mask_is_read_of_memory():
 
 
 def test_matrices():
-    """Of 16 bits a thread has two numbers by one register, of four matrices a load, also where they are turned."""
-    for turned, text in enumerate(texts((2, 4, 4, 1024, 1024, 64), torch.zeros(1024, 1024).bfloat16())):
+    """Of 16 bits a thread has two numbers by one register, of four matrices a load, also where they are transposed."""
+    for transposed, text in enumerate(texts((2, 4, 4, 1024, 1024, 64), torch.zeros(1024, 1024).bfloat16())):
         built = build(text, "attention_gradients", AttentionGradients(2, 64, masks="2"))
-        assert built.count("ldmatrix") == 4 and built.count("ldmatrix.*trans") == 4 * turned and not built.count(r"ld\.global\S*b16")
+        assert built.count("ldmatrix") == 4 and built.count("ldmatrix.*trans") == 4 * transposed and not built.count(r"ld\.global\S*b16")
         assembled(built)
 
 

@@ -18,12 +18,12 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import FEW
 from inferno.runtime.workers import jobs
-from inferno.schedule import kept_scores
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
-from inferno.schedule.attention_gradients import AttentionGradients, candidates, choose, read
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention import kept_scores
+from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.attention_gradients import AttentionGradients, candidates, choose, read
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_schedule import Attention
 from inferno.schedule.spaces import attention_gradients as spaces
 
 PASSES = "fuse-attention-gradients{target=sm_90a always=1}"
@@ -54,19 +54,19 @@ def positions():
 
 # (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
 FORMS = {
-    "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
+    "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "transposed": True}, AttentionGradients(2, 64)),
     "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(3, 48, turns=True)),
     "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 32, order="dynamic", apart=True, ahead=True)),
-    "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
-    "grouped, numbers": ((2, 4, 2, 50, 40, 64, 64), {"mask": numbers, "turned": True}, AttentionGradients(1, 32, apart=True, ahead=True)),
+    "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "transposed": True}, AttentionGradients(1, 32)),
+    "grouped, numbers": ((2, 4, 2, 50, 40, 64, 64), {"mask": numbers, "transposed": True}, AttentionGradients(1, 32, apart=True, ahead=True)),
     "together, biases": ((1, 4, 2, 40, 150, 40, 64), {"mask": biases, "causal": True, "dtype": torch.float16}, AttentionGradients(2, 48)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
     "together, whole tiles of keys that heads share": ((2, 4, 2, 50, 128, 64, 64), {}, AttentionGradients(2, 64, turns=True, apart=True)),
     "together, in turns": ((1, 2, 1, 80, 128, 64, 32), {"causal": True}, AttentionGradients(2, 32, order="dynamic", turns=True, apart=True)),
-    "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
+    "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "transposed": True}, AttentionGradients(2, 48)),
     "together, a learned bias": ((2, 1, 1, 24, 40, 16, 16), {"mask": positions, "learned": True}, AttentionGradients(1, 16)),
     "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
-    "together, added": ((1, 4, 2, 192, 256, 64, 32), {"turned": True}, AttentionGradients(turns=True, adds=2)),
+    "together, added": ((1, 4, 2, 192, 256, 64, 32), {"transposed": True}, AttentionGradients(turns=True, adds=2)),
     "together, added by way of one slot": ((1, 1, 1, 128, 384, 128, 64), {"dtype": torch.float16}, AttentionGradients(adds=1)),
     "together, added 128 at a time": ((1, 2, 1, 256, 256, 64, 64), {}, AttentionGradients(columns=128, turns=True, adds=2)),
 }
@@ -103,7 +103,7 @@ def forward(q, k, v, mask):
 
 def test_logarithms_simulated():
     """What the forward leaves for the backward."""
-    _, (_, q, k, v, _, totals, mask), _ = operands(2, 2, 1, 50, 40, 64, 64, causal=True, mask=some_keys, turned=True)
+    _, (_, q, k, v, _, totals, mask), _ = operands(2, 2, 1, 50, 40, 64, 64, causal=True, mask=some_keys, transposed=True)
     model = SimulatedModel(
         forward, (q, k, v, mask), choose=lambda kernel: Attention(2, 32) if parse_attention(kernel) is not None else None,
         passes="fuse-attention{target=sm_90a always=1}",
@@ -141,7 +141,7 @@ def biased(q, k, v, mask):
 
 def test_largest_scores_simulated():
     """The same beside numbers that hide keys, after which no sum of both numbers of a row would be left."""
-    _, (_, q, k, v, _, largest, totals, mask), _ = operands(2, 2, 1, 50, 40, 64, 64, causal=True, mask=numbers, turned=True)
+    _, (_, q, k, v, _, largest, totals, mask), _ = operands(2, 2, 1, 50, 40, 64, 64, causal=True, mask=numbers, transposed=True)
     model = SimulatedModel(
         biased, (q, k, v, mask), choose=lambda kernel: Attention(2, 32) if parse_attention(kernel) is not None else None,
         passes="fuse-attention{target=sm_90a always=1}",

@@ -10,10 +10,10 @@ from test_wgmma import assembled
 
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention_masks import brought_masks, widths
-from inferno.schedule.attention_room import fits
-from inferno.schedule.attention_schedule import Attention
-from inferno.schedule.attention_support import read
+from inferno.schedule.attention.attention_masks import brought_masks, widths
+from inferno.schedule.attention.attention_room import fits
+from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.attention_support import read
 
 F = torch.nn.functional
 
@@ -73,7 +73,7 @@ def test_two_and_one_that_is_read():
 @pytest.mark.parametrize("mask, brought", [
     (empty(500, 768), "2"), (empty(2, 4, 500, 768), "2"), (empty(500, 772), ""), (empty(4, 1, 768), ""), (empty(500, 768, dtype=torch.bool), "1"),
     (empty(500, 776, dtype=torch.bool), ""), (empty(768, 500).t(), ""), (empty(500, 768, dtype=torch.float32), "4"),
-], ids=["all", "heads", "lines of other lengths", "keys", "bool", "lines of other lengths of bools", "turned", "float32"])
+], ids=["all", "heads", "lines of other lengths", "keys", "bool", "lines of other lengths of bools", "transposed", "float32"])
 def test_which(mask, brought):
     def function(q, k, v, mask):
         return masked(q, k, v, mask if mask.dtype == torch.bool else mask.to(q.dtype))

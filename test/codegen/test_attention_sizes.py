@@ -12,11 +12,11 @@ from universal_program import _fuse, assert_assembles
 from inferno.capture import capture
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention import choose
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_schedule import Attention
-from inferno.schedule.by_size import BySize
+from inferno.schedule.attention.attention import choose
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_schedule import Attention
 from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.composite.by_size import BySize
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
 B, S, T = Dim("b", min=1, max=64), Dim("s", min=1, max=8192), Dim("t", min=1, max=8192)

@@ -15,13 +15,13 @@ from inferno.capture import capture
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention import choose
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_room import fits
-from inferno.schedule.attention_schedule import Attention
-from inferno.schedule.attention_support import read
+from inferno.schedule.attention.attention import choose
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_room import fits
+from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.attention_support import read
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.by_size import BySize
+from inferno.schedule.composite.by_size import BySize
 from inferno.schedule.spaces import attention as spaces
 
 F = torch.nn.functional
@@ -183,7 +183,7 @@ def test_what_fits():
 
 def test_what_the_copy_engine_cannot_bring():
     """Keys innermost, or lines that are no multiples of 16 bytes, are left to others."""
-    def turned(q, k, v):
+    def transposed(q, k, v):
         return sdpa(q, k.transpose(-1, -2), v)
 
     def check(kernel, a, tiling):
@@ -191,9 +191,9 @@ def test_what_the_copy_engine_cannot_bring():
         assert not spaces.valid(kernel, few(), TARGET) and spaces.valid(kernel, choose(kernel, TARGET), TARGET)
 
     q, k, v = heads(4, 512, 64, dtype=torch.float32)
-    parsed(turned, (q, k.transpose(-1, -2).contiguous(), v), check)
+    parsed(transposed, (q, k.transpose(-1, -2).contiguous(), v), check)
     with pytest.raises(CompileError):
-        build(kernel_of(turned, (q, k.transpose(-1, -2).contiguous(), v)), "attention", few())
+        build(kernel_of(transposed, (q, k.transpose(-1, -2).contiguous(), v)), "attention", few())
 
 
 def assert_others(schedule, tiling):

@@ -10,8 +10,8 @@ from universal_program import Simulated
 from window_cases import BANDS, NAMED, Case, parsed
 
 from inferno.errors import CompileError
-from inferno.schedule import band_windows
-from inferno.schedule.band_windows import BandWindows
+from inferno.schedule.convolution import band_windows
+from inferno.schedule.convolution.band_windows import BandWindows
 
 
 @pytest.mark.covering(most=1)

@@ -6,7 +6,7 @@ from checks import check
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.schedule import batch_sums, reductions
+from inferno.schedule.reductions import batch_sums, reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -41,7 +41,7 @@ def test_right(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, bf16])
-def test_the_smaller_factor_is_turned_where_that_pays(dtype):
+def test_the_smaller_factor_is_transposed_where_that_pays(dtype):
     """Each of 6272 rows of 25 would be read 32 times, its neighbours in lines of their own."""
     args = torch.empty(2, 3136, 25, dtype=dtype), torch.empty(2, 32, 25, 3136, dtype=dtype)
     rows = inferno.compile(row, args, target="sm_90a").explain().rows

@@ -8,21 +8,16 @@ import torch
 from checks import check
 from choices import generators
 from contractions import contraction
-from kernels import TARGET, build, check_arrivals, choose, matmul
+from kernels import TARGET, assembled, build, check_arrivals, choose, matmul
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.schedule.bf16x6 import CANDIDATES, SPLIT, _FEW, Bf16x6
+from inferno.schedule.matmul.bf16x6 import CANDIDATES, SPLIT, _FEW, Bf16x6
 from inferno.target import find_target
 
 SCHEDULES = [s for s, _ in (*CANDIDATES, *SPLIT)]
 NARROW = [s for s, _ in (*CANDIDATES, *_FEW) if s.tile_n <= 32 and s.split == 1]
 LAYOUTS = [("m,k", "k,n"), ("m,k", "n,k"), ("k,m", "k,n"), ("k,m", "n,k")]
-
-
-def assembled(built) -> None:
-    if built.resources:
-        assert built.resources.spills == 0 and built.resources.stack == 0
 
 
 @pytest.mark.thorough
@@ -100,7 +95,7 @@ def test_other_types_are_left_to_others(text):
 
 
 def test_only_on_hopper():
-    from inferno.schedule import bf16x6
+    from inferno.schedule.matmul import bf16x6
 
     assert find_target("sm_80").hopper is False and bf16x6.choose(None, find_target("sm_80")) is None
 

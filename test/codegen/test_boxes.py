@@ -10,7 +10,7 @@ from universal_program import SimulatedModel
 
 import inferno
 from inferno.errors import CompileError
-from inferno.schedule.boxes import Boxes
+from inferno.schedule.maps.boxes import Boxes
 
 
 @pytest.mark.covering(most=3)

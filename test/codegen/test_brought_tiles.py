@@ -12,10 +12,10 @@ from universal_program import SimulatedModel
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import slots_to_bring
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma import slots_to_bring
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
+from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import TARGETS
 
 RESIDUAL = """%r = arith.extf %e0 : bf16 to f32

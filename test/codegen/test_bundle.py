@@ -7,7 +7,7 @@ from checks import check
 from universal_program import Simulated, SimulatedModel, _fuse, assert_assembles
 
 from inferno.capture import capture
-from inferno.codegen import bundle as codegen
+from inferno.codegen.composite import bundle as codegen
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
@@ -16,11 +16,11 @@ from inferno.runtime.module import _tensor
 from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule import bundle
-from inferno.schedule.bundle import Bundle
-from inferno.schedule.bundle_kernels import BUNDLE
-from inferno.schedule.elementwise import Elementwise
-from inferno.schedule.reductions import Reductions
+from inferno.schedule.composite import bundle
+from inferno.schedule.composite.bundle import Bundle
+from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.passes.bundle_kernels import BUNDLE
+from inferno.schedule.reductions.reductions import Reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -4,26 +4,21 @@ import pytest
 import torch
 from checks import check
 from chosen_cases import CASES
+from kernels import recorded
 from universal_program import SimulatedModel
 
 from inferno.mlir import idle_context, ir
 from inferno.schedule import assign
-from inferno.schedule.chosen_terms import chosen_together
-from inferno.target import find_target
+from inferno.schedule.analysis.chosen_terms import chosen_together
 
-TARGET = find_target("sm_90a")
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_pieces_are_read_where_they_lie(name, dtype):
     torch.manual_seed(0)
     model, *shapes = CASES[name]
-    args, chosen = tuple(torch.randn(s).to(dtype) for s in shapes), []
-
-    def own(kernel):
-        chosen.append(assign.choose(kernel, TARGET))
-        return chosen[-1]
-
+    args = tuple(torch.randn(s).to(dtype) for s in shapes)
+    own, chosen = recorded(assign.choose)
     simulated = SimulatedModel(model, args, choose=own, expand=True)
     # Six terms are added up at each point, two sums read what is chosen, and what is made of sums and a norm's totals are kernels of their own here.
     made = {"nested": {"elementwise"}, "two sums": {"elementwise", "reductions"}, "means of parts of rows": {"elementwise", "reductions"}}
@@ -36,12 +31,8 @@ def test_sums_of_what_is_flipped_read_what_it_is():
     """Of a norm in 16 bits that is flipped first, a piece of what is added up: no kernel but sums."""
     torch.manual_seed(0)
     model = lambda x, y: torch.cat((torch.layer_norm(x.flip(1), (600,)), y), 1).sum(0)  # noqa: E731
-    args, chosen = (torch.randn(60, 600).bfloat16(), torch.randn(60, 120).bfloat16()), []
-
-    def own(kernel):
-        chosen.append(assign.choose(kernel, TARGET))
-        return chosen[-1]
-
+    args = (torch.randn(60, 600).bfloat16(), torch.randn(60, 120).bfloat16())
+    own, chosen = recorded(assign.choose)
     simulated = SimulatedModel(model, args, choose=own, expand=True)
     assert [s.generator for s in chosen] == ["reductions"] * 3
     found = check(simulated, model, args)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check, scheduled
-from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, SHORT, TURNED, choose
+from column_cases import CASES, GROUPED, NORMS, ODD, ONCE, SCHEDULES, SHORT, TRANSPOSED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -13,7 +13,7 @@ from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import short_rows
+from inferno.schedule.rows import short_rows
 from inferno.target import find_target
 
 
@@ -72,32 +72,27 @@ def test_schedules(name, schedule):
     right(name, schedule)
 
 
-@pytest.fixture
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 @pytest.mark.covering(most=3)
-@pytest.mark.parametrize("name", TURNED)
-def test_turned(unmeasured, name):
-    right(name, cases=TURNED)
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed(unmeasured, name):
+    right(name, cases=TRANSPOSED)
 
 
 @pytest.mark.covering(most=3)
 @pytest.mark.parametrize("name", ["bf16", "float32", "threads of no row", "to float32"])
 @pytest.mark.parametrize("run", [2, 4])
-def test_turned_in_runs(unmeasured, monkeypatch, name, run):
+def test_transposed_in_runs(unmeasured, monkeypatch, name, run):
     """What a thread writes of a row are neighbours; of 35 points there are none."""
     monkeypatch.setitem(SCHEDULES, "run", {"unroll": 4, "run": run, "kept": 1})
     if name == "bf16":
         with pytest.raises(CompileError, match="does not fit"):
-            right(name, "run", TURNED)
+            right(name, "run", TRANSPOSED)
     else:
-        assert "vector.store" in str(right(name, "run", TURNED).program.gpu)
+        assert "vector.store" in str(right(name, "run", TRANSPOSED).program.gpu)
 
 
-def test_turned_by_two_blocks(unmeasured):
-    simulated = right("threads of no row", "two blocks", TURNED)
+def test_transposed_by_two_blocks(unmeasured):
+    simulated = right("threads of no row", "two blocks", TRANSPOSED)
     assert_assembles(simulated.program.gpu, find_target("sm_90a"))
 
 
@@ -153,7 +148,7 @@ def test_schedules_that_do_not_fit():
     (torch.nn.functional.instance_norm, (1, 128, 32, 32), True),
     (lambda x: x.flatten(2).softmax(-1), (8, 320, 64, 64), False),  # no norm
 ])
-def test_turned_by_default(monkeypatch, model, shape, expected):
+def test_transposed_by_default(monkeypatch, model, shape, expected):
     monkeypatch.delenv("INFERNO_UNMEASURED", raising=False)
     image = torch.empty(shape, dtype=torch.bfloat16, device="meta").contiguous(memory_format=torch.channels_last)
     linalg, _ = jobs.lower_to_linalg(capture(model, (image,)).text)
@@ -205,6 +200,17 @@ def test_odd_numbers_of_short_rows(caplog):
     compiled = inferno.compile(lambda x: torch.softmax(x, 0), (torch.randn(4, 57445).half(),), target="sm_90a")
     (row,) = compiled.explain().rows
     assert row.generator == "columns" and not caplog.records, caplog.text
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("softmax", "across=32, held=true, threads=256, unroll=9"), ("bf16", "across=32, held=true, threads=256, unroll=9"),
+    ("norm, middle", "across=32, held=true, threads=512, unroll=9"), ("a sum of products", "across=32, held=true, threads=512, unroll=19"),
+    ("more than the L2 cache has", "across=128, held=true, threads=128, unroll=41"),
+])
+def test_many_rows_of_an_odd_number(caplog, name, expected):
+    (row,) = inferno.compile(*ODD[name](), target="sm_90a").explain().rows
+    chosen = [part for part in str(row.schedule).split(", ") if part.split("=")[0] in ("across", "held", "threads", "unroll")]
+    assert row.generator == "columns" and ", ".join(chosen) == expected and not row.spills and not caplog.records, caplog.text
 
 
 @pytest.mark.parametrize("shape, expected", [

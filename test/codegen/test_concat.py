@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 from checks import check
+from kernels import recorded
 from piece_cases import CASES, F, cat, half, rope
 from torch.export import Dim
 from universal_program import SimulatedModel
 
-from inferno.schedule import elementwise
-from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.maps import elementwise
+from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -82,24 +83,14 @@ def test_sizes_that_vary(name):
 
 @pytest.mark.parametrize("lengths, vector", [((512, 256), 8), ((513, 255), 4), ((514, 254), 2), ((101,) * 8, 1), ((102,) * 8, 2), ((96,) * 8, 8)])
 def test_vectors_lie_across_few_pieces(lengths, vector):
-    chosen = []
-
-    def choose(kernel):
-        chosen.append(elementwise.choose(kernel, TARGET))
-        return chosen[-1]
-
+    choose, chosen = recorded(elementwise.choose)
     SimulatedModel(cat, tuple(torch.empty(4000, n, dtype=torch.bfloat16) for n in lengths), choose=choose, expand=True)
     assert [s.vector for s in chosen] == [vector]
 
 
 @pytest.mark.parametrize("count, dtype, vector", [(2, torch.bfloat16, 8), (2, torch.float32, 4), (4, torch.bfloat16, 8), (3, torch.float32, 1)])
 def test_what_is_stacked_is_read_by_vectors(count, dtype, vector):
-    chosen = []
-
-    def choose(kernel):
-        chosen.append(elementwise.choose(kernel, TARGET))
-        return chosen[-1]
-
+    choose, chosen = recorded(elementwise.choose)
     SimulatedModel(lambda *p: torch.stack(p, -1), (torch.empty(2048, 1024, dtype=dtype),) * count, choose=choose, expand=True)
     assert [(s.vector, s.windows) for s in chosen] == [(vector, vector == 1)]
 
@@ -151,12 +142,7 @@ def pairs(x, cos, sin):
 ])
 def test_windows_and_pairs(model, shapes, dtype, schedule):
     """Windows that vectors of a row do not hold come lane by lane; what is read of pairs lies as they do."""
-    chosen = []
-
-    def choose(kernel):
-        chosen.append(elementwise.choose(kernel, TARGET))
-        return chosen[-1]
-
+    choose, chosen = recorded(elementwise.choose)
     SimulatedModel(model, tuple(torch.empty(s, dtype=dtype) for s in shapes), choose=choose, expand=True)
     assert chosen == [schedule]
 

@@ -35,7 +35,7 @@ def test_channels_last(name, dtype):
 
 @pytest.mark.parametrize("places", [(16, 24), (6, 9)], ids=["lines of 16 bytes", "lines that begin anywhere"])
 def test_row_major(places):
-    """Turned results are written as they are wanted where the copy engine has boxes for them; others stay kernels of their own."""
+    """Transposed results are written as they are wanted where the copy engine has boxes for them; others stay kernels of their own."""
     torch.manual_seed(0)
     args = operands(torch.bfloat16, torch.contiguous_format, (1, 64, *places))
     text = assert_right(lambda x, w, b, r: FUNCTIONS["residual"](F.conv2d(x, w, b, 1, 1), r), args)

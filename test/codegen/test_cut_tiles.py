@@ -11,11 +11,11 @@ from test_wgmma import GELU, assembled, products
 from universal_program import SimulatedModel
 
 from inferno.mlir import ir, new_context
-from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.result_parts import tile_parts
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul import wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
+from inferno.schedule.tiles.result_parts import tile_parts
 from inferno.target import TARGETS
 
 
@@ -43,7 +43,7 @@ def test_the_last_part_ends_with_the_tile():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("schedule", [Wgmma(256, 144, 3, 2), Wgmma(256, 160, 3, 2, swapped=True)], ids=["cut", "turned"])
+@pytest.mark.parametrize("schedule", [Wgmma(256, 144, 3, 2), Wgmma(256, 160, 3, 2, swapped=True)], ids=["cut", "transposed"])
 def test_nothing_spills(schedule):
     built = build(kernel(640, 512, 1152, "nk", results=("bf16",), body=GELU), "wgmma", schedule)
     assembled(built)

@@ -12,9 +12,10 @@ from universal_program import SimulatedModel
 import inferno
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
-from inferno.schedule import direct, spaces
+from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
-from inferno.schedule.direct import Direct
+from inferno.schedule.matmul import direct
+from inferno.schedule.matmul.direct import Direct
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional

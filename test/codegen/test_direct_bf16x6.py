@@ -13,9 +13,10 @@ from universal_program import SimulatedModel
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import UNMEASURED
-from inferno.schedule import direct_bf16x6, spaces
+from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
-from inferno.schedule.direct_bf16x6 import DirectBf16x6
+from inferno.schedule.matmul import direct_bf16x6
+from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6
 from inferno.target import find_target
 from inferno.tools.check import compare, reference
 

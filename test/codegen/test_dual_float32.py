@@ -12,13 +12,14 @@ from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
-from inferno.schedule import assign, dual_vectors, spaces
+from inferno.schedule import assign, spaces
 from inferno.schedule.assign import generators, kernels
 from inferno.schedule.attributes import to_attribute
-from inferno.schedule.dual import parse_pair
-from inferno.schedule.dual_bf16x6 import DualBf16x6
-from inferno.schedule.dual_vectors import DualVectors
-from inferno.schedule.elementwise import choose as choose_elementwise
+from inferno.schedule.maps.elementwise import choose as choose_elementwise
+from inferno.schedule.matmul import dual_vectors
+from inferno.schedule.matmul.dual import parse_pair
+from inferno.schedule.matmul.dual_bf16x6 import DualBf16x6
+from inferno.schedule.matmul.dual_vectors import DualVectors
 from inferno.target import find_target
 
 F = torch.nn.functional

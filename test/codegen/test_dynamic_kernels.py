@@ -12,9 +12,11 @@ from universal_program import SimulatedModel, assert_assembles
 
 import inferno
 from inferno.runtime.plan.plan import at_sizes
-from inferno.schedule import elementwise, rows, simt
-from inferno.schedule.by_size import BySize
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import simt
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.rows import rows
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -12,8 +12,8 @@ from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
-from inferno.schedule.elementwise import Elementwise
-from inferno.schedule.elementwise import choose as elementwise_schedule
+from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import choose as elementwise_schedule
 from inferno.target import find_target
 
 MULTIPLY_ADD_SIGMOID = """
@@ -147,7 +147,7 @@ def test_transposes_go_through_shared_memory(element, tile):
     (lambda w: w.flip(1, 2).permute(3, 1, 2, 0).contiguous(), 64),
     (lambda w: w.flip(1, 2), 0),
 ], ids=["transposed", "in order"])
-def test_windows_turned_round(monkeypatch, turn, tile):
+def test_windows_flipped(monkeypatch, turn, tile):
     """Read backwards along their taps: through shared memory where they are transposed as well."""
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     w, chosen = torch.randn(20, 3, 2, 18).bfloat16(), []

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from piece_cases import turned_pairs
+from piece_cases import transposed_pairs
 from universal_program import SimulatedModel
 
 import inferno
@@ -71,7 +71,7 @@ CASES = {
     "channels": (channels, lambda: (torch.randn(2, 4, 3, 5), torch.randn(2, 4, 3, 5))),
     "heads": (heads, lambda: (torch.randn(2, 4, 5, 6), torch.randn(2, 5, 24))),
     "windows": (windows, lambda: (torch.randn(12, 4, 4, 6), torch.randn(2, 8, 12, 6))),
-    "turned pairs": (turned_pairs, lambda: (torch.randn(2, 3, 5, 32).bfloat16(), torch.randn(5, 16, 2, 2))),
+    "transposed pairs": (transposed_pairs, lambda: (torch.randn(2, 3, 5, 32).bfloat16(), torch.randn(5, 16, 2, 2))),
     "twice": (twice, lambda: (torch.randn(10, 12), torch.randn(4, 30))),
 }
 
@@ -93,7 +93,7 @@ def scaled_heads(x, s, w):
     return F.rms_norm((x * s).view(2, 6, 3, 8), (8,), w).transpose(1, 2)
 
 
-def turned_heads(x, s, w):
+def transposed_heads(x, s, w):
     return torch.softmax((x + s).view(*x.shape[:2], 3, 8).transpose(1, 2), -1) * w
 
 
@@ -108,7 +108,7 @@ def largest(x, s, w):
 
 SUMS = {
     "scaled_heads": (scaled_heads, lambda: (torch.randn(2, 6, 24), torch.randn(24), torch.randn(8))),
-    "turned_heads": (turned_heads, lambda: (torch.randn(4, 40, 24), torch.randn(24), torch.randn(8))),
+    "transposed_heads": (transposed_heads, lambda: (torch.randn(4, 40, 24), torch.randn(24), torch.randn(8))),
     "grouped": (grouped, lambda: (torch.randn(2, 8, 5, 6).to(memory_format=torch.channels_last), torch.randn(8), torch.randn(8))),
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernels import unary
 
-from inferno.codegen.expand_math import expand_math
+from inferno.codegen.builders.expand_math import expand_math
 from inferno.mlir import ir, idle_context, walk
 
 ONE = "%one = arith.constant 1.0 : f32\n"

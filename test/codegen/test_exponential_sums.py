@@ -8,7 +8,8 @@ from universal_program import SimulatedModel, assert_assembles
 
 import inferno
 from inferno.mlir import ir, idle_context
-from inferno.schedule import assign, reductions
+from inferno.schedule import assign
+from inferno.schedule.reductions import reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -9,10 +9,10 @@ from torch.nn.attention.flex_attention import noop_mask
 from universal_program import SimulatedModel
 
 from inferno.capture import flex_attention
-from inferno.codegen.attention_tiles import TileOrder
-from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
-from inferno.schedule.attention_gradients import AttentionGradients
-from inferno.schedule.attention_schedule import Attention
+from inferno.codegen.attention.attention_tiles import TileOrder
+from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.attention_gradients import AttentionGradients
+from inferno.schedule.attention.attention_schedule import Attention
 
 
 @pytest.fixture(autouse=True)
@@ -67,8 +67,8 @@ def test_gradients():
     def choose(kernel):
         g = parse_attention_gradient(kernel)
         if g is not None:
-            found.append((g.turned, g.blocks is not None))
-        return None if g is None else AttentionGradients(1, 32, order="static" if g.turned else "dynamic")
+            found.append((g.transposed, g.blocks is not None))
+        return None if g is None else AttentionGradients(1, 32, order="static" if g.transposed else "dynamic")
 
     ours = SimulatedModel(backward, given, choose=choose, passes="fuse-attention-gradients{target=sm_90a always=1}")(*given)
     assert sorted(found) == [(False, True), (True, True)]

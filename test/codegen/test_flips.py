@@ -15,7 +15,7 @@ PROGRAMS = {
     "a norm of a product, flipped": (lambda x, y: F.layer_norm(x * y, x.shape[1:], y[0]).flip(-1), 1),
     "a softmax of a sum, flipped": (lambda x, y: torch.softmax(x + y, -1).flip(-1), 2),
     "returned, too": (lambda x, y: ((z := x + y), F.normalize(z, dim=-1).flip(-1)), 2),
-    "flipped twice, turned": (lambda x, y: torch.where((z := (x.flip(-1) * y[:, :1]).flip(-1).t()) > 0, z, y.t()).logsumexp(-1), 1),
+    "flipped twice, transposed": (lambda x, y: torch.where((z := (x.flip(-1) * y[:, :1]).flip(-1).t()) > 0, z, y.t()).logsumexp(-1), 1),
     "summed along columns": (lambda x, y: (F.rms_norm(x, x.shape[1:], y[0]).flip(-1) * y * x).sum(0), 3),
     "a product, summed along columns": (lambda x, y: torch.tanh((x * y).flip(-1)).sum(0), 1),
     "a scaled row, summed along columns": (lambda x, y: (torch.tanh(x * y[0]) * y[:, :1]).flip(-1).sum(0), 1),

@@ -9,7 +9,7 @@ import inferno
 from inferno.capture import capture
 from inferno.runtime.build import build_from
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 from inferno.target import find_target
 
 TYPES = [torch.float8_e4m3fn, torch.float8_e5m2]

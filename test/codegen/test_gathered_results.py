@@ -8,7 +8,7 @@ import torch
 from scheduled_program import assert_right, launches
 
 import inferno
-from inferno.schedule import rows
+from inferno.schedule.rows import rows
 from inferno.target import find_target
 
 F = torch.nn.functional
@@ -23,7 +23,7 @@ def both_orders(x, y):
     return x * y, (x + y).t().contiguous(), x.sum(-1)
 
 
-def two_turned(x, y):
+def two_transposed(x, y):
     x = F.normalize(x, dim=-1)
     return (x + y).t().contiguous(), (x * y).float().t().contiguous()
 
@@ -41,7 +41,7 @@ def gather(kernel, schedule):
 
 
 @pytest.mark.covering(most=5)
-@pytest.mark.parametrize("program", [running_sums, both_orders, two_turned, images])
+@pytest.mark.parametrize("program", [running_sums, both_orders, two_transposed, images])
 @pytest.mark.parametrize("shape", [(34, 45), (16, 64), (70, 20)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_results_are_right(program, shape, dtype):

@@ -10,7 +10,7 @@ from window_cases import Case
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.im2col import Im2col, at_size, parse_unfolded
+from inferno.schedule.convolution.im2col import Im2col, at_size, parse_unfolded
 
 CASES = {
     "64 of 64": (Case((2, 128, 9, 10), (64, 64, 3, 3), padding=1, inner=True), Im2col(64, 64, 3, 1)),

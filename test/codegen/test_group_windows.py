@@ -13,9 +13,9 @@ from window_cases import GROUPS, Case, parsed
 import inferno
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
-from inferno.schedule import group_windows
 from inferno.schedule.assign import kernels
-from inferno.schedule.group_windows import GroupWindows
+from inferno.schedule.convolution import group_windows
+from inferno.schedule.convolution.group_windows import GroupWindows
 
 
 def check(case, schedule, early=False):

@@ -13,9 +13,9 @@ from inferno.capture import capture
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import grouped as schedules
 from inferno.schedule.assign import kernels
-from inferno.schedule.grouped import Grouped
+from inferno.schedule.matmul import grouped as schedules
+from inferno.schedule.matmul.grouped import Grouped
 
 PASSES = "fuse-grouped{target=sm_90a always=1}"
 
@@ -49,13 +49,13 @@ def test_few_rows(ends, rows):
 
 
 @pytest.mark.covering(most=2)
-@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("schedule", [
     Grouped(128, 64, 3, 2, group=0), Grouped(64, 128, 2, 1, group=0), Grouped(64, 32, 4, 1), Grouped(64, 64, 3, 1, group=2), Grouped(64, 64, 3, 1, group=3),
 ])
-def test_tiles(schedule, turned):
+def test_tiles(schedule, transposed):
     """Columns that are no whole tiles, and terms that are no whole steps."""
-    right(grouped, operands(ENDS["several"], 150, 136, 168, turned=turned), schedule)
+    right(grouped, operands(ENDS["several"], 150, 136, 168, transposed=transposed), schedule)
 
 
 def test_weights_of_rows():
@@ -64,10 +64,10 @@ def test_weights_of_rows():
 
 
 @pytest.mark.covering(most=2)
-@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("schedule", [Grouped(64, 64, 3, 1), Grouped(128, 64, 2, 2), Grouped(64, 128, 2, 1)])
-def test_two_chunks(schedule, turned):
-    x, w, _ = operands([160] * 4, 160, 64, 2 * 72, turned=turned)
+def test_two_chunks(schedule, transposed):
+    x, w, _ = operands([160] * 4, 160, 64, 2 * 72, transposed=transposed)
     right(gated, (x, w, torch.randint(0, 4, (160,)).sort()[0]), schedule, (2,))
 
 
@@ -104,10 +104,10 @@ def empty(*shape, dtype=torch.bfloat16):
 
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function", [gated, mixed])
-@pytest.mark.parametrize("turned", [True, False])
-def test_assembles_without_spills(function, turned):
+@pytest.mark.parametrize("transposed", [True, False])
+def test_assembles_without_spills(function, transposed):
     """The tiles that are tried, the smallest, the largest, and one between."""
-    w = empty(8, 512, 1024).transpose(1, 2) if turned else empty(8, 1024, 512)
+    w = empty(8, 512, 1024).transpose(1, 2) if transposed else empty(8, 1024, 512)
     text = kernel_of(function, (empty(512, 1024), w, empty(512, dtype=torch.int64)))
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)

@@ -14,12 +14,12 @@ from universal_program import Simulated
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import UNMEASURED
-from inferno.schedule import halo
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.by_size import BySize
-from inferno.schedule.im2col import Im2col, choose, parse_unfolded
+from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.convolution import halo
+from inferno.schedule.convolution.im2col import Im2col, choose, parse_unfolded
 from inferno.schedule.spaces import find
 
 SMALL = Im2col(64, 64, 3, 1)
@@ -84,7 +84,7 @@ def test_patches_that_are_not_this_convolutions(change):
 
 @pytest.mark.parametrize("change", [
     {"steps": (3, 3)}, {"steps": (2, 1)}, {"steps": (2, 2), "image": (8, 57, 56, 64)}, {"steps": (2, 2), "image": (8, 56, 56, 72)},
-    {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"turned": True},
+    {"window": (1, 3), "low": (0, 1), "high": (0, 1)}, {"transposed": True},
 ], ids=str)
 def test_convolutions_without_patches(change):
     with idle_context(), ir.Location.unknown():

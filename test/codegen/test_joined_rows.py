@@ -13,8 +13,8 @@ from inferno.capture import capture
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import reductions
 from inferno.schedule.assign import kernels
+from inferno.schedule.reductions import reductions
 
 F = torch.nn.functional
 

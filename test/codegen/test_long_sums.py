@@ -6,7 +6,7 @@ from checks import check
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.schedule import long_sums, reductions
+from inferno.schedule.reductions import long_sums, reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -5,8 +5,8 @@ import torch
 from checks import check
 from universal_program import SimulatedModel
 
-from inferno.schedule import elementwise
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps import elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 from inferno.target import find_target
 
 TARGET, F, bf16 = find_target("sm_90a"), torch.nn.functional, torch.bfloat16

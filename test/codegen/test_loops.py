@@ -219,7 +219,7 @@ def test_a_kernel_may_be_called_like_a_function_of_libm():
         ins(%x : tensor<8xf32>) outs(%out : tensor<8xf32>) {
       ^bb0(%a: f32, %o: f32): %p = math.powf %a, %a : f32  linalg.yield %p : f32 } -> tensor<8xf32>
       return %0 : tensor<8xf32> } }"""
-    from inferno.codegen.loops import build
+    from inferno.codegen.cpu.loops import build
 
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)

@@ -18,9 +18,9 @@ PROGRAMS = {
     "a part of a sum": (lambda x, y: torch.softmax(x * y, -1)[:, : x.shape[1] // 2].sum(-1), 2),
     "a part of taken rows": (lambda x, y: F.layer_norm(x[y[:, 0].abs().mul(100).long() % x.shape[0]], x.shape[1:])[:, : x.shape[1] // 2 + 1], 2),
     "a part of running sums": (lambda x, y: F.silu((z := x.cumsum(-1)[:, : x.shape[1] // 2 + 1]) - z.amax(-1, keepdim=True)), 1),
-    "turned": (lambda x, y: torch.softmax(x, -1).t().contiguous(), 2),
-    "turned and read": (lambda x, y: ((e := torch.softmax(x, -1)).t().contiguous(), e.sum(0)), 4),
-    "turned columns": (lambda x, y: torch.softmax(x, 0).t().contiguous(), 1),
+    "transposed": (lambda x, y: torch.softmax(x, -1).t().contiguous(), 2),
+    "transposed and read": (lambda x, y: ((e := torch.softmax(x, -1)).t().contiguous(), e.sum(0)), 4),
+    "transposed columns": (lambda x, y: torch.softmax(x, 0).t().contiguous(), 1),
     "both": (lambda x, y: (e := torch.exp(x - x.amax(-1, keepdim=True))) / e.sum(-1, keepdim=True) + e.flip(-1), 2),
 }
 

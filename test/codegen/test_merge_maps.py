@@ -42,7 +42,7 @@ def pieces(x, y, z):
     return a.exp() * torch.cat((z, z), -1), a
 
 
-def turned(x, y, z):
+def transposed(x, y, z):
     a = (x * y).exp()
     return a.t() + z.t(), a
 
@@ -71,7 +71,7 @@ def filtered(x, y, z):
     return tuple(found)
 
 
-MODELS = (given_back, two, cell, step, parts, pieces, turned, chain, chosen, filtered)
+MODELS = (given_back, two, cell, step, parts, pieces, transposed, chain, chosen, filtered)
 
 
 def kernels(model, *shapes, dtype=torch.float32):

@@ -59,7 +59,7 @@ def rounded(x, y):
     return z, z.float().abs().mean()
 
 
-def turned(x, y):
+def transposed(x, y):
     z = x + y.t().contiguous().t()
     return z, z.sum()
 
@@ -94,7 +94,7 @@ def with_gradient(x, y):
 
 
 MODELS = (
-    losses, two_losses, similar, overlapping, weighted, with_gradient, quantised, scaled, finite, activated, added, columns, rounded, turned, chain, placed,
+    losses, two_losses, similar, overlapping, weighted, with_gradient, quantised, scaled, finite, activated, added, columns, rounded, transposed, chain, placed,
 )
 SHAPES = ((24, 40), (37, 129), (300, 8))
 
@@ -181,7 +181,7 @@ def test_an_argument_is_overwritten():
     assert "overwrites = [0], result = 0" in program.ir("gpu")
 
 
-def test_an_argument_that_a_sum_reads_turned_is_overwritten_by_a_map():
+def test_an_argument_that_a_sum_reads_transposed_is_overwritten_by_a_map():
     """The kernel of both could not write there."""
     def model(g, y):
         total = (g * g.flip(0)).sum()
@@ -193,7 +193,7 @@ def test_an_argument_that_a_sum_reads_turned_is_overwritten_by_a_map():
     assert "overwrites = [0" in program.ir("gpu")
 
 
-def turned_too(x):
+def transposed_too(x):
     y = F.silu(x)
     return y, y.sum((0, 1, 2)), y.permute(0, 3, 1, 2).contiguous()
 
@@ -201,11 +201,11 @@ def turned_too(x):
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 def test_what_is_written_in_another_order_has_tiles(dtype):
     """Its neighbours are a sector apart for those who add up what lies side by side."""
-    rows = inferno.compile(turned_too, (torch.randn(8, 56, 56, 64).to(dtype),), target="sm_90a").explain().rows
+    rows = inferno.compile(transposed_too, (torch.randn(8, 56, 56, 64).to(dtype),), target="sm_90a").explain().rows
     assert "reductions" in [r.generator for r in rows]
     assert any("tile=32" in str(r.schedule) or "tile=64" in str(r.schedule) for r in rows)
     args = (torch.randn(2, 5, 6, 16).to(dtype),)
-    found = check(simulated(turned_too, args, lambda k: assign.choose(k, TARGET)), turned_too, args)
+    found = check(simulated(transposed_too, args, lambda k: assign.choose(k, TARGET)), transposed_too, args)
     assert found.right, str(found)
 
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from contraction_cases import heads
 from contractions import contraction, varying
-from kernels import build, choose
+from kernels import assembled, build, choose
 from mma_choice import mma
 from universal_program import SimulatedModel
 
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma, candidates
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.mma import _CANDIDATES, _DOUBLE, Mma, candidates
 from inferno.target import find_target
 from inferno.tools.check import compare, reference
 
@@ -98,7 +98,7 @@ def test_axes_of_several_loops():
 @pytest.mark.parametrize("function", [
     lambda x, w, b, r, c: F.gelu(x @ w + b), lambda x, w, b, r, c: torch.relu(x @ w + c) + r, lambda x, w, b, r, c: torch.tril(x @ w),
     lambda x, w, b, r, c: (x @ w, torch.relu(x @ w)), lambda x, w, b, r, c: (x @ w + b).t(), lambda x, w, b, r, c: (x @ w).float() * 2,
-], ids=["gelu", "residual", "triangle", "two", "turned", "float"])
+], ids=["gelu", "residual", "triangle", "two", "transposed", "float"])
 def test_epilogues(function):
     m, n, k = 67, 51, 40
     right(function, tuple(randn(*s) for s in ((m, k), (k, n), (n,), (m, n), (m, 1))))
@@ -146,11 +146,6 @@ def text(kind: str, sizes: dict[str, int], lhs: str = "mk", rhs: str = "kn") -> 
         return contraction(sizes, lhs, rhs, "mn", "f32").replace("f32", "f64")
     whole = contraction(sizes, lhs, rhs, "mn", "i8").replace("arith.extf", "arith.extsi").replace("0.0 : f32", "0 : i32")
     return whole.replace("mulf", "muli").replace("addf", "addi").replace("f32", "i32")
-
-
-def assembled(built) -> None:
-    if built.resources:
-        assert built.resources.spills == 0 and built.resources.stack == 0
 
 
 SHAPES = {"bf16": "m16n8k16.row.col.f32.bf16", "tf32": "m16n8k8.row.col.f32.tf32", "f64": "m8n8k4.row.col.f64", "s8": "m16n8k32.row.col.s32.s8"}

@@ -27,8 +27,8 @@ CASES = {
 
 def scheduled(model: nn.Module, x: torch.Tensor, monkeypatch):
     """What is captured, and its kernels as text: also of small images, which take less time with a transposition."""
-    monkeypatch.setattr("inferno.schedule.order_results._LAUNCH", 1e6)
-    monkeypatch.setattr("inferno.schedule.order_results._LEAST", 0)
+    monkeypatch.setattr("inferno.schedule.passes.order_results._LAUNCH", 1e6)
+    monkeypatch.setattr("inferno.schedule.passes.order_results._LEAST", 0)
     found = capture(model, (x,))
     text = build_from("torch", found.text, TARGET, last="fused", signature=found.signature).stages["fused"]
     with idle_context(), ir.Location.unknown():

@@ -12,7 +12,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.pixel_sums import PixelSums
+from inferno.schedule.convolution.pixel_sums import PixelSums
 
 LAYER = Form((32, 56, 56, 64), 64, (3, 3), (), (), (1, 1), (1, 1))
 

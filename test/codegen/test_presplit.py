@@ -11,8 +11,8 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import without_schedules
-from inferno.schedule.bf16x6 import CUT
-from inferno.schedule.presplit import _CANDIDATES, _SPLIT, Presplit
+from inferno.schedule.matmul.bf16x6 import CUT
+from inferno.schedule.matmul.presplit import _CANDIDATES, _SPLIT, Presplit
 from inferno.tools.ir_program import IrProgram
 
 SCHEDULES = [s for s, _ in (*_CANDIDATES, *_SPLIT)]

@@ -10,7 +10,7 @@ from universal_program import Simulated
 import inferno
 from inferno.runtime.region import region as regions
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 
 native_dropout = torch.ops.aten.native_dropout
 

@@ -9,8 +9,8 @@ from universal_program import SimulatedModel, assert_assembles
 
 import inferno
 from inferno.errors import CompileError
-from inferno.schedule import recurrence
-from inferno.schedule.recurrence import Recurrence
+from inferno.schedule.recurrence import recurrence
+from inferno.schedule.recurrence.recurrence import Recurrence
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from checks import check
 from gather_cases import CASES as GATHERS
+from kernels import recorded
 from reduction_cases import CASES, EXTREMA, MAPPED, SCHEDULES, choose, each_extremum, hard, variances
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
@@ -15,8 +16,9 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import assign, reductions
+from inferno.schedule import assign
 from inferno.schedule.assign import kernels
+from inferno.schedule.reductions import reductions
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -275,12 +277,8 @@ def test_a_reduction_of_nothing_but_a_constant_is_none():
 def test_terms_from_tables(name):
     torch.manual_seed(0)
     model, make = GATHERS[name]
-    args, chosen = make(1), []
-
-    def own(kernel):
-        chosen.append(assign.choose(kernel, TARGET))
-        return chosen[-1]
-
+    args = make(1)
+    own, chosen = recorded(assign.choose)
     simulated = SimulatedModel(model, args, choose=own)
     assert "reductions" in {s.generator for s in chosen} and "universal" not in {s.generator for s in chosen}
     found = check(simulated, model, args)

@@ -8,7 +8,7 @@ from checks import check
 from torch import nn
 from universal_program import SimulatedModel
 
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 
 F = nn.functional
 bf16 = torch.bfloat16

@@ -9,8 +9,8 @@ from kernels import build
 from test_wgmma import ROUND, assembled
 from universal_program import SimulatedModel
 
-from inferno.schedule.dual import Dual
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.dual import Dual
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 
 

@@ -10,18 +10,18 @@ from simulated_memory import Memory
 from simulated_plan import to_numpy, to_torch, torch_dtype
 from warp_simulator import WarpSimulation
 
-from inferno.codegen.expand_math import expand_math
-from inferno.codegen.global_memory import Elements
-from inferno.codegen.minmax import recognise_maximum
-from inferno.codegen.nvvm_builder import Words, device_kernel, device_module, special_register
-from inferno.codegen.row_epilogue import RowEpilogue
-from inferno.codegen.wgmma import prepare_bodies
-from inferno.codegen.wgmma_epilogue import Warpgroup
+from inferno.codegen.builders.expand_math import expand_math
+from inferno.codegen.builders.minmax import recognise_maximum
+from inferno.codegen.matmul.row_epilogue import RowEpilogue
+from inferno.codegen.matmul.wgmma import prepare_bodies
+from inferno.codegen.matmul.wgmma_epilogue import Warpgroup
+from inferno.codegen.nvvm.global_memory import Elements
+from inferno.codegen.nvvm.nvvm_builder import Words, device_kernel, device_module, special_register
 from inferno.mlir import ir, idle_context, walk
 from inferno.schedule.assign import kernels
-from inferno.schedule.row_contraction import parse_rows
-from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma_rows import WgmmaRows
+from inferno.schedule.matmul.row_contraction import parse_rows
+from inferno.schedule.matmul.wgmma_rows import WgmmaRows
+from inferno.schedule.tiles.tiling import tile_contraction
 
 
 def simulate(function, args):
@@ -67,7 +67,7 @@ def simulate(function, args):
 
 
 @pytest.mark.covering(most=3)
-@pytest.mark.parametrize("name", [n for n in CASES if n != "turned"])
+@pytest.mark.parametrize("name", [n for n in CASES if n != "transposed"])
 def test_cases(name):
     args = operands(lambda *shape: torch.randn(shape).bfloat16(), 130, 36, 96)
     found = simulate(CASES[name], args)

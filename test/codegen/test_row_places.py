@@ -19,7 +19,7 @@ def rotated(q, c, s):
     return torch.cat((a * c - b * s, b * c + a * s), -1)
 
 
-def turned(q, c, s):
+def transposed(q, c, s):
     y = F.rms_norm(q, q.shape[-1:])
     a, b = y.chunk(2, -1)
     return y * c + torch.cat((-b, a), -1) * s
@@ -38,7 +38,7 @@ def swapped(x, y):
 
 CASES = {
     "rotated": (rotated, lambda: (torch.randn(2, 3, 5, 16), torch.randn(5, 8), torch.randn(5, 8))),
-    "turned": (turned, lambda: (torch.randn(2, 3, 5, 16), torch.randn(5, 16), torch.randn(5, 16))),
+    "transposed": (transposed, lambda: (torch.randn(2, 3, 5, 16), torch.randn(5, 16), torch.randn(5, 16))),
     "merged": (merged, lambda: (torch.randn(2, 6, 8, 4), torch.randn(16), torch.randn(16))),
     "swapped": (swapped, lambda: (torch.randn(7, 20), torch.randn(7, 12))),
 }
@@ -58,7 +58,7 @@ def test_right(name, dtype):
 
 
 @pytest.mark.parametrize(("model", "shapes"), (
-    (rotated, ((4, 16, 1024, 128), (1024, 64), (1024, 64))), (turned, ((4, 16, 1024, 128), (1024, 128), (1024, 128))),
+    (rotated, ((4, 16, 1024, 128), (1024, 64), (1024, 64))), (transposed, ((4, 16, 1024, 128), (1024, 128), (1024, 128))),
     (merged, ((16, 64, 64, 64), (256,), (256,))),
 ))
 def test_one_kernel(model, shapes):

@@ -9,8 +9,8 @@ from checks import check
 from universal_program import assert_assembles
 
 from inferno.capture.decompositions.scattered_extremes import extremes
-from inferno.schedule import row_sums, sorted_rows
-from inferno.schedule.row_sums import RowSums
+from inferno.schedule.scatters import row_sums, sorted_rows
+from inferno.schedule.scatters.row_sums import RowSums
 from inferno.target import find_target
 
 simulated = partial(simulated_with, row_sums)

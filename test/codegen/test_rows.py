@@ -7,13 +7,14 @@ from row_kernel_cases import CASES, F, PASSES, PERSISTENT, RAGGED, RAGGED_SCHEDU
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture import capture
-from inferno.capture.decompositions.normalisation import turned_group_norm
+from inferno.capture.decompositions.normalisation import transposed_group_norm
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import assign, rows
+from inferno.schedule import assign
 from inferno.schedule.assign import kernels
+from inferno.schedule.rows import rows
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -62,7 +63,7 @@ def test_rows_in_another_order_than_memorys():
 def test_groups_of_channels_last_to_channels_first(dtype):
     """One kernel reads the image for its statistics, one makes those of channels, and one applies and turns."""
     args = torch.randn(2, 32, 5, 8).to(dtype).contiguous(memory_format=torch.channels_last), torch.randn(32).to(dtype), torch.randn(32).to(dtype)
-    simulated = SimulatedModel(lambda x, w, b: F.silu(turned_group_norm(x, 2, w, b, 1e-5)), args, choose=lambda k: assign.choose(k, TARGET), passes=PASSES)
+    simulated = SimulatedModel(lambda x, w, b: F.silu(transposed_group_norm(x, 2, w, b, 1e-5)), args, choose=lambda k: assign.choose(k, TARGET), passes=PASSES)
     assert len(simulated.program.plan.steps) == 4
     found = check(simulated, lambda x, w, b: F.silu(F.group_norm(x, 2, w, b)), args)
     assert found.right, str(found)

@@ -45,7 +45,7 @@ def of_both(x, y, z):
     return F.normalize(torch.cat((torch.cat((x, y), -1), z), 0), dim=-1)
 
 
-def turned(x, y):
+def transposed(x, y):
     return torch.softmax(torch.cat((x, y), 0), -1).t().contiguous()
 
 
@@ -80,7 +80,7 @@ CASES = {
     "largest": (largest, made((4, 3, 80), (4, 5, 80), dtype=BF16)),
     "of both": (of_both, made((7, 24), (7, 16), (5, 40), dtype=F32)),
     "of both, at odd places": (of_both, made((7, 23), (7, 18), (5, 41), dtype=F16)),
-    "turned": (turned, made((30, 40), (11, 40), dtype=F32)),
+    "transposed": (transposed, made((30, 40), (11, 40), dtype=F32)),
     "scaled": (scaled, (*made((20, 24), dtype=BF16), *made((20, 40), (7, 1), dtype=F16), *made((13, 1), dtype=BF16))),
     "running": (running, made((2, 3, 64), (2, 5, 64), dtype=F32)),
 }

@@ -3,11 +3,12 @@
 import pytest
 import torch
 from checks import check
+from kernels import recorded
 from torch import nn
 from universal_program import SimulatedModel
 
-from inferno.schedule import elementwise
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps import elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 from inferno.target import find_target
 
 TARGET, F, bf16 = find_target("sm_90a"), nn.functional, torch.bfloat16
@@ -62,35 +63,20 @@ def test_right(name):
 ])
 def test_neighbouring_threads_have_neighbouring_points(model, shapes, type_, schedule):
     """And what is computed of a point's place is so once for several channels, by the kernel that reads there."""
-    chosen = []
-
-    def choose(kernel):
-        chosen.append(elementwise.choose(kernel, TARGET))
-        return chosen[-1]
-
+    choose, chosen = recorded(elementwise.choose)
     SimulatedModel(model, tuple(torch.empty(s).to(type_) for s in shapes), choose=choose, expand=True)
     assert chosen[-1] == schedule
     assert all(s.vector > 1 for s in chosen[:-1])  # copies of parts of arguments
 
 
 def test_rows_that_are_taken_are_read_by_vectors():
-    chosen = []
-
-    def choose(kernel):
-        chosen.append(elementwise.choose(kernel, TARGET))
-        return chosen[-1]
-
+    choose, chosen = recorded(elementwise.choose)
     SimulatedModel(lambda x, i: x[i] * 2, (torch.empty(8192, 4096).to(bf16), torch.empty(8192).long()), choose=choose, expand=True)
     assert [s.vector for s in chosen] == [8]
 
 
 def test_tables_that_the_l1_cache_has_leave_vectors():
-    chosen = []
-
-    def choose(kernel):
-        chosen.append(elementwise.choose(kernel, TARGET))
-        return chosen[-1]
-
+    choose, chosen = recorded(elementwise.choose)
     args = torch.empty(4, 12, 512, 512).to(bf16), torch.empty(1024, 12).to(bf16), torch.empty(512, 512).long()
     SimulatedModel(lambda x, t, i: x + t[i].permute(2, 0, 1), args, choose=choose, expand=True)
     assert [s.vector for s in chosen] == [8]

@@ -10,10 +10,10 @@ import inferno
 from inferno.capture.running import recurrence
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
-from inferno.schedule import scans
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.scans import Scans
+from inferno.schedule.scans import scans
+from inferno.schedule.scans.scans import Scans
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

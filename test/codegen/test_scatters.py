@@ -7,8 +7,8 @@ import torch
 from added_row_cases import simulated_with
 from checks import check
 
-from inferno.schedule import scatters
-from inferno.schedule.scatters import Scatters
+from inferno.schedule.scatters import scatters
+from inferno.schedule.scatters.scatters import Scatters
 from inferno.target import find_target
 
 simulated = partial(simulated_with, scatters)

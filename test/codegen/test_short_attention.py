@@ -8,7 +8,7 @@ from test_attention import kernel_of
 from kernels import build
 
 from inferno.errors import CompileError
-from inferno.schedule.short_attention import ShortAttention
+from inferno.schedule.attention.short_attention import ShortAttention
 
 F = torch.nn.functional
 bf16, f16 = torch.bfloat16, torch.float16
@@ -65,13 +65,13 @@ def gated(q, k, v):
     return torch.sigmoid(q) * attend(q, k, v) + 0.5
 
 
-def turned(q, k, v):
+def transposed(q, k, v):
     """As a layer of a network has them, rows of all heads."""
     return attend(*(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v))).transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
 
 
 @pytest.mark.covering(most=12)
-@pytest.mark.parametrize("function", [causal, by_hand, negative_scale, window, capped, gated, turned])
+@pytest.mark.parametrize("function", [causal, by_hand, negative_scale, window, capped, gated, transposed])
 @pytest.mark.parametrize("queries, keys, depth", [(9, 9, 32), (18, 18, 24), (33, 33, 64), (7, 7, 12)])
 def test_what_is_made_of_scores_and_results(function, queries, keys, depth):
     right(function, heads((2, 3), queries, keys, depth))
@@ -143,7 +143,7 @@ def test_what_is_not_chosen():
 def test_a_batch_that_varies():
     batch = torch.export.Dim("batch", min=1, max=100)
     q, k, v = heads((5, 3), 9, 9, 32)
-    model = simulated(turned, (q, k, v), USUAL, dynamic_shapes=({0: batch},) * 3)
+    model = simulated(transposed, (q, k, v), USUAL, dynamic_shapes=({0: batch},) * 3)
     for n in (5, 1, 3, 7):
         args = heads((n, 3), 9, 9, 32)
-        assert_close_to_float64(model(*args), turned, args)
+        assert_close_to_float64(model(*args), transposed, args)

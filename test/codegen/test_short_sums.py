@@ -10,11 +10,11 @@ from test_wgmma import assembled
 from universal_program import SimulatedModel
 
 from inferno.mlir import idle_context, ir
-from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.matmul import wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.spaces import wgmma as space
-from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 
 SILU = """%one = arith.constant 1.0 : f32

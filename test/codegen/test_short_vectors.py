@@ -8,9 +8,10 @@ from kernels import TARGET, build, choose
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.schedule import elementwise, short_vectors
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.short_vectors import ShortVectors
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import short_vectors
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.short_vectors import ShortVectors
 
 F = torch.nn.functional
 

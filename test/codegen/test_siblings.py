@@ -7,15 +7,15 @@ import torch
 from checks import check
 from siblings_program import TARGET, SimulatedRows, SimulatedSiblings, fuse, merged
 
-from inferno.codegen import siblings as codegen
+from inferno.codegen.composite import siblings as codegen
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.runtime.workers import jobs
-from inferno.schedule import by_size
+from inferno.schedule.analysis.kernel_parts import parts_of
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.kernel_parts import parts_of
-from inferno.schedule.siblings import Siblings
+from inferno.schedule.composite import by_size
+from inferno.schedule.composite.siblings import Siblings
 from inferno.target import find_target
 
 F = torch.nn.functional
@@ -178,7 +178,7 @@ def test_weights_gradients():
 
 
 def attention(x, w, v, u, cosine):
-    """Queries and keys are turned between the projections."""
+    """Queries and keys are transposed between the projections."""
     q = F.linear(x, w) * cosine
     k = torch.tanh(F.linear(x, v)).view(x.shape[0], 2, -1)
     return q, k, F.linear(x, u) + x[:, :1], q.sum(1)

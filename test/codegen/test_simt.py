@@ -6,7 +6,7 @@ import pytest
 from contractions import contraction
 from kernels import build, choose, matmul
 
-from inferno.schedule.simt import Simt
+from inferno.schedule.matmul.simt import Simt
 
 LARGE = Simt(128, 128, 16, 8, 8, 1)
 SMALL = Simt(8, 32, 256, 8, 1, 8, stages=1, chunk=64)

@@ -7,8 +7,8 @@ import torch
 from kernels import TARGET
 from sized_models import assert_right_at_all_sizes
 
-from inferno.schedule import sized_columns
-from inferno.schedule.by_size import BySize
+from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.rows import sized_columns
 
 F = torch.nn.functional
 PASSES = "fuse-reductions{target=sm_90a always=1}"

@@ -9,20 +9,20 @@ from contractions import contraction, varying
 from kernels import TARGET, build, choose, matmul
 
 import inferno
-from inferno.codegen import by_size
+from inferno.codegen.composite import by_size
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir, new_context, walk
 from inferno.runtime.report import read_schedule
-from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.bf16x6 import Bf16x6
-from inferno.schedule.by_size import BySize
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.simt import Simt
-from inferno.schedule.tiling import shortest_part
-from inferno.schedule.vectors import Vectors
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.matmul import wgmma
+from inferno.schedule.matmul.bf16x6 import Bf16x6
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.simt import Simt
+from inferno.schedule.matmul.vectors import Vectors
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
+from inferno.schedule.tiles.tiling import shortest_part
 from inferno.symbolic import LARGEST, Symbol, ceildiv, size_of
 
 M, N, K = 1031, 2053, 517  # sizes that vary are these in the example

@@ -9,7 +9,7 @@ from universal_program import SimulatedModel
 import inferno
 from inferno.capture.capture import capture
 from inferno.runtime.call.sizes import SizeCheck
-from inferno.schedule import elementwise
+from inferno.schedule.maps import elementwise
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

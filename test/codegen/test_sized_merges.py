@@ -6,7 +6,8 @@ from torch.export import Dim
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.schedule import sorts, universal
+from inferno.schedule.sorts import sorts
+from inferno.schedule.universal import universal
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

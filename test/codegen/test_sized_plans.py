@@ -6,10 +6,10 @@ from torch.export import Dim
 from universal_program import SimulatedModel
 
 from inferno.runtime.plan.plan import Launch, Scalar, at_sizes
-from inferno.schedule import elementwise
-from inferno.schedule.bf16x6 import Bf16x6
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul.bf16x6 import Bf16x6
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -19,7 +19,7 @@ N, B = Dim("n", min=1, max=2048), Dim("b", min=1, max=64)
 # The function, its inputs for a size, and what varies.
 CASES = {
     "rows": (lambda x, w, b: F.gelu(F.linear(x, w, b)), lambda n: ((n, 512), (768, 512), (768,)), ({0: N}, None, None)),
-    "rows, turned": (lambda x, w: x.t() @ w, lambda n: ((512, n), (512, 768)), ({1: N}, None)),
+    "rows, transposed": (lambda x, w: x.t() @ w, lambda n: ((512, n), (512, 768)), ({1: N}, None)),
     "columns": (lambda x, w: torch.relu(w @ x.t()), lambda n: ((n, 512), (640, 512)), ({0: N}, None)),
     "terms, of a table": (lambda x, y: torch.relu(x @ y), lambda n: ((640, n), (n, 504)), ({1: N}, {0: N})),
     "all": (lambda x, y: x @ y, lambda n: ((n, n), (n, n)), ({0: N, 1: N}, {0: N, 1: N})),
@@ -48,7 +48,7 @@ def described(step: Launch) -> tuple:
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize(("name", "dtype"), [
     *((name, torch.float32) for name in ("rows", "terms, of a table", "a scaled rhs of terms", "all", "a batch of values")),
-    *((name, torch.bfloat16) for name in ("rows, turned", "columns", "a batch of scores")),
+    *((name, torch.bfloat16) for name in ("rows, transposed", "columns", "a batch of scores")),
 ])
 def test_the_launches_are_those_of_a_static_program(name, dtype):
     plan = simulated(name, 997, dtype, True).program.plan  # (near enough for lines of copies that are padded alike)

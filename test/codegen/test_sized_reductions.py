@@ -7,8 +7,8 @@ from torch.export import Dim
 from kernels import TARGET
 from universal_program import SimulatedModel
 
-from inferno.schedule import reductions
-from inferno.schedule.reductions import Reductions
+from inferno.schedule.reductions import reductions
+from inferno.schedule.reductions.reductions import Reductions
 from inferno.target import STATIC_SHARED
 
 F = torch.nn.functional

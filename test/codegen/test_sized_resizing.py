@@ -6,7 +6,7 @@ from checks import assert_close_to_float64
 from sized_models import SizedModel
 from torch.export import Dim
 
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 
 F = torch.nn.functional
 CASES = {  # the model, the example's sizes, others

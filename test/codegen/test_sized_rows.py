@@ -10,8 +10,8 @@ from torch.export import Dim
 from sized_models import assert_right_at_all_sizes
 from universal_program import SimulatedModel
 
-from inferno.schedule import sized_rows
-from inferno.schedule.by_size import BySize
+from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.rows import sized_rows
 
 F = torch.nn.functional
 PASSES = "fuse-reductions{target=sm_90a always=1}"

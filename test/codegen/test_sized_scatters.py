@@ -11,8 +11,8 @@ from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture.decompositions import scattering
 from inferno.capture.decompositions.scattered_extremes import extremes
-from inferno.schedule import row_sums
-from inferno.schedule.row_sums import RowSums
+from inferno.schedule.scatters import row_sums
+from inferno.schedule.scatters.row_sums import RowSums
 from inferno.target import find_target
 
 BF16, F16 = torch.bfloat16, torch.float16

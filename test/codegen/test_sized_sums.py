@@ -7,7 +7,8 @@ from kernels import TARGET
 from torch.export import Dim
 from universal_program import SimulatedModel
 
-from inferno.schedule import elementwise, reductions, sized_sums
+from inferno.schedule.maps import elementwise
+from inferno.schedule.reductions import reductions, sized_sums
 
 A = Dim.AUTO
 CASES = {  # the model, the shapes for a length, what varies

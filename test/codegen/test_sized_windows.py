@@ -11,8 +11,8 @@ from torch import nn
 from torch.export import Dim
 
 from inferno.capture.decompositions import convolution_gradients
-from inferno.schedule import windows
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.convolution import windows
+from inferno.schedule.maps.elementwise import Elementwise
 
 
 def first(x: torch.Tensor) -> torch.Tensor:

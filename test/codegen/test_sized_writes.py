@@ -119,7 +119,7 @@ def masked(x, y):
     x.masked_fill_(y > 0, 0.5)
 
 
-def turned(x, y):
+def transposed(x, y):
     """The old value is read at other places: it is no place for the new one."""
     x.copy_(x.flip(1) + y)
 
@@ -136,7 +136,7 @@ def added_row(x, y):
 
 MAPS = {f.__name__: (f, count) for f, count in (
     (added, [True]), (twice, [True, True]), (adam, [True, True]), (part, [True]), (set_part, [True]), (part_of_part, [True]), (row_added, [True]),
-    (placed, [True]), (scattered, [True]), (masked, [True]), (turned, [False]), (kept, [False]), (added_row, [False]),
+    (placed, [True]), (scattered, [True]), (masked, [True]), (transposed, [False]), (kept, [False]), (added_row, [False]),
 )}
 
 

@@ -7,7 +7,8 @@ from row_kernel_cases import PASSES
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.schedule import elementwise, rows
+from inferno.schedule.maps import elementwise
+from inferno.schedule.rows import rows
 from inferno.target import find_target
 
 aten, F, TARGET = torch.ops.aten, torch.nn.functional, find_target("sm_90a")

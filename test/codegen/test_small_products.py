@@ -11,10 +11,11 @@ from universal_program import SimulatedModel
 import inferno
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
-from inferno.schedule import elementwise, small_products
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.small_products import SmallProducts
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import small_products
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.small_products import SmallProducts
 
 BATCH = 515  # not all of the last block's threads have a matrix
 
@@ -44,10 +45,10 @@ def right(function, *args, dtype=torch.float32, only=None, most=3):
 @pytest.mark.parametrize("m, n, k", [
     (1, 3, 16), (1, 3, 64), (3, 3, 3), (1, 32, 4), (9, 32, 9), (1, 5, 7), (4, 4, 4), (2, 12, 10), (1, 2, 2), (7, 1, 33), (1, 3, 520), (2, 2, 1001),
 ])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
-def test_shapes(m, n, k, turned, shared, dtype):
-    right(lambda x, y: x @ (y.transpose(1, 2) if turned else y), (BATCH, m, k), (BATCH, n, k) if turned else (BATCH, k, n), dtype=dtype,
+def test_shapes(m, n, k, transposed, shared, dtype):
+    right(lambda x, y: x @ (y.transpose(1, 2) if transposed else y), (BATCH, m, k), (BATCH, n, k) if transposed else (BATCH, k, n), dtype=dtype,
           only=lambda s: (s.share > 1) == shared or k < 3 or k > 256)
 
 

@@ -12,10 +12,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from universal_program import assert_assembles
 
 from inferno.capture.decompositions.scattering import embedding_dense_backward
-from inferno.schedule import sorted_rows
-from inferno.schedule.added_rows import AddedRows
-from inferno.schedule.sorted_rows import SortedRows
 from inferno.scatter_limits import worthwhile_order
+from inferno.schedule.scatters import sorted_rows
+from inferno.schedule.scatters.added_rows import AddedRows
+from inferno.schedule.scatters.sorted_rows import SortedRows
 from inferno.target import find_target
 
 simulated = partial(simulated_with, sorted_rows)

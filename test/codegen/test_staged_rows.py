@@ -3,11 +3,12 @@
 import pytest
 import torch
 from checks import check
+from kernels import recorded
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
 import inferno
-from inferno.schedule import packed_rows, short_rows
+from inferno.schedule.rows import packed_rows, short_rows
 from inferno.target import find_target
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16
@@ -59,12 +60,7 @@ CASES = {
 
 def staged(model, args):
     """What a model becomes where a few rows are enough, and the schedules of its kernels."""
-    chosen = []
-
-    def choose(kernel):
-        chosen.append(short_rows.choose(kernel, TARGET))
-        return chosen[-1]
-
+    choose, chosen = recorded(short_rows.choose)
     return SimulatedModel(model, args, choose=choose, passes=PASSES), chosen
 
 

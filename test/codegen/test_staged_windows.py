@@ -9,8 +9,8 @@ from universal_program import Simulated
 from window_cases import NAMED, STAGED, Case, any_number, parsed
 
 from inferno.errors import CompileError
-from inferno.schedule import staged_windows
-from inferno.schedule.staged_windows import StagedWindows
+from inferno.schedule.convolution import staged_windows
+from inferno.schedule.convolution.staged_windows import StagedWindows
 
 LARGE = Case((32, 144, 56, 56), (1, 1, 3, 3), padding=1)
 

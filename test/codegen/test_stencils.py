@@ -7,7 +7,7 @@ from stencil_cases import CASES, MODES, arguments
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.schedule import elementwise
+from inferno.schedule.maps import elementwise
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -16,11 +16,12 @@ from inferno.capture.decompositions import convolution_gradients
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.runtime.build import build_from
-from inferno.schedule import assign, tap_sums
+from inferno.schedule import assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.tap_kernel import TapKernel
-from inferno.schedule.tap_sums import TapSums
+from inferno.schedule.convolution import tap_sums
+from inferno.schedule.convolution.tap_kernel import TapKernel
+from inferno.schedule.convolution.tap_sums import TapSums
 
 aten = torch.ops.aten
 

@@ -11,9 +11,9 @@ from test_wgmma import GELU, assembled
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma_schedule import Wgmma, lies_inside
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import Wgmma, lies_inside
+from inferno.schedule.tiles.tiling import tile_contraction
 
 RESIDUAL = {"results": ("bf16",), "body": GELU}
 

@@ -8,9 +8,9 @@ from checks import check
 from universal_program import SimulatedModel
 
 from inferno.schedule import assign
-from inferno.schedule.elementwise import Elementwise
-from inferno.schedule.reductions import Reductions
-from inferno.schedule.row_schedule import Rows
+from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.rows.row_schedule import Rows
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

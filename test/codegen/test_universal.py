@@ -238,7 +238,8 @@ def test_neighbouring_threads_write_neighbours():
     (lambda x, i: torch.zeros_like(x).scatter_add(0, i, torch.ones_like(x)), (torch.randn(500), torch.randint(0, 500, (500,)))),
     (lambda x, i: x.index_put((i, i), torch.full((), 3, dtype=x.dtype)), (torch.randn(8, 8), torch.tensor([1, 7, 3]))),
     (lambda x, i: x.index_put((i,), torch.full((3, 64), 2.5, dtype=x.dtype)), (torch.randn(40, 64), torch.tensor([1, 7, 33]))),
-    (lambda x, i: (x.index_put((i, i), torch.full((3, 64), 2.5, dtype=x.dtype)), torch.full((3, 64), 2)), (torch.randn(40, 40, 64), torch.tensor([1, 7, 33]))),
+    (lambda x, i: (x.index_put((i, i), torch.full((3, 64), 2.5, dtype=x.dtype)), torch.full((3, 64), 2.5)),
+     (torch.randn(40, 40, 64), torch.tensor([1, 7, 33]))),
 ])
 def test_one_value_for_all_places(model, args):
     """It is in no memory: a fill or a copy of what it is put into, and the kernel that puts it."""

@@ -9,10 +9,11 @@ from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
-from inferno.schedule import elementwise, vectors
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.vectors import Vectors
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import vectors
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.vectors import Vectors
 
 F = torch.nn.functional
 
@@ -53,15 +54,15 @@ def simulate(function, args):
 
 @pytest.mark.covering
 @pytest.mark.parametrize("m, k, n, dtype", [(1, 512, 40, torch.float32), (3, 264, 36, torch.bfloat16), (8, 136, 24, torch.float32)])
-@pytest.mark.parametrize("turned", [False, True], ids=["kn", "nk"])
-def test_layouts(m, k, n, dtype, turned):
-    right((lambda x, w: x @ w.t()) if turned else (lambda x, w: x @ w), (m, k), (n, k) if turned else (k, n), dtype=dtype)
+@pytest.mark.parametrize("transposed", [False, True], ids=["kn", "nk"])
+def test_layouts(m, k, n, dtype, transposed):
+    right((lambda x, w: x @ w.t()) if transposed else (lambda x, w: x @ w), (m, k), (n, k) if transposed else (k, n), dtype=dtype)
 
 
 @pytest.mark.parametrize("m, k, n", [(40, 512, 1), (36, 264, 5)])
-@pytest.mark.parametrize("turned", [False, True], ids=["kn", "nk"])
-def test_the_long_side_is_the_lhs(m, k, n, turned):
-    right((lambda x, w: x @ w.t()) if turned else (lambda x, w: x @ w), (m, k), (n, k) if turned else (k, n))
+@pytest.mark.parametrize("transposed", [False, True], ids=["kn", "nk"])
+def test_the_long_side_is_the_lhs(m, k, n, transposed):
+    right((lambda x, w: x @ w.t()) if transposed else (lambda x, w: x @ w), (m, k), (n, k) if transposed else (k, n))
 
 
 def test_columns_of_the_lhs():

@@ -24,7 +24,7 @@ def chosen_in_another_shape(x, y, z, v, w):
 
 
 def split_as_before(x, y, z):
-    """What is flattened and split again as it was, and then turned."""
+    """What is flattened and split again as it was, and then transposed."""
     x, y = (t.reshape(2, -1, t.shape[1]) for t in (x, y))
     picked = x[:, (z[:17, 0].float() * 37).to(torch.int64).remainder(17)]
     return (picked.reshape(-1, 20) + y.reshape(-1, 20)).reshape(2, -1, 20).permute(0, 2, 1).contiguous()

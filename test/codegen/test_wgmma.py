@@ -4,14 +4,14 @@ import re
 
 import pytest
 from contractions import contraction
-from kernels import TARGET, build, choose, matmul
+from kernels import TARGET, assembled, build, choose, matmul
 
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.wgmma import candidates
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma import candidates
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
 ROUND = {"results": ("bf16",), "body": "%y0 = arith.truncf %s : f32 to bf16"}
 TF32 = {"element": "f32", "attributes": '{inferno.precision = "tf32"}'}
@@ -24,11 +24,6 @@ GELU = """%c = arith.constant 0.70710678 : f32
   %g3 = arith.mulf %s, %half : f32
   %g4 = arith.mulf %g3, %g2 : f32
   %y0 = arith.truncf %g4 : f32 to bf16"""
-
-
-def assembled(built) -> None:
-    if built.resources:
-        assert built.resources.spills == 0 and built.resources.stack == 0
 
 
 def products(built) -> list[str]:
@@ -118,12 +113,12 @@ def test_tf32():
     assembled(built)
 
 
-def test_tf32_tiles_are_turned_in_shared_memory():
+def test_tf32_tiles_are_transposed_in_shared_memory():
     # The tensor core reads TF32 with k innermost only, or one factor from registers, which is what is chosen.
     text = contraction({"m": 1000, "n": 1000, "k": 1000}, "km", "nk", "mn", **TF32)
-    turned = build(text, "wgmma", Wgmma(128, 128, 4, 2, raw=4))
-    assert launches(turned) == 1 and turned.count(r"ld\.shared\.b32") > 0 and turned.count(r"st\.shared\.v4") > 0
-    assembled(turned)
+    exchanged = build(text, "wgmma", Wgmma(128, 128, 4, 2, raw=4))
+    assert launches(exchanged) == 1 and exchanged.count(r"ld\.shared\.b32") > 0 and exchanged.count(r"st\.shared\.v4") > 0
+    assembled(exchanged)
     chosen = choose(text, "wgmma")
     assert chosen.registers and not chosen.swapped
 

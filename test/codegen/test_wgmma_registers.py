@@ -13,10 +13,10 @@ from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
 from inferno.mlir import func, idle_context, ir
-from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul import wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 
 

@@ -11,9 +11,9 @@ from test_wgmma import assembled
 
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.row_steps import regroup
+from inferno.schedule.matmul.wgmma_rows import WgmmaRows, choose
+from inferno.schedule.rows.row_steps import regroup
 from inferno.schedule.spaces import wgmma_rows as spaces
-from inferno.schedule.wgmma_rows import WgmmaRows, choose
 
 
 ROWS = 'generator = "wgmma_rows"'

@@ -13,8 +13,9 @@ from window_cases import NAMED, Case, any_number, parsed
 from inferno.capture import capture
 from inferno.errors import CompileError
 from inferno.runtime.build import build_from
-from inferno.schedule import assign, windows
-from inferno.schedule.windows import Windows
+from inferno.schedule import assign
+from inferno.schedule.convolution import windows
+from inferno.schedule.convolution.windows import Windows
 
 
 def right(case: Case, pick=None) -> None:

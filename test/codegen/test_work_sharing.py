@@ -11,7 +11,7 @@ from test_wgmma import GELU, assembled, launches, products
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 
 SIZES = {"m": 600, "n": 1000, "k": 2056}

@@ -47,7 +47,7 @@ def stepped(x, y):
     x[1::2, ::3] += y
 
 
-def turned(x, y):
+def transposed(x, y):
     x[:, 4:] = y.t()
 
 
@@ -112,7 +112,7 @@ CASES = {
     "added": (added, ((64, 17), (64, 16)), 1, 0), "aligned": (aligned, ((33, 72), (33, 64)), 1, 0), "many": (added, ((600, 513), (600, 512)), 1, 0),
     "product": (product, ((4, 5, 9), (3, 5, 2), (3, 5, 2)), 1, 0), "scaled": (scaled, ((6, 5, 16),), 1, 0), "row": (row, ((4, 16, 24), (16, 24)), 1, 0),
     "last": (last, ((4, 6, 9), (4, 6)), 1, 0), "part of a row": (part_of_row, ((6, 9), (5,)), 1, 0), "stepped": (stepped, ((9, 16), (4, 6)), 1, 0),
-    "turned": (turned, ((64, 68), (64, 64)), 1, 0), "kept": (kept, ((8, 33), (8, 32)), 1, 0), "two parts": (two_parts, ((64, 16), (64, 4)), 1, 0),
+    "transposed": (transposed, ((64, 68), (64, 64)), 1, 0), "kept": (kept, ((8, 33), (8, 32)), 1, 0), "two parts": (two_parts, ((64, 16), (64, 4)), 1, 0),
     "two tensors": (two_tensors, ((8, 33), (8, 32), (8, 33)), 1, 0), "sum between": (sum_between, ((8, 16), (8, 4)), None, 0),
     "again": (again, ((8, 16), (8, 8)), 2, 0), "shifted": (shifted, ((8, 33),), 2, 0), "swapped": (swapped, ((8, 16),), None, None),
     "old": (old, ((8, 33), (8, 32)), None, None), "rows": (of_rows, ((8, 33), (8, 32)), 2, 0),

@@ -15,15 +15,15 @@ from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import PREPARE, UNMEASURED
-from inferno.runtime.workers import jobs
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
-from inferno.runtime.program import Program
 from inferno.runtime.plan.complex_numbers import as_pairs
 from inferno.runtime.plan.plan import read_plan
+from inferno.runtime.program import Program
+from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.universal import Universal
+from inferno.schedule.universal.universal import Universal
 from inferno.settings import settings
 from inferno.target import Target, find_target
 from inferno.targets import nvptx

@@ -200,10 +200,10 @@ class WarpSimulation(Simulation):
 
     def nvvm_ldmatrix(self, op, operands, mask):
         self.check_together(mask, 32)
-        turned = "col" in str(op.attributes["layout"])
+        transposed = "col" in str(op.attributes["layout"])
         self.check_banks(operands[0].at[mask], 8, 16)
         lines = self.gather(operands[0], 16, mask).view(np.uint16).reshape(-1, 4, 8, 8)  # warp, matrix, line, element
-        if turned:
+        if transposed:
             lines = lines.swapaxes(2, 3)
         registers = np.ascontiguousarray(lines).view(np.int32)  # warp, matrix, line, quad
         return [[np.ascontiguousarray(registers[:, i]).reshape(-1) for i in range(4)]]

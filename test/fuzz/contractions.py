@@ -55,14 +55,14 @@ class _Builder:
         return name
 
     def product(self, x: str, batch: tuple[int, ...], n: int, k: int) -> str:
-        form = self.one("linear", "linear", "matmul", "matmul", "turned")
+        form = self.one("linear", "linear", "matmul", "matmul", "transposed")
         if form == "linear":
             w = self.before(self.input(n, k), n, k)
             bias = self.input(n) if self.rarely() else None
             return self.line(f"F.linear({x}, {w}{f', {bias}' if bias else ''})", x, w, *([bias] if bias else []))
         shape = (*(batch if self.rarely() else ()), *((k, n) if form == "matmul" else (n, k)))
         w = self.before(self.input(*shape), *shape)
-        return self.line(f"{x} @ {w}{'.mT' if form == 'turned' else ''}", x, w)
+        return self.line(f"{x} @ {w}{'.mT' if form == 'transposed' else ''}", x, w)
 
     def heads(self) -> tuple[str, tuple[int, ...]]:
         """Attention's products: tensors of [batch, length, heads, features], whose heads may share keys."""

@@ -18,7 +18,7 @@ from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import constants_of
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.universal import Universal
+from inferno.schedule.universal.universal import Universal
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

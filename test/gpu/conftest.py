@@ -22,14 +22,6 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def unmeasured(monkeypatch):
-    """Kernels that nobody has timed are chosen too; the numbers are the same in every run."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-
-
-@pytest.fixture
 def generators(monkeypatch) -> list[str]:
     """The schedules of the kernels of the regions that are compiled."""
     found: list[str] = []

@@ -4,12 +4,13 @@ hidden, dropout, and how much memory a step takes."""
 import pytest
 import torch
 from by_hand_cases import cases, dropped, least, nano, step, triangle
+from on_gpu import on_hopper
 
 from inferno.capture import trained_attention
 from inferno.capture.draws import SEEDS
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from on_gpu import on_hopper
 from torch import nn
 
 from inferno.capture import trained_attention
@@ -10,7 +11,7 @@ from inferno.capture.draws import SEEDS
 F = nn.functional
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

@@ -5,12 +5,13 @@ import functools
 import pytest
 import torch
 from by_hand_cases import step
+from on_gpu import on_hopper
 from torch import nn
 
 F = nn.functional
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

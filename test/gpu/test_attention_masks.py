@@ -7,16 +7,17 @@ import pytest
 import torch
 from checks import assert_right, compare, poison_memory, reference
 from fixed_schedules import TARGET
+from on_gpu import on_hopper
 
 from inferno.schedule import assign
-from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.attention_schedule import Attention
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
 F = torch.nn.functional
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def randn(*shape):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import inferno
@@ -10,8 +11,7 @@ from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def heads(batch, of, shared, queries, keys, size, width=0):

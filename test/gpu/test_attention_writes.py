@@ -6,12 +6,12 @@ import pytest
 import torch
 from attention_write_cases import PagedStep, Step, apart, by_place, inputs, one, rows_outside, slots_of
 from checks import poison_memory
+from on_gpu import on_hopper
 from paged_cases import operands
 
 import inferno
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 
-from inferno.schedule import bf16x6
-from inferno.schedule.contraction import oriented, parse_contraction
+from inferno.schedule.matmul import bf16x6
+from inferno.schedule.matmul.contraction import oriented, parse_contraction
 from inferno.target import find_target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
@@ -19,7 +20,7 @@ F = torch.nn.functional
 TARGET = find_target("sm_90a")
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 

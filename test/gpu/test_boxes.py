@@ -4,8 +4,9 @@ import pytest
 import torch
 from box_cases import BYTES, CASES
 from checks import assert_right
+from on_gpu import on_hopper
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from channel_sum_cases import TAKEN, fused, has_squares, program, with_sums, wrong
 from convolution_cases import RELU, SAME, operands
 from convolutions import Form
+from on_gpu import on_hopper
 
 from inferno.tools.ir_program import IrProgram
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 SIZES = {
     "resnet 56": Form((8, 56, 56, 64), 64, (3, 3), **SAME),

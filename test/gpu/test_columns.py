@@ -4,14 +4,14 @@ import inferno
 import pytest
 import torch
 from checks import check, poison_memory
-from column_cases import CASES, GROUPED, NORMS, ONCE, SCHEDULES, TURNED, choose, softmax
+from column_cases import CASES, GROUPED, NORMS, ODD, ONCE, SCHEDULES, TRANSPOSED, choose, softmax
+from on_gpu import on_hopper
 from row_kernel_cases import PASSES
 from universal_program import compile_universal
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
+pytestmark = on_hopper
 
 
 def right(model, args, schedule="chosen"):
@@ -30,10 +30,10 @@ def test_cases(name, schedule):
     right(model, args, schedule)
 
 
-@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("name", TRANSPOSED)
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_turned(unmeasured, name, schedule):
-    right(*TURNED[name](), schedule)
+def test_transposed(unmeasured, name, schedule):
+    right(*TRANSPOSED[name](), schedule)
 
 
 @pytest.mark.covering
@@ -52,9 +52,20 @@ def test_groups(unmeasured, name):
 
 @pytest.mark.parametrize("run", [2, 4])
 @pytest.mark.parametrize("name", ["float32", "threads of no row", "to float32"])
-def test_turned_in_runs(unmeasured, monkeypatch, name, run):
+def test_transposed_in_runs(unmeasured, monkeypatch, name, run):
     monkeypatch.setitem(SCHEDULES, "run", {"unroll": 4, "run": run, "kept": 1})
-    right(*TURNED[name](), "run")
+    right(*TRANSPOSED[name](), "run")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_many_rows_of_an_odd_number(name):
+    torch.manual_seed(0)
+    model, args = ODD[name]()
+    args = tuple(a.cuda() for a in args)
+    compiled = inferno.compile(model, args)
+    poison_memory()
+    found = check(compiled, model, args)
+    assert found.right and [row.generator for row in compiled.explain().rows] == ["columns"], str(found)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

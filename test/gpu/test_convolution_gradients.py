@@ -5,10 +5,11 @@ import copy
 import pytest
 import torch
 from checks import assert_right, check
+from on_gpu import on_hopper
 from torch import nn
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

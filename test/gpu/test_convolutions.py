@@ -15,13 +15,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
 from convolution_cases import BOTH, CASES, PLAIN, RELU, SAME, drawn, operands, program, schedules, with_halo, wrong
 from convolutions import Form
+from on_gpu import on_hopper
 
 import inferno
-from inferno.schedule.im2col import Im2col
+from inferno.schedule.convolution.im2col import Im2col
 from inferno.tools.ir_program import IrProgram
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 SIZES = {
     "resnet 56": Form((8, 56, 56, 64), 64, (3, 3), **SAME, **RELU),

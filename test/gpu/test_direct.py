@@ -6,10 +6,11 @@ from contraction_cases import LAYOUTS, layout_shapes, not_finite
 from fixed_schedules import TARGET, compile_universal, right
 
 from checks import check
-from inferno.schedule.direct import Direct
+from on_gpu import on_hopper
+from inferno.schedule.matmul.direct import Direct
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 F = torch.nn.functional

@@ -5,13 +5,14 @@ import torch
 from checks import check
 from contraction_cases import not_finite
 from fixed_schedules import TARGET, compile_universal, right
+from on_gpu import on_hopper
 
-from inferno.schedule import elementwise
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.direct_bf16x6 import DirectBf16x6
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 
@@ -21,11 +22,11 @@ pytestmark = [
     (35, 333, 51, DirectBf16x6(16, 16, 16, 1)), (512, 512, 512, DirectBf16x6(64, 32, 8, 1)), (320, 256, 640, DirectBf16x6(16, 32, 8, 2)),
     (48, 4096, 100, DirectBf16x6(16, 8, 16, 1)), (130, 100, 70, DirectBf16x6(32, 16, 4, 1)),
 ])
-@pytest.mark.parametrize("function, turned", [
+@pytest.mark.parametrize("function, transposed", [
     (lambda x, w: torch.relu(x @ w), False), (lambda x, w: torch.nn.functional.gelu(torch.nn.functional.linear(x, w)), True),
 ], ids=["x @ w", "linear"])
-def test_numbers(m, k, n, schedule, function, turned):
-    right(schedule, function, (m, k), (n, k) if turned else (k, n), dtype=torch.float32)
+def test_numbers(m, k, n, schedule, function, transposed):
+    right(schedule, function, (m, k), (n, k) if transposed else (k, n), dtype=torch.float32)
 
 
 @pytest.mark.parametrize("make", [

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
 import inferno
-from inferno.schedule import assign, dual, dual_bf16x6, dual_vectors, spaces
+from inferno.schedule import assign, spaces
+from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.target import find_target
 from inferno.tools.check import compare
 
@@ -20,8 +22,7 @@ F = torch.nn.functional
 TARGET = find_target("sm_90a")
 ALWAYS = "fuse-duals{target=sm_90a always=1}"
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def best(kernel) -> list[dual.Dual]:

@@ -4,14 +4,14 @@ import pytest
 import torch
 from checks import check, poison_memory
 from exponential_cases import MODELS, PASSES, columns
+from on_gpu import on_hopper
 from universal_program import compile_universal
 
 from inferno.schedule import assign
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
+pytestmark = on_hopper
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -6,11 +6,12 @@ import pytest
 import torch
 from checks import assert_close_to_float64, assert_right
 from flex_cases import CASES, operands
+from on_gpu import on_hopper
 
 from inferno.runtime.region.graphs import graphs_of
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

@@ -5,12 +5,12 @@ import re
 import pytest
 import torch
 from flex_block_cases import cases
+from on_gpu import on_hopper
 
 import inferno
 from inferno.runtime.region.graphs import graphs_of
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.fixture(autouse=True)

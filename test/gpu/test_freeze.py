@@ -3,12 +3,13 @@
 import pytest
 import torch
 from checks import assert_right, check
+from on_gpu import on_hopper
 from torch import nn
 
 import inferno
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 
@@ -16,20 +17,20 @@ pytestmark = [
 class Product(nn.Module):
     """relu(x @ w + b), w of [k, n] or, as a linear layer has it, [n, k]; x maybe transposed."""
 
-    def __init__(self, n: int, k: int, linear: bool, turned: bool = False, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, n: int, k: int, linear: bool, transposed: bool = False, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.w = nn.Parameter(torch.randn((n, k) if linear else (k, n), device="cuda", dtype=dtype))
         self.b = nn.Parameter(torch.randn(n, device="cuda", dtype=dtype))
-        self.linear, self.turned = linear, turned
+        self.linear, self.transposed = linear, transposed
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.t() if self.turned else x
+        x = x.t() if self.transposed else x
         return torch.relu(x @ (self.w.t() if self.linear else self.w) + self.b)
 
 
-def frozen(m: int, n: int, k: int, linear: bool, turned: bool = False, dtype: torch.dtype = torch.float32, **options):
-    model = Product(n, k, linear, turned, dtype)
-    x = torch.randn((k, m) if turned else (m, k), device="cuda", dtype=dtype)
+def frozen(m: int, n: int, k: int, linear: bool, transposed: bool = False, dtype: torch.dtype = torch.float32, **options):
+    model = Product(n, k, linear, transposed, dtype)
+    x = torch.randn((k, m) if transposed else (m, k), device="cuda", dtype=dtype)
     return model, x, assert_right(model, (x,), freeze=True, **options)
 
 
@@ -156,4 +157,4 @@ def test_without_memory_for_the_parts():
 @pytest.mark.parametrize("m, n, k", [(512, 640, 320), (1100, 1200, 513)])
 @pytest.mark.parametrize("linear", [True, False])
 def test_float32_with_a_transposed_lhs(m, n, k, linear):
-    frozen(m, n, k, linear, turned=True)
+    frozen(m, n, k, linear, transposed=True)

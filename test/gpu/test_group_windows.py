@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from window_cases import GROUPS, Case, parsed
 
 import inferno
-from inferno.schedule import group_windows
+from inferno.schedule.convolution import group_windows
 from inferno.target import find_target
 from inferno.tools.ir_program import IrProgram
 

@@ -7,20 +7,20 @@ import pytest
 import torch
 from checks import check, poison_memory
 from grouped_cases import ENDS, experts, gated, grouped, mixed, operands, weighted
+from on_gpu import on_hopper
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
 import inferno
 from inferno.schedule import assign
-from inferno.schedule import grouped as schedules
+from inferno.schedule.matmul import grouped as schedules
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
 PASSES = "fuse-grouped{target=sm_90a always=1}"
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def right(function, args, chunks):
@@ -54,9 +54,9 @@ def test_groups(name, dtype):
     right(grouped, operands(ENDS[name], max(ENDS[name][-1], 160) + 3, 200, 264, dtype, "cuda"), (1,))
 
 
-@pytest.mark.parametrize("turned", [True, False])
-def test_chunks_and_any_order(turned):
-    x, w, _ = operands([1000] * 8, 1000, 256, 2 * 272, device="cuda", turned=turned)
+@pytest.mark.parametrize("transposed", [True, False])
+def test_chunks_and_any_order(transposed):
+    x, w, _ = operands([1000] * 8, 1000, 256, 2 * 272, device="cuda", transposed=transposed)
     numbers = torch.randint(0, 8, (1000,), device="cuda")
     right(gated, (x, w, numbers.sort()[0]), (2,))
     right(mixed, (x, w, numbers), (1,))

@@ -109,7 +109,7 @@ def two_parts(x, y):
     return y.sum()
 
 
-def turned_part(x, y):
+def transposed_part(x, y):
     x[:64, :64] = y[:64, :64].t()
     return y + 1
 
@@ -123,7 +123,7 @@ def shifted(x, y):
 @pytest.mark.parametrize("cuda_graphs", [False, True])
 @pytest.mark.parametrize(("write", "shape"), [
     (part_added, (4096, 1025)), (part_added, (37, 130)), (part_aligned, (4096, 1024)), (part_of_rows, (4096, 96)), (column, (4096, 65)),
-    (two_parts, (4096, 128)), (turned_part, (512, 512)), (shifted, (512, 257)),
+    (two_parts, (4096, 128)), (transposed_part, (512, 512)), (shifted, (512, 257)),
 ])
 def test_parts_are_written_by_what_makes_them(write, shape, dtype, cuda_graphs):
     if write is column and not dtype.is_floating_point:

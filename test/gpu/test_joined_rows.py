@@ -6,13 +6,13 @@ import pytest
 import torch
 from checks import assert_close_to_float64, check, poison_memory
 from joined_row_cases import DEEP, INTEGERS, MODELS, PASSES, PLACES, SCHEDULES, SHAPES, SIZED, VARIANCES, choose, columns, pairs
+from on_gpu import on_hopper
 from torch.export import Dim
 from universal_program import compile_universal
 
 import inferno
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
+pytestmark = on_hopper
 
 
 def made(model, args, schedule, passes=PASSES):

@@ -16,7 +16,8 @@ from universal_program import compile_universal
 import inferno
 from inferno.runtime.device import target_of
 from inferno.runtime.launch.cublaslt import library_path
-from inferno.schedule import assign, cublaslt
+from inferno.schedule import assign
+from inferno.schedule.matmul import cublaslt
 
 pytestmark = pytest.mark.usefixtures("exact_float32")
 
@@ -45,9 +46,9 @@ def test_there_is_a_library():
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_layouts(dtype, shape):
     m, n, k = shape
-    for x_turned, w_turned in itertools.product((False, True), repeat=2):
-        x, w = numbers(*((k, m) if x_turned else (m, k)), dtype=dtype), numbers(*((n, k) if w_turned else (k, n)), dtype=dtype)
-        compiled = assert_right(lambda x, w: (x.t() if x_turned else x) @ (w.t() if w_turned else w), (x, w), matmul="library")  # noqa: B023
+    for x_transposed, w_transposed in itertools.product((False, True), repeat=2):
+        x, w = numbers(*((k, m) if x_transposed else (m, k)), dtype=dtype), numbers(*((n, k) if w_transposed else (k, n)), dtype=dtype)
+        compiled = assert_right(lambda x, w: (x.t() if x_transposed else x) @ (w.t() if w_transposed else w), (x, w), matmul="library")  # noqa: B023
         assert calls(compiled) == 1
 
 
@@ -62,7 +63,7 @@ def test_epilogues(dtype, epilogue):
 
 APART = {
     "relu": lambda y, b, r: torch.relu(y), "gelu, times": lambda y, b, r: F.gelu(y + b) * r, "two": lambda y, b, r: (F.silu(y), y * r),
-    "of float32": lambda y, b, r: torch.tanh(y.float()) + b, "turned": lambda y, b, r: torch.relu(y) + r.reshape(y.shape[::-1]).t(),
+    "of float32": lambda y, b, r: torch.tanh(y.float()) + b, "transposed": lambda y, b, r: torch.relu(y) + r.reshape(y.shape[::-1]).t(),
 }
 
 

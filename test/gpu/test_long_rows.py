@@ -3,12 +3,13 @@
 import pytest
 import torch
 from checks import check
+from on_gpu import on_hopper
 
 import inferno
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def right(program, *shapes, dtype):
@@ -58,7 +59,7 @@ def test_columns_of_tensors_side_by_side(name, shape, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("first, second, side", [(640, 320, 32), (64, 64, 56), (40, 24, 33), (96, 7, 20)])
 def test_images_side_by_side_with_channels_last(first, second, side, dtype):
-    def turned(x, y):
+    def transposed(x, y):
         return F.silu(torch.cat((x, y), 1)).permute(0, 2, 3, 1).contiguous()
 
-    right(turned, *((2, c, side, side) for c in (first, second)), dtype=dtype)
+    right(transposed, *((2, c, side, side) for c in (first, second)), dtype=dtype)

@@ -3,10 +3,11 @@
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def right(function, *shapes, dtype=torch.bfloat16):

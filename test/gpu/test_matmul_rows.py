@@ -6,16 +6,16 @@ import pytest
 import torch
 from checks import assert_close_to_float64, poison_memory
 from contraction_cases import repeats
+from on_gpu import on_hopper
 from row_cases import CASES, operands, scheduled
 
 import inferno
-from inferno.schedule.wgmma_rows import WgmmaRows
+from inferno.schedule.matmul.wgmma_rows import WgmmaRows
 from inferno.tools.ir_program import IrProgram
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def randn(*shape, dtype=torch.bfloat16):

@@ -8,7 +8,7 @@ from mma_choice import mma
 from universal_program import compile_universal
 
 from inferno.runtime.device import target_of
-from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma
+from inferno.schedule.matmul.mma import _CANDIDATES, _DOUBLE, Mma
 
 F = torch.nn.functional
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
@@ -68,8 +68,8 @@ def test_tiles(dtype, schedule):
 @pytest.mark.parametrize("m, n, k", [(64, 64, 128), (256, 384, 512), (104, 136, 72)])
 def test_bytes(m, n, k):
     """Eager takes multiples of 8 only."""
-    for turned in (False, True):
-        x, w = randn(m, k, dtype=torch.int8), randn(n, k, dtype=torch.int8).t() if turned else randn(k, n, dtype=torch.int8)
+    for transposed in (False, True):
+        x, w = randn(m, k, dtype=torch.int8), randn(n, k, dtype=torch.int8).t() if transposed else randn(k, n, dtype=torch.int8)
         used = []
         target = target_of(x.device).name
         compiled = compile_universal(torch._int_mm, (x, w), x.device, target, mma(target, used=used))

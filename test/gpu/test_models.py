@@ -17,4 +17,4 @@ def test_small_models(name, dtype, monkeypatch):
     model, args, kwargs = MODELS[name]("small", dtype, torch.device("cuda"))
     compiled = assert_right(model, args, kwargs)
     generators = {row.generator for row in compiled.explain().rows}
-    assert "library" not in generators and ("attention" in generators) == (name != "resnet50" and HOPPER)
+    assert "library" not in generators and (not generators.isdisjoint(("attention", "short_attention"))) == (name != "resnet50" and HOPPER)

@@ -3,12 +3,12 @@
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 from one_block_cases import CASES, PASSES, choose
 from torch.utils._pytree import tree_leaves
 from universal_program import compile_universal
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.mark.parametrize("threads", [None, 1024])

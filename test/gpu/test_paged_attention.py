@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 from paged_cases import CASES, cache_of, operands, poisoned
 from torch.export import Dim
 
@@ -10,7 +11,7 @@ import inferno
 from inferno.tools.check import compare, reference
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 from part_cases import CASES
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.mark.parametrize("matmul", ["generated", "library"])

@@ -10,13 +10,13 @@ from checks import poison_memory
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
 from convolutions import Form
+from on_gpu import on_hopper
 from pixel_sum_cases import CASES, expected, operands, program
 
-from inferno.schedule.pixel_sums import PixelSums
+from inferno.schedule.convolution.pixel_sums import PixelSums
 from inferno.tools.ir_program import IrProgram
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 SAME = {"low": (1, 1), "high": (1, 1)}
 SIZES = {

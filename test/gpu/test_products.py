@@ -3,10 +3,10 @@
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 from product_cases import CASES
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)

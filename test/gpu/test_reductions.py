@@ -5,6 +5,7 @@ import torch
 from checks import assert_right, check, poison_memory
 from chosen_cases import CASES as CHOSEN
 from gather_cases import CASES as GATHERS
+from on_gpu import on_hopper
 from reduction_cases import CASES, EXTREMA, MAPPED, SCHEDULES, choose, each_extremum, hard, variances
 from torch.export import Dim
 from universal_program import compile_universal
@@ -13,8 +14,7 @@ from inferno.schedule import assign
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
+pytestmark = on_hopper
 
 
 def right(model, args, schedule="chosen", passes=""):

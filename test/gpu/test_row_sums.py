@@ -6,8 +6,9 @@ from checks import assert_close_to_float64, check, poison_memory
 from universal_program import compile_universal
 
 import inferno
-from inferno.schedule import assign, row_sums, sorted_rows
-from inferno.schedule.row_sums import RowSums
+from inferno.schedule import assign
+from inferno.schedule.scatters import row_sums, sorted_rows
+from inferno.schedule.scatters.row_sums import RowSums
 from inferno.target import find_target
 
 TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.int64]

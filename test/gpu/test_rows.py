@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 from row_kernel_cases import (
     CASES, PASSES, PERSISTENT, RAGGED, RAGGED_SCHEDULES, SCHEDULES, choose, choose_ragged, layer_norm, residual_norm, softmax,
 )
@@ -12,8 +13,7 @@ from inferno.schedule import assign
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
+pytestmark = on_hopper
 
 
 def randn(*shape, dtype=torch.float32):

@@ -10,7 +10,7 @@ from checks import check, poison_memory
 import inferno
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
-from test_rows_of_pieces import CASES, behind_a_token, behind_a_token_and_returned, beside, of_both, padded, shifted, turned
+from test_rows_of_pieces import CASES, behind_a_token, behind_a_token_and_returned, beside, of_both, padded, shifted, transposed
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -46,6 +46,6 @@ def test_pieces_of_rows(width, dtype):
     assert right(behind_a_token, token) == ["rows"]
     right(behind_a_token_and_returned, token)
     right(shifted, (make(4, 33, width), make(4, 33, width)))
-    right(turned, (make(60, width), make(41, width)))
+    right(transposed, (make(60, width), make(41, width)))
     right(padded, (make(3, 40, width), make(width + 24)))
     right(of_both, (make(40, width - 1), make(40, 1), make(9, width)))

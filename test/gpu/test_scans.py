@@ -3,16 +3,16 @@
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 from scan_cases import FUSED, PASSES
 from torch.utils._pytree import tree_leaves
 from universal_program import compile_universal
 
-from inferno.schedule import scans
-from inferno.schedule.scans import Scans
+from inferno.schedule.scans import scans
+from inferno.schedule.scans.scans import Scans
 from inferno.target import find_target
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 TARGET = find_target("sm_90a")
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from layer_checks import assert_layer_right
 
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

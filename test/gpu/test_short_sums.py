@@ -4,11 +4,11 @@ import pytest
 import torch
 from checks import assert_right
 from fixed_schedules import F, right
+from on_gpu import on_hopper
 
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def normalized(x, w, mean, scale, shift):

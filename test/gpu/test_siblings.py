@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from checks import assert_right, check, poison_memory
+from on_gpu import on_hopper
 from torch import nn
 
 import inferno
-from inferno.schedule.siblings import Siblings
+from inferno.schedule.composite.siblings import Siblings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from siblings_program import compile_merged
@@ -17,8 +18,7 @@ from siblings_program import compile_merged
 F = torch.nn.functional
 HALVES = [torch.bfloat16, torch.float16]
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +30,8 @@ def randn(*shape, dtype=torch.bfloat16, scale=1.0):
     return (torch.randn(shape, device="cuda") * scale).to(dtype)
 
 
-def weights(k, *columns, dtype=torch.bfloat16, turned=False):
-    return tuple(randn(*((k, n) if turned else (n, k)), dtype=dtype, scale=k**-0.5) for n in columns)
+def weights(k, *columns, dtype=torch.bfloat16, transposed=False):
+    return tuple(randn(*((k, n) if transposed else (n, k)), dtype=dtype, scale=k**-0.5) for n in columns)
 
 
 def projections(x, *ws):
@@ -66,10 +66,10 @@ def test_grouped_heads(rows, dtype):
 
 @pytest.mark.parametrize("rows", [2, 16, 200, 1024])
 def test_other_layout(rows):
-    def turned(x, *ws):
+    def transposed(x, *ws):
         return tuple(x @ w for w in ws)
 
-    right_merged(turned, (randn(rows, 768), *weights(768, 768, 128, 128, turned=True)))
+    right_merged(transposed, (randn(rows, 768), *weights(768, 768, 128, 128, transposed=True)))
 
 
 @pytest.mark.parametrize("rows", [7, 300])
@@ -77,7 +77,7 @@ def test_layouts_and_sizes_differ(rows):
     def mixed(x, w, v, u):
         return x @ w, F.linear(x, v), x @ u
 
-    right_merged(mixed, (randn(rows, 520), *weights(520, 264, turned=True), *weights(520, 72), *weights(520, 136, turned=True)))
+    right_merged(mixed, (randn(rows, 520), *weights(520, 264, transposed=True), *weights(520, 72), *weights(520, 136, transposed=True)))
 
 
 @pytest.mark.parametrize("rows", [1, 16, 77, 512])

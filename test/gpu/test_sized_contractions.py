@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 from torch.export import Dim
 
 import inferno
@@ -13,7 +14,7 @@ from inferno.tools.check import compare
 F = torch.nn.functional
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("exact_float32"),
 ]
 
@@ -38,9 +39,9 @@ CASES = {
     "rows, an odd depth": (lambda x, w: torch.relu(x @ w), (("n", 333), (333, 502)), SIZES),
     "rows, few terms": (lambda x, w: torch.relu(x @ w), (("n", 20), (20, 1024)), SIZES),
     "rows, many terms": (lambda x, w: F.linear(x, w), (("n", 4096), (512, 4096)), SIZES),
-    "rows, turned": (lambda x, w: torch.relu(x.t() @ w), ((512, "n"), (512, 768)), SIZES),
+    "rows, transposed": (lambda x, w: torch.relu(x.t() @ w), ((512, "n"), (512, 768)), SIZES),
     "columns": (lambda x, w: torch.relu(w @ x.t()), (("n", 512), (640, 512)), SIZES),
-    "columns, turned": (lambda x, w: torch.relu(w @ x), ((512, "n"), (640, 512)), SIZES),
+    "columns, transposed": (lambda x, w: torch.relu(w @ x), ((512, "n"), (640, 512)), SIZES),
     "terms": (lambda x, y: torch.relu(x.t() @ y) * 2, (("n", 640), ("n", 768)), SIZES),
     "terms, innermost": (lambda x, y: torch.relu(x @ y.t()) + 1, ((640, "n"), (768, "n")), SIZES),
     "terms, of a table": (lambda x, y: torch.relu(x @ y), ((640, "n"), ("n", 500)), SIZES),
@@ -57,7 +58,7 @@ CASES = {
     "chunks of one weight": (lambda x, w: halves(F.linear(x, w)), (("n", 512), (1040, 512)), SIZES),
     "chunks, in two dimensions": (lambda x, w, b: halves(F.linear(x, w, b)), (("b", "n", 264), (1040, 264), (1040,)), FEW),
     "queries, keys, values": (lambda x, q, k, v: (F.linear(x, q), F.linear(x, k), F.linear(x, v)), (("n", 512), (768, 512), (256, 512), (256, 512)), SIZES),
-    "projections, turned": (lambda x, q, k, b: (x @ q, F.gelu(x @ k + b)), (("n", 264), (264, 520), (264, 264), (264,)), SIZES),
+    "projections, transposed": (lambda x, q, k, b: (x @ q, F.gelu(x @ k + b)), (("n", 264), (264, 520), (264, 264), (264,)), SIZES),
     "projections in two dimensions": (lambda x, q, k: (F.linear(x, q), F.linear(x, k)), (("b", "n", 264), (520, 264), (264, 264)), FEW),
     "batched": (torch.matmul, (("b", "n", 192), ("b", 192, 320)), FEW),
     "a batch of sums": (lambda x, y: x.transpose(1, 2) @ y, (("b", "n", 192), ("b", "n", 320)), FEW),
@@ -93,7 +94,7 @@ def test_right_for_every_size(name, dtype):
         assert found.right, f"{each}: {found}"
 
 
-NOT_FINITE = ["rows, residual", "terms", "terms, of a table", "columns, turned"]
+NOT_FINITE = ["rows, residual", "terms", "terms, of a table", "columns, transposed"]
 
 
 def assert_not_finite_where_eager_is(ours, eager, what) -> None:

@@ -8,8 +8,8 @@ from test_sorts import same
 from torch.export import Dim
 from universal_program import compile_universal
 
-from inferno.schedule.select import Select
-from inferno.schedule.sorts import Sorts
+from inferno.schedule.sorts.select import Select
+from inferno.schedule.sorts.sorts import Sorts
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 
 import inferno
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def packed(width):
@@ -22,7 +22,7 @@ def packed(width):
 
 CASES = {
     "linear": (lambda x, w, b: F.gelu(F.linear(x, w, b)), lambda randn: (randn(300, 3072)[:, 1024:2048], randn(1000, 1536)[:, 512:], randn(1000))),
-    "turned": (lambda x, w: x.T @ w, lambda randn: (randn(512, 768)[8:, 256:], randn(600, 640)[96:, :512])),
+    "transposed": (lambda x, w: x.T @ w, lambda randn: (randn(512, 768)[8:, 256:], randn(600, 640)[96:, :512])),
     "batches": (lambda x, y: x @ y.mT, lambda randn: (randn(6, 200, 256)[:, :, :128], randn(6, 136, 256)[:, 8:, 128:])),
     "one row": (lambda x, w: F.linear(x, w), lambda randn: (randn(1, 8192)[:, 4096:], randn(2048, 8192)[:, :4096])),
     "softmax": (lambda x: torch.softmax(x, -1), lambda randn: (randn(1000, 1024)[:, 512:],)),

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 from checks import assert_close_to_float64, poison_memory
+from on_gpu import on_hopper
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
 from tap_sum_cases import NAMED, Case
 
-from inferno.schedule.tap_sums import TapSums
+from inferno.schedule.convolution.tap_sums import TapSums
 from inferno.tools.ir_program import IrProgram
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    on_hopper,
     pytest.mark.usefixtures("unmeasured"),
 ]
 

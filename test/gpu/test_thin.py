@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 
-from inferno.schedule import bf16x6, elementwise, vectors, wgmma
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.maps import elementwise
+from inferno.schedule.matmul import bf16x6, vectors, wgmma
+from inferno.schedule.matmul.contraction import parse_contraction
 from inferno.target import find_target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
@@ -18,8 +20,7 @@ from universal_program import compile_universal
 F = torch.nn.functional
 TARGET = find_target("sm_90a")
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def on_tensor_cores(kernel) -> list:

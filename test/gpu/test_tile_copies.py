@@ -4,11 +4,11 @@ only the rows that there are, the last ones with some of those before them."""
 import pytest
 import torch
 from fixed_schedules import gelu, right
+from on_gpu import on_hopper
 
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def thin(tile_n, stages=6, split=1, **knobs):

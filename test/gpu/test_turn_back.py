@@ -3,9 +3,9 @@
 import pytest
 import torch
 from checks import assert_right
+from on_gpu import on_hopper
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
+pytestmark = on_hopper
 
 
 def batch_norm(x):

@@ -4,12 +4,12 @@ import pytest
 import torch
 from checks import assert_right
 from contraction_cases import BATCHES, EPILOGUES, LAYOUTS, PROLOGUES, epilogue_shapes, heads, layout_shapes, not_finite, repeats
+from on_gpu import on_hopper
 
 F = torch.nn.functional
 HALVES = [torch.bfloat16, torch.float16]
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def randn(*shape, dtype=torch.bfloat16):

@@ -3,12 +3,12 @@
 import pytest
 import torch
 from checks import check, poison_memory
+from on_gpu import on_hopper
 
 import inferno
 
 F = torch.nn.functional
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
+pytestmark = on_hopper
 
 
 def softmaxes(x, y, w):

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
 from window_cases import BANDS, NAMED, STAGED, Case, drawn, parsed
 
-from inferno.schedule import band_windows, staged_windows, windows
-from inferno.schedule.band_windows import BandWindows
+from inferno.schedule.convolution import band_windows, staged_windows, windows
+from inferno.schedule.convolution.band_windows import BandWindows
 from inferno.tools.ir_program import IrProgram
 
 MODELS = {  # a batch norm in front of an activation, a residual, and what a layer norm reads

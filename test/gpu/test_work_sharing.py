@@ -4,13 +4,13 @@ columns, too, by runs of steps (stream-K) and by parts, also with several stream
 import pytest
 import torch
 from fixed_schedules import gelu, right
+from on_gpu import on_hopper
 
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = on_hopper
 
 
 def spread(m, n, split, consumers=2, stages=4, **knobs):

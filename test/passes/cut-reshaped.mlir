@@ -43,12 +43,12 @@ func.func @flat(%x: tensor<4x5x96xf32>) -> (tensor<20x16xf32>, tensor<10x96xf32>
 // -----
 
 // Elements that do not lie as those of a part would: columns of some rows' first halves, one after the other, and a dimension that is left out between two.
-// CHECK-LABEL: func.func @strewn
+// CHECK-LABEL: func.func @uncoalesced
 // CHECK: tensor.extract_slice %arg0[0, 0] [4, 8]
 // CHECK: tensor.collapse_shape
 // CHECK: tensor.extract_slice %arg1[0, 1, 0] [4, 1, 8]
 // CHECK: tensor.collapse_shape
-func.func @strewn(%x: tensor<4x16xf32>, %y: tensor<4x3x8xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
+func.func @uncoalesced(%x: tensor<4x16xf32>, %y: tensor<4x3x8xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
   %a = tensor.extract_slice %x[0, 0] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
   %b = tensor.collapse_shape %a [[0, 1]] : tensor<4x8xf32> into tensor<32xf32>
   %c = tensor.extract_slice %y[0, 1, 0] [4, 1, 8] [1, 1, 1] : tensor<4x3x8xf32> to tensor<4x8xf32>

@@ -126,7 +126,7 @@ func.func @readers(%x: tensor<2x4x3x8xf32>, %w: tensor<6x5x8xf32>) -> (tensor<2x
 
 // Rows of a product of few terms, to which each image adds the same: the sum has the product's loops.
 #rows = affine_map<(m, n, k) -> (m, k)>
-#turned = affine_map<(m, n, k) -> (k, n)>
+#transposed = affine_map<(m, n, k) -> (k, n)>
 #results = affine_map<(m, n, k) -> (m, n)>
 #places = affine_map<(b, t, n) -> (t, n)>
 // CHECK-LABEL: @places
@@ -139,7 +139,7 @@ func.func @places(%x: tensor<12x16xf32>, %w: tensor<16x8xf32>, %p: tensor<4x8xf3
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<12x8xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<12x8xf32>) -> tensor<12x8xf32>
-  %0 = linalg.generic {indexing_maps = [#rows, #turned, #results], iterator_types = ["parallel", "parallel", "reduction"]}
+  %0 = linalg.generic {indexing_maps = [#rows, #transposed, #results], iterator_types = ["parallel", "parallel", "reduction"]}
       ins(%x, %w : tensor<12x16xf32>, tensor<16x8xf32>) outs(%f : tensor<12x8xf32>) {
   ^bb0(%i: f32, %j: f32, %o: f32):
     %m = arith.mulf %i, %j : f32

@@ -87,12 +87,12 @@ func.func @back(%x: tensor<2x17x20xf32>, %y: tensor<34x20xf32>) -> tensor<2x20x1
   } -> tensor<34x20xf32>
   %split = tensor.expand_shape %sum [[0, 1], [2]] output_shape [2, 17, 20] : tensor<34x20xf32> into tensor<2x17x20xf32>
   %2 = tensor.empty() : tensor<2x20x17xf32>
-  %turned = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k, j)>, affine_map<(i, j, k) -> (i, j, k)>],
+  %transposed = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k, j)>, affine_map<(i, j, k) -> (i, j, k)>],
     iterator_types = ["parallel", "parallel", "parallel"]} ins(%split : tensor<2x17x20xf32>) outs(%2 : tensor<2x20x17xf32>) {
   ^bb0(%in: f32, %out: f32):
     linalg.yield %in : f32
   } -> tensor<2x20x17xf32>
-  return %turned : tensor<2x20x17xf32>
+  return %transposed : tensor<2x20x17xf32>
 }
 
 /// What is split for slices, which have each element once, is split where it is made: hoist-slices computes the parts of what it reads.

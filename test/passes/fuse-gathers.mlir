@@ -91,7 +91,7 @@ func.func @stays(%x: tensor<8xf32>, %i: tensor<9xindex>, %e: tensor<8xf32>, %o: 
 // -----
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 
 // A flip of a flip, transposed, is a transposition.
 // CHECK-LABEL: @back
@@ -110,7 +110,7 @@ func.func @back(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<100x4xf
     %v = tensor.extract %x[%i, %k] : tensor<4x100xf32>
     linalg.yield %v : f32
   } -> tensor<4x100xf32>
-  %r = linalg.generic {indexing_maps = [#turned, #points], iterator_types = ["parallel", "parallel"]}
+  %r = linalg.generic {indexing_maps = [#transposed, #points], iterator_types = ["parallel", "parallel"]}
       ins(%d : tensor<4x100xf32>) outs(%o : tensor<100x4xf32>) {
   ^bb0(%p: f32, %old: f32):
     %i = linalg.index 1 : index
@@ -145,7 +145,7 @@ func.func @part(%x: tensor<8x4x100xf32>, %i: tensor<6xindex>, %o: tensor<6xf32>)
 // -----
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 
 // Whole rows of a product are picked of both factors, but not where a factor lies across them.
 // CHECK-LABEL: @rows
@@ -169,7 +169,7 @@ func.func @rows(%x: tensor<40x40xf32>, %i: tensor<40xindex>, %e: tensor<40x40xf3
     %v = tensor.extract %d[%at, %c] : tensor<40x40xf32>
     linalg.yield %v : f32
   } -> tensor<40x40xf32>
-  %t = linalg.generic {indexing_maps = [#points, #turned, #points], iterator_types = ["parallel", "parallel"]}
+  %t = linalg.generic {indexing_maps = [#points, #transposed, #points], iterator_types = ["parallel", "parallel"]}
       ins(%x, %x : tensor<40x40xf32>, tensor<40x40xf32>) outs(%e : tensor<40x40xf32>) {
   ^bb0(%p: f32, %q: f32, %old: f32):
     %m = arith.mulf %p, %q : f32

@@ -72,15 +72,15 @@ func.func @rows_of_rows(%a: tensor<128x64xf32>, %w: tensor<4x64x64xf32>, %number
 #y = affine_map<(g, m, n, k) -> (g, m, n)>
 #row = affine_map<(m, n) -> (m)>
 #all = affine_map<(m, n) -> (m, n)>
-#turned = affine_map<(m, n) -> (n, m)>
+#transposed = affine_map<(m, n) -> (n, m)>
 
 // Results in another order are another operation's.
 
-// CHECK-LABEL: func.func @turned
+// CHECK-LABEL: func.func @transposed
 // CHECK: tensor.extract
 // CHECK: linalg.generic
 // CHECK: math.exp
-func.func @turned(%x: tensor<128x64xf32>, %w: tensor<4x64x64xf32>, %number: tensor<128xi64>) -> tensor<64x128xf32> {
+func.func @transposed(%x: tensor<128x64xf32>, %w: tensor<4x64x64xf32>, %number: tensor<128xi64>) -> tensor<64x128xf32> {
   %ex = tensor.empty() : tensor<128x64xf32>
   %e = tensor.empty() : tensor<4x128x64xf32>
   %zero = arith.constant 0.0 : f32
@@ -102,7 +102,7 @@ func.func @turned(%x: tensor<128x64xf32>, %w: tensor<4x64x64xf32>, %number: tens
     linalg.yield %v : f32
   } -> tensor<128x64xf32>
   %eo = tensor.empty() : tensor<64x128xf32>
-  %t = linalg.generic {indexing_maps = [#turned, #all], iterator_types = ["parallel", "parallel"]}
+  %t = linalg.generic {indexing_maps = [#transposed, #all], iterator_types = ["parallel", "parallel"]}
       ins(%picked : tensor<128x64xf32>) outs(%eo : tensor<64x128xf32>) {
   ^bb0(%v: f32, %old: f32):
     %r = math.exp %v : f32

@@ -1,6 +1,6 @@
 // RUN: inferno-opt %s --pass-pipeline='propagate-reshapes' --split-input-file | FileCheck %s
 
-// A factor that only contractions read stays on their shape, where they compute it: heads of a flat row, turned and extended.
+// A factor that only contractions read stays on their shape, where they compute it: heads of a flat row, transposed and extended.
 // CHECK-LABEL: @factor
 // CHECK: tensor.expand_shape %arg1
 // CHECK-NEXT: tensor.empty() : tensor<12x64x512xf32>

@@ -1,6 +1,6 @@
 // RUN: inferno-opt %s -p sink-transposes --split-input-file | FileCheck %s
 
-/// A map that reads another order than it writes, a sum along what lies together, and a map that turns it back: nothing is turned.
+/// A map that reads another order than it writes, a sum along what lies together, and a map that turns it back: nothing is transposed.
 // CHECK: #[[ID:.*]] = affine_map<(d0, d1) -> (d0, d1)>
 // CHECK: #[[LAST:.*]] = affine_map<(d0, d1) -> (d1)>
 // CHECK: #[[FIRST:.*]] = affine_map<(d0, d1) -> (d0)>
@@ -12,14 +12,14 @@
 // CHECK: linalg.generic {indexing_maps = [#[[ID]], #[[FIRST]], #[[ID]]]
 // CHECK-SAME: ins(%[[SCALED]], %[[SUM]]
 #id = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 #first = affine_map<(d0, d1) -> (d0)>
 #last = affine_map<(d0, d1) -> (d1)>
 module {
   func.func @main(%x: tensor<5x7xf32>, %y: tensor<7xf32>) -> tensor<5x7xf32> {
     %zero = arith.constant 0.0 : f32
     %e0 = tensor.empty() : tensor<7x5xf32>
-    %scaled = linalg.generic {indexing_maps = [#turned, #first, #id], iterator_types = ["parallel", "parallel"]}
+    %scaled = linalg.generic {indexing_maps = [#transposed, #first, #id], iterator_types = ["parallel", "parallel"]}
         ins(%x, %y : tensor<5x7xf32>, tensor<7xf32>) outs(%e0 : tensor<7x5xf32>) {
     ^bb0(%a: f32, %b: f32, %o: f32):
       %i = linalg.index 0 : index
@@ -38,7 +38,7 @@ module {
       linalg.yield %s : f32
     } -> tensor<5xf32>
     %e2 = tensor.empty() : tensor<5x7xf32>
-    %result = linalg.generic {indexing_maps = [#turned, #first, #id], iterator_types = ["parallel", "parallel"]}
+    %result = linalg.generic {indexing_maps = [#transposed, #first, #id], iterator_types = ["parallel", "parallel"]}
         ins(%scaled, %sum : tensor<7x5xf32>, tensor<5xf32>) outs(%e2 : tensor<5x7xf32>) {
     ^bb0(%a: f32, %b: f32, %o: f32):
       %d = arith.divf %a, %b : f32
@@ -55,11 +55,11 @@ module {
 // CHECK-COUNT-2: outs(%{{.*}} : tensor<7x5xf32>)
 // CHECK: return
 #id = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 module {
   func.func @main(%x: tensor<5x7xf32>) -> tensor<7x5xf32> {
     %e0 = tensor.empty() : tensor<7x5xf32>
-    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    %root = linalg.generic {indexing_maps = [#transposed, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
     ^bb0(%a: f32, %o: f32):
       %s = math.sqrt %a : f32
       linalg.yield %s : f32
@@ -76,18 +76,18 @@ module {
 
 // -----
 
-/// A tensor beside it that lies otherwise would have to be turned instead.
+/// A tensor beside it that lies otherwise would have to be transposed instead.
 // CHECK-LABEL: func.func @main
 // CHECK: outs(%{{.*}} : tensor<7x5xf32>)
 // CHECK: return
 #id = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 #first = affine_map<(d0, d1) -> (d0)>
 module {
   func.func @main(%x: tensor<5x7xf32>, %y: tensor<7x5xf32>) -> tensor<7xf32> {
     %zero = arith.constant 0.0 : f32
     %e0 = tensor.empty() : tensor<7x5xf32>
-    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    %root = linalg.generic {indexing_maps = [#transposed, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
     ^bb0(%a: f32, %o: f32):
       %s = math.sqrt %a : f32
       linalg.yield %s : f32
@@ -114,13 +114,13 @@ module {
 // CHECK-SAME: tensor<5x7xf32>
 // CHECK: return
 #id = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 #none = affine_map<(d0, d1) -> ()>
 module {
   func.func @main(%x: tensor<5x7xf32>) -> tensor<f32> {
     %zero = arith.constant 0.0 : f32
     %e0 = tensor.empty() : tensor<7x5xf32>
-    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    %root = linalg.generic {indexing_maps = [#transposed, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
     ^bb0(%a: f32, %o: f32):
       %s = math.sqrt %a : f32
       linalg.yield %s : f32
@@ -145,12 +145,12 @@ module {
 // CHECK: linalg.generic {{.*}} ins(%[[ROOT]], %arg2 : tensor<5x7xf32>, tensor<5x7x4xf32>)
 // CHECK: return
 #id = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 module {
   func.func @main(%x: tensor<5x7xf32>, %w: tensor<3x7xf32>, %h: tensor<5x7x4xf32>) -> (tensor<5x3xf32>, tensor<5x7x4xf32>) {
     %zero = arith.constant 0.0 : f32
     %e0 = tensor.empty() : tensor<7x5xf32>
-    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    %root = linalg.generic {indexing_maps = [#transposed, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
     ^bb0(%a: f32, %o: f32):
       %s = math.sqrt %a : f32
       linalg.yield %s : f32
@@ -182,12 +182,12 @@ module {
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<7x5xf32>)
 // CHECK: return
 #id = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 module {
   func.func @main(%x: tensor<5x7xf32>, %w: tensor<3x5xf32>) -> tensor<7x3xf32> {
     %zero = arith.constant 0.0 : f32
     %e0 = tensor.empty() : tensor<7x5xf32>
-    %root = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
+    %root = linalg.generic {indexing_maps = [#transposed, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x7xf32>) outs(%e0 : tensor<7x5xf32>) {
     ^bb0(%a: f32, %o: f32):
       %s = math.sqrt %a : f32
       linalg.yield %s : f32

@@ -53,7 +53,7 @@ def draw(seed: int):
 
 @pytest.mark.covering(most=6)
 @pytest.mark.parametrize("seed", range(16))
-def test_turned_programs_are_right(seed):
+def test_transposed_programs_are_right(seed):
     torch.manual_seed(seed)
     program, tensors = draw(seed)
     for got, number in zip(inferno.compile(program, tensors, fallback=False)(*tensors), range(2)):

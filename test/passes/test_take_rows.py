@@ -23,7 +23,7 @@ MORE = {
     "columns": lambda x, y, rows: softmax(x, 0)[rows],
     "rows of rows": lambda x, y, rows: softmax((s := softmax(x, -1))[rows] + s, -1)[rows],
     "of itself": lambda x, y, rows: softmax(x[rows] + x, -1)[rows.flip(0)],
-    "turned": lambda x, y, rows: softmax(x, -1).t()[rows % 48],
+    "transposed": lambda x, y, rows: softmax(x, -1).t()[rows % 48],
     "scanned": lambda x, y, rows: softmax(x, -1).cumsum(-1)[rows],
     "a product": lambda x, y, rows: softmax(x @ y.t(), -1)[rows],
 }
@@ -48,7 +48,7 @@ def test_one_kernel_reads_them_in_place(name):
 
 
 @pytest.mark.parametrize("shape, turns", [((85, 176384), True), ((85, 400), False)])
-def test_rows_of_what_is_turned_are_neighbours(shape, turns):
+def test_rows_of_what_is_transposed_are_neighbours(shape, turns):
     def program(x, rows):
         return layer_norm(x, x.shape[1:]).t()[rows]
 

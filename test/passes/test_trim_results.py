@@ -56,7 +56,7 @@ PARTS = {
     "an image": lambda y: y[1], "images": lambda y: y[1:3].sum(1), "of one image": lambda y: y[2, 3:5], "a few of each": lambda y: y[:, 2:4].flatten(1),
     "channels": lambda y: y[..., :8], "one token's head": lambda y: y.unflatten(-1, (HEADS, -1))[:, -2, 1], "one number": lambda y: y[1, 2, 3],
     "some, and a norm of some": lambda y: (y[:, 0], F.normalize(y, dim=-1)[:, 0]), "backwards": lambda y: y.flip(1)[:, 0], "most": lambda y: y[:, 1:],
-    "a part of a part": lambda y: y[1:][:, 1:][:, 0], "turned": lambda y: y.transpose(0, 1)[2], "halves": lambda y: torch.cat(y.chunk(2, 1)[::-1], 1),
+    "a part of a part": lambda y: y[1:][:, 1:][:, 0], "transposed": lambda y: y.transpose(0, 1)[2], "halves": lambda y: torch.cat(y.chunk(2, 1)[::-1], 1),
     "the largest": lambda y: y.softmax(-1).max(-1).values[:, 3], "where it is": lambda y: y.argmax(1)[:, :4],
     "pairs far apart": lambda y: y[:, 9] + y[:, 1] * y[:, 8] - y[:, 0], "three of many": lambda y: (y[:, 0], y[:, 3:], y[:, 1]),
     "all, and one": lambda y: (y, y[:, 0].softmax(-1)),
@@ -112,7 +112,7 @@ VARYING = {"images": {0: Dim.AUTO}, "tokens": {1: Dim.AUTO}, "both": {0: Dim.AUT
 @pytest.mark.covering(most=6)
 @pytest.mark.parametrize("varying", VARYING)
 @pytest.mark.parametrize("model", [block, gated, masked_by_hand])
-@pytest.mark.parametrize("name", ["first", "last", "first and last", "an image", "channels", "turned", "all, and one", "a part of a part", "each third"])
+@pytest.mark.parametrize("name", ["first", "last", "first and last", "an image", "channels", "transposed", "all, and one", "a part of a part", "each third"])
 def test_sizes_that_vary(name, model, varying):
     program = lambda *args: PARTS[name](model(*args))  # noqa: E731
     made = lambda images, tokens: (torch.randn(images, tokens, WIDTH), *weights())  # noqa: E731

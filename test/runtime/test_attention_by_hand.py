@@ -15,13 +15,7 @@ from inferno.runtime.region import backend
 from inferno.runtime.workers import jobs
 
 F = nn.functional
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    torch._dynamo.reset()
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 @pytest.fixture
@@ -125,7 +119,7 @@ def scaled_after(q, k, v):
     return torch.softmax((q @ k.mT + q[..., :1]) * 0.5, -1) @ v
 
 
-def turned_over(q, k, v):
+def negated(q, k, v):
     return torch.softmax(q @ k.mT * -1.0, -1) @ v
 
 
@@ -206,7 +200,7 @@ def is_left(function, *args, **more) -> bool:
 
 @pytest.mark.covering(most=6)
 @pytest.mark.parametrize("function", [
-    weights_too, along_queries, bent, scaled_after, turned_over, by_a_tensor, divided, added_twice, written_meanwhile, added_to_another, narrowed,
+    weights_too, along_queries, bent, scaled_after, negated, by_a_tensor, divided, added_twice, written_meanwhile, added_to_another, narrowed,
     hidden_then_narrowed, as_values, with_autocast_between, with_double, mapped,
 ])
 def test_left_alone(function):

@@ -428,3 +428,18 @@ def test_what_is_not_for_every_size_says_why(error, level, monkeypatch, caplog):
         torch.testing.assert_close(compiled(x), torch.relu(x) * 2)
     said = [r for r in caplog.records if "not for every size" in r.message]
     assert [(r.levelno, str(error) in r.message) for r in said] == [(level, True)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("function", [
+    lambda x: (x * 100).logsumexp(-1), lambda x: torch.logsumexp(input=x * 30, dim=(0, 1), keepdim=True), lambda x: torch.special.logsumexp(x * 100, 0),
+])
+def test_gradients_of_logsumexp_in_16_bits(function, dtype):
+    """They do not read a result that is rounded where what it is subtracted from is not."""
+    x, gradients = torch.randn(8, 13).to(dtype), []
+    for call, given in ((compiled(function), x.clone()), (function, x.clone()), (function, x.double())):
+        out = call(given.requires_grad_())
+        (out * torch.linspace(-1, 1.3, out.numel(), dtype=out.dtype).view(out.shape)).sum().backward()
+        gradients.append(given.grad)
+    found = compare_leaf("gradient", *gradients)
+    assert found.right, str(found)

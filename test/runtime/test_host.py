@@ -57,6 +57,14 @@ def test_every_kernel_is_launched(early):
     assert driver.maps == [(9, 0x20000, [64, 32], [128], [64, 8], [1, 1], (0, 3, 3, 0))] * 2
 
 
+def test_parts_of_arguments_and_results(monkeypatch):
+    whole = replace(STEP_.parameters[0], buffer=replace(ARGUMENT, offset=256))
+    monkeypatch.setitem(globals(), "STEP_", replace(STEP_, parameters=(whole, SCRATCH, replace(RESULT, offset=32))))
+    driver, state = run()
+    assert state[ERROR] == 0 and [x[4] for x in driver.launches] == [[i, 0x10000 + 512, 0x30000 + 32] for i in range(2)]
+    assert [m[1] for m in driver.maps] == [0x20000 + 256] * 2
+
+
 def test_kernels_whose_blocks_wait_for_each_other(monkeypatch):
     monkeypatch.setitem(globals(), "STEP_", replace(STEP_, cooperative=True))
     driver, state = run()

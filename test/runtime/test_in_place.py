@@ -86,7 +86,7 @@ def test_an_old_value_that_is_still_needed_stays():
         x.mul_(2)
         return before
 
-    def turned(x):
+    def transposed(x):
         x.copy_(x.t() + 1)
         return x.sum()
 
@@ -94,7 +94,7 @@ def test_an_old_value_that_is_still_needed_stays():
         x.copy_(x.roll(1, 0))
         return x[0] * 2
 
-    for function, may in ((old, False), (turned, False), (shifted, True)):
+    for function, may in ((old, False), (transposed, False), (shifted, True)):
         x = torch.randn(9, 9)
         compiled = inferno.compile(function, (x,))
         assert may or not any(in_place(compiled))
@@ -270,3 +270,41 @@ def test_what_is_written_is_said_and_a_copy_is_one_launch():
     assert made_in_place(plan, signature) == [True]
     args = tuple(a.clone() for a in args)
     torch.testing.assert_close(inferno.compile(of_a_copy, args)(*args), of_a_copy(*args))
+
+
+WEIGHT = torch.linspace(-1, 1, 20).view(4, 5)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x @ WEIGHT, lambda x: (x * 2).permute(2, 0, 1).sinh(), lambda x: nn.functional.group_norm(x, 1).flatten(),
+    lambda x: (x @ torch.randn(4, 5)).view(-1),
+], ids=["product", "permuted", "flat", "after_eager"])
+@pytest.mark.parametrize("compile_", [
+    lambda f, x: inferno.compile(f, (x,)), lambda f, x: torch.compile(f, backend="inferno"), lambda f, x: torch.compile(f, backend="inferno", dynamic=True),
+], ids=["compile", "backend", "dynamic"])
+def test_results_can_be_written_to_where_gradients_are_computed(function, compile_):
+    """They are no views that were made where none are, which autograd refuses to write to."""
+    torch._dynamo.reset()
+    x, p = torch.randn(2, 3, 4), torch.ones((), requires_grad=True)
+    fast = compile_(function, x)
+    with torch.no_grad():
+        result = fast(x)
+    result += p
+    assert result.requires_grad
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_results_of_training_can_be_written_to(dynamic):
+    torch._dynamo.reset()
+
+    def program(x):
+        y = (x @ WEIGHT).transpose(1, 2) * 2
+        torch._dynamo.graph_break()
+        y[y > 0] = 0.5
+        return y
+
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    ours = x.detach().clone().requires_grad_()
+    torch.compile(program, backend="inferno", dynamic=dynamic)(ours).square().sum().backward()
+    program(x).square().sum().backward()
+    torch.testing.assert_close(ours.grad, x.grad)

@@ -229,6 +229,17 @@ def test_who_may_read_it_is_as_for_other_files(package, tmp_path):
     assert package.stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_what_is_no_file_is_said_first(tmp_path, device):
+    with pytest.raises(PackageError, match="missing.inferno: No such file"):
+        inferno.load(tmp_path / "missing.inferno", device=device)
+    with pytest.raises(PackageError, match="it is a folder, and a package is a file"):
+        inferno.load(tmp_path, device=device)
+    (tmp_path / "text").write_text("no package")
+    with pytest.raises(PackageError, match="it is no package, or is damaged"):
+        inferno.load(tmp_path / "text", device=device)
+
+
 def test_without_a_gpu_a_device_must_be_named(package):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")

@@ -103,6 +103,8 @@ def test_deep_nesting_is_refused():
     ("steps.0.parameters.2.index", 1, "result 1 owns no memory"),
     ("steps.0.parameters.2.index", -1, "it refers to result -1"),
     ("steps.0.parameters.2.shape", [65], "260 bytes of result 0, which has 256"),
+    ("steps.0.parameters.2.offset", 8, "offset 8 in result 0; it must be a multiple of 16"),
+    ("steps.0.parameters.2.offset", 16, "256 bytes at 16 of result 0, which has 256"),
     ("steps.0.parameters.0.buffer.index", 3, "it refers to argument 3, and there are 1"),
     ("steps.0.parameters.0.sizes", [64, 33], "a tensor map over 4224 bytes of a buffer that has 4096"),
     ("steps.0.parameters.0.sizes", [64], "1 to 5 of each"),

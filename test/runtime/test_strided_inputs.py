@@ -19,7 +19,7 @@ def big(*shape):
 CASES = {
     "columns": (lambda x: torch.relu(x) + 1, lambda: (big(33, 64)[:, 16:48],)),
     "rows and columns": (lambda x, w: F.linear(x, w), lambda: (big(33, 64)[3:, 32:], big(40, 64)[::2, :32])),
-    "turned": (lambda x: x * 2, lambda: (big(33, 64)[:, ::2].t(),)),
+    "transposed": (lambda x: x * 2, lambda: (big(33, 64)[:, ::2].t(),)),
     "every fourth": (lambda x: x.cumsum(0), lambda: (big(256)[::4],)),
     "batches": (lambda x: x.sum(1), lambda: (big(4, 12, 48)[:, 4:8, 16:48],)),
     "one row of each": (lambda x: x * 2, lambda: (big(4, 8, 48)[:, 4:5, 16:48],)),

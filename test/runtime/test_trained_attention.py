@@ -14,13 +14,7 @@ from inferno.capture.trained_attention import trained_attention
 from inferno.runtime.region import backend
 
 F = nn.functional
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    torch._dynamo.reset()
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 def causal(q, k, v, attention=F.scaled_dot_product_attention):

@@ -87,7 +87,7 @@ def launches(function, dynamic, *args) -> list[Launch]:
 
 
 LIES = {
-    "dense": lambda x: x, "turned": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    "dense": lambda x: x, "transposed": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
     "with an offset": lambda x: torch.cat([torch.zeros(3), x.reshape(-1)])[3:].view(x.shape),
     "with gaps": lambda x: torch.stack([x, x], -1)[..., 0],
 }

@@ -2,7 +2,7 @@
 // RUN: sed 's/^module {/module attributes {inferno.matmul = "library"} {/' %s | inferno-opt - -p 'batches-first{target=sm_90a}' | FileCheck %s --check-prefix=OTHER
 // RUN: inferno-opt %s -p 'batches-first{target=cpu}' | FileCheck %s --check-prefix=OTHER
 
-// Triangles: 128 products whose factors and result lie side by side, element by element. Each tensor is turned once, for both products that read it, and the
+// Triangles: 128 products whose factors and result lie side by side, element by element. Each tensor is transposed once, for both products that read it, and the
 // results back. The third product has its batch outside.
 // CHECK-DAG: #[[OUT:.*]] = affine_map<(d0, d1, d2) -> (d1, d2, d0)>
 // CHECK-DAG: #[[BACK:.*]] = affine_map<(d0, d1, d2) -> (d2, d0, d1)>

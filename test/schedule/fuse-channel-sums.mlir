@@ -4,7 +4,7 @@
 #window = affine_map<(n, p, q, f, r, s, c) -> (f, r, s, c)>
 #pixels = affine_map<(n, p, q, f, r, s, c) -> (n, p, q, f)>
 #points = affine_map<(n, p, q, f) -> (n, p, q, f)>
-#turned = affine_map<(f, n, p, q) -> (n, p, q, f)>
+#transposed = affine_map<(f, n, p, q) -> (n, p, q, f)>
 #channel = affine_map<(f, n, p, q) -> (f)>
 
 /// The sums over pixels of a convolution's result, and of its squares, are results of its kernel; what it writes stays for who reads it.
@@ -48,7 +48,7 @@ func.func private @reduce_squares(%x: tensor<32x56x56x64xbf16>, %o0: tensor<64xf
   %zero = arith.constant 0.0 : f64
   %0 = linalg.fill ins(%zero : f64) outs(%o0 : tensor<64xf64>) -> tensor<64xf64>
   %1 = linalg.fill ins(%zero : f64) outs(%o1 : tensor<64xf64>) -> tensor<64xf64>
-  %2:2 = linalg.generic {indexing_maps = [#turned, #channel, #channel], iterator_types = ["parallel", "reduction", "reduction", "reduction"]} ins(%x : tensor<32x56x56x64xbf16>) outs(%0, %1 : tensor<64xf64>, tensor<64xf64>) {
+  %2:2 = linalg.generic {indexing_maps = [#transposed, #channel, #channel], iterator_types = ["parallel", "reduction", "reduction", "reduction"]} ins(%x : tensor<32x56x56x64xbf16>) outs(%0, %1 : tensor<64xf64>, tensor<64xf64>) {
   ^bb0(%a: bf16, %s: f64, %t: f64):
     %w = arith.extf %a : bf16 to f64
     %q = arith.mulf %w, %w : f64

@@ -87,7 +87,7 @@ func.func private @below(%y: tensor<64x40xbf16>, %b: tensor<40xbf16>, %out: tens
 
 // -----
 
-// A reader that has the result turned does not go over it as the sums are made: it stays, and so does the contraction.
+// A reader that has the result transposed does not go over it as the sums are made: it stays, and so does the contraction.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-2: call @
 #t = affine_map<(d0, d1) -> (d1, d0)>

@@ -2,7 +2,7 @@
 // RUN: inferno-opt -p 'fuse-scans{target=cpu}' %s --split-input-file | FileCheck %s --check-prefix=CPU
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 
 // A double before, and the same behind, of which the scan itself is read too: one kernel of two results.
 // CHECK-LABEL: func.func @main
@@ -43,7 +43,7 @@ func.func private @scan(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> tenso
 // -----
 
 #points = affine_map<(r, c) -> (r, c)>
-#turned = affine_map<(r, c) -> (c, r)>
+#transposed = affine_map<(r, c) -> (c, r)>
 
 // A reader that turns the scan waits for what the scan gives: it stays, as does a map of which something else reads the result.
 // CHECK-LABEL: func.func @main
@@ -65,7 +65,7 @@ func.func private @double(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> ten
   return %r : tensor<64x100xf32>
 }
 func.func private @turn(%x: tensor<64x100xf32>, %o: tensor<100x64xf32>) -> tensor<100x64xf32> {
-  %r = linalg.generic {indexing_maps = [#turned, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x100xf32>) outs(%o : tensor<100x64xf32>) {
+  %r = linalg.generic {indexing_maps = [#transposed, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x100xf32>) outs(%o : tensor<100x64xf32>) {
   ^bb0(%a: f32, %old: f32):
     linalg.yield %a : f32
   } -> tensor<100x64xf32>

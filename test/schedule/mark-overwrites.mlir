@@ -44,15 +44,15 @@ module {
 
 // A transposed read, and one of the tensor as a whole from inside: neither input can be given up.
 
-// CHECK-LABEL: func.func private @turned
+// CHECK-LABEL: func.func private @transposed
 // CHECK-NOT: inferno.overwrites
 // CHECK-LABEL: func.func private @looked
 // CHECK-NOT: inferno.overwrites
 #row = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 module {
-  func.func private @turned(%a: tensor<8x8xf32>, %to: tensor<8x8xf32>) -> tensor<8x8xf32> {
-    %0 = linalg.generic {indexing_maps = [#row, #turned, #row], iterator_types = ["parallel", "parallel"]} ins(%a, %a : tensor<8x8xf32>, tensor<8x8xf32>) outs(%to : tensor<8x8xf32>) {
+  func.func private @transposed(%a: tensor<8x8xf32>, %to: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = linalg.generic {indexing_maps = [#row, #transposed, #row], iterator_types = ["parallel", "parallel"]} ins(%a, %a : tensor<8x8xf32>, tensor<8x8xf32>) outs(%to : tensor<8x8xf32>) {
     ^bb0(%in: f32, %x: f32, %out: f32):
       %1 = arith.addf %in, %x : f32
       linalg.yield %1 : f32

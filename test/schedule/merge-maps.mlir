@@ -1,7 +1,7 @@
 // RUN: inferno-opt %s --pass-pipeline='inferno-fuse,merge-maps{target=sm_90a}' --split-input-file | FileCheck %s
 
 #points = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 
 /// A sum that is given back, and what is made of it: the kernel has two results, and nothing reads the sum from memory.
 // CHECK-LABEL: func.func @main
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512
 // -----
 
 #points = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 
 /// What is read in two orders stays in memory: the kernel could make the one or the other.
 // CHECK-LABEL: func.func @main
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512
     %w = math.exp %a : f32
     linalg.yield %w : f32
   } -> tensor<512x512xf32>
-  %t = linalg.generic {indexing_maps = [#points, #turned, #points], iterator_types = ["parallel", "parallel"]} ins(%s, %s : tensor<512x512xf32>, tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
+  %t = linalg.generic {indexing_maps = [#points, #transposed, #points], iterator_types = ["parallel", "parallel"]} ins(%s, %s : tensor<512x512xf32>, tensor<512x512xf32>) outs(%e : tensor<512x512xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %w = arith.addf %a, %b : f32
     linalg.yield %w : f32

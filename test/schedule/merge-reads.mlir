@@ -113,7 +113,7 @@ func.func @main(%x: tensor<4096x4096xf32>) -> tensor<4096x4096xf32> {
 // -----
 
 #points = affine_map<(d0, d1) -> (d0, d1)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 #rows = affine_map<(d0, d1) -> (d0)>
 
 /// A map that writes across what it reads has tiles, which sums have not.
@@ -132,7 +132,7 @@ func.func @main(%x: tensor<256x65536xf32>, %y: tensor<65536x256xf32>) -> (tensor
     %v = arith.addf %t, %w : f32
     linalg.yield %v : f32
   } -> tensor<256xf32>
-  %d = linalg.generic {indexing_maps = [#points, #turned, #turned], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<256x65536xf32>, tensor<65536x256xf32>) outs(%e : tensor<65536x256xf32>) {
+  %d = linalg.generic {indexing_maps = [#points, #transposed, #transposed], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<256x65536xf32>, tensor<65536x256xf32>) outs(%e : tensor<65536x256xf32>) {
   ^bb0(%a: f32, %b: f32, %w: f32):
     %v = arith.mulf %a, %b : f32
     linalg.yield %v : f32

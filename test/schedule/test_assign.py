@@ -4,8 +4,9 @@ import pytest
 
 from inferno.mlir import ir, parse
 from inferno.runtime.report import _said
-from inferno.schedule import elementwise, scans
 from inferno.schedule.assign import UNDECIDED, assign_schedules, kernels
+from inferno.schedule.maps import elementwise
+from inferno.schedule.scans import scans
 from inferno.symbolic import Undecided
 
 SCAN = """

@@ -7,7 +7,7 @@ from checks import assert_close_to_float64
 
 import inferno
 from inferno.mlir import ir, idle_context
-from inferno.schedule.bands import Band
+from inferno.schedule.attention.bands import Band
 from inferno.tools.check import reference
 from inferno.tools.ir_program import IrProgram
 

@@ -6,7 +6,7 @@ from checks import scheduled
 
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
-from inferno.schedule import batches_first
+from inferno.schedule.passes import batches_first
 from inferno.tools.ir_program import IrProgram
 
 SIZES = {"b": 12, "g": 3, "m": 40, "n": 56, "k": 72}

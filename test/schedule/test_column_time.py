@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferno.schedule.column_time import Work, time
+from inferno.schedule.rows.column_time import Work, time
 
 # A kernel, and threads, vectors side by side, blocks of a cluster, points of a turn, turns that are kept, and neighbours of a thread: microseconds.
 TIMED = {

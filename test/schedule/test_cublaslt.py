@@ -15,15 +15,16 @@ from contractions import contraction
 from inferno.codegen.generate import generate_kernels
 from inferno.library_matmul import LibraryMatmul, check_call
 from inferno.mlir import ir, idle_context
+from inferno.passes.programs import PRECISION
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.plan.plan import Buffer, LibraryCall
-from inferno.passes.programs import PRECISION
-from inferno.schedule import assign, wgmma
+from inferno.schedule import assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space
-from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.weigh_library import weigh
+from inferno.schedule.maps.pointwise import parse_pointwise
+from inferno.schedule.matmul import wgmma
+from inferno.schedule.matmul.cublaslt import CublasLt, Refused, choose, recognise, refusal, space
+from inferno.schedule.matmul.weigh_library import weigh
 from inferno.target import find_target
 
 M, N, K = 64, 48, 32

@@ -50,7 +50,7 @@ def test_what_waits_for_another_reader_stays_apart():
 
 
 def test_windows_of_a_signal_are_no_product():
-    """A copy in another order, as a backward wants it, stays a kernel of its own: the one that computes windows would write it strewn."""
+    """A copy in another order, as a backward wants it, stays a kernel of its own: the one that computes windows would write it uncoalesced."""
     def features(x, w, b):
         y = F.conv1d(x, w, stride=5)
         return y, F.conv1d(torch.relu(y), b, stride=2)
@@ -73,3 +73,10 @@ def test_what_reads_another_reader_that_has_to_wait_waits_too():
     args = torch.randn(80, 64), torch.randn(64, 8), torch.randn(32, 8)
     made = inferno.compile(quantised, args, target="sm_90a", fallback=False)
     assert not made.explain().fallbacks and made.explain().launches <= 4
+
+
+def test_sines_are_maps_behind_tensor_cores():
+    """Whose tiles have few warps, which would wait for each number's branch; arc cosines have none."""
+    args = torch.randn(8192, 256).bfloat16(), torch.randn(256, 256).bfloat16()
+    kinds = {f: [r.generator for r in inferno.compile(lambda x, w, f=f: f(x @ w), args, target="sm_90a").explain().rows] for f in (torch.sin, torch.acos)}
+    assert kinds == {torch.sin: ["wgmma", "elementwise"], torch.acos: ["wgmma"]}

@@ -17,7 +17,7 @@ from inferno.mlir import ir, idle_context, walk
 from inferno.passes.manager import run_pipeline
 from inferno.schedule import assign
 from inferno.schedule.assign import kernels
-from inferno.schedule.row_contraction import parse_rows
+from inferno.schedule.matmul.row_contraction import parse_rows
 from inferno.symbolic import hint
 from inferno.target import find_target
 from inferno.tools.ir_program import IrProgram
@@ -28,7 +28,7 @@ ALWAYS = "fuse-row-epilogues{target=sm_90a always=1}"
 
 
 @pytest.mark.covering(most=2)
-@pytest.mark.parametrize("name", ["layer_norm", "several", "turned", "triangle", "any"])
+@pytest.mark.parametrize("name", ["layer_norm", "several", "transposed", "triangle", "any"])
 def test_the_same(tmp_path, name):
     args = operands(lambda *shape: torch.randn(shape).bfloat16(), 96, 36, 128)
     path = tmp_path / "rows.mlir"

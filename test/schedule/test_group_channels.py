@@ -8,8 +8,8 @@ from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import UNMEASURED
 from inferno.runtime.workers import jobs
-from inferno.schedule import columns
 from inferno.schedule.assign import kernels
+from inferno.schedule.rows import columns
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
@@ -63,7 +63,7 @@ def test_few_points_only_where_it_is_asked_for():
     assert [len(parsed((2, 256, 32, 40), torch.bfloat16, unmeasured=u)) for u in (False, True)] == [0, 1]
 
 
-def turned(f, shape, dtype):
+def transposed(f, shape, dtype):
     """Schedules of what is written one row behind the other."""
     x = torch.empty(shape, dtype=dtype, device="meta").contiguous(memory_format=torch.channels_last)
     linalg, _ = jobs.lower_to_linalg(capture(lambda x: f(x).contiguous(), (x,)).text)
@@ -80,5 +80,5 @@ def turned(f, shape, dtype):
     (False, (64, 256, 63, 63), torch.bfloat16, (2, 2, 4, 1)),  # an odd number of points has no runs
 ])
 def test_runs_of_points(grouped, shape, dtype, expected):
-    (s,) = turned((lambda x: torch.nn.functional.group_norm(x, 32)) if grouped else torch.nn.functional.instance_norm, shape, dtype)
+    (s,) = transposed((lambda x: torch.nn.functional.group_norm(x, 32)) if grouped else torch.nn.functional.instance_norm, shape, dtype)
     assert (s.across, s.cluster, s.unroll, s.run) == expected

@@ -5,7 +5,7 @@ import torch
 
 from inferno.mlir import idle_context, ir, walk
 from inferno.schedule.assign import kernels
-from inferno.schedule.join_pieces import join_pieces
+from inferno.schedule.passes.join_pieces import join_pieces
 from inferno.tools.ir_program import IrProgram
 
 STEPS = 6

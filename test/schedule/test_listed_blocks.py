@@ -6,13 +6,13 @@ from attention_cases import fused, read
 from flex_block_cases import alibi, by_hand, causal, tensors
 
 from inferno.mlir import idle_context, ir
-from inferno.schedule.attention_candidates import candidates
-from inferno.schedule.attention_kernel import sources
-from inferno.schedule.attention_room import fits
-from inferno.schedule.attention_schedule import Attention
-from inferno.schedule.attention_tiling import tile_attention
-from inferno.schedule.expression_tracer import LoopNumbers, NotUnderstood
-from inferno.schedule.expressions import Loop
+from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood
+from inferno.schedule.analysis.expressions import Loop
+from inferno.schedule.attention.attention_candidates import candidates
+from inferno.schedule.attention.attention_kernel import sources
+from inferno.schedule.attention.attention_room import fits
+from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.attention_tiling import tile_attention
 from inferno.target import find_target
 
 

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from contractions import contraction
 
 from inferno.mlir import idle_context, ir
-from inferno.schedule import mma
 from inferno.schedule.assign import kernels
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.matmul import mma
+from inferno.schedule.matmul.contraction import parse_contraction
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

@@ -7,7 +7,7 @@ from checks import scheduled
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import without_schedules
-from inferno.schedule import order_operands
+from inferno.schedule.passes import order_operands
 from inferno.tools.ir_program import IrProgram
 
 SIZES = {"b": 3, "m": 40, "n": 56, "k": 72}
@@ -53,8 +53,8 @@ def ordered(text: str) -> str:
 @pytest.mark.parametrize("lhs, rhs, batch, count", [
     ("mk", "kn", "", 1), ("km", "kn", "", 2), ("km", "nk", "", 1), ("bmk", "bkn", "b", 1), ("mk", "nk", "", 0),
 ])
-def test_turned_factors(lhs, rhs, batch, count, monkeypatch, tmp_path):
-    monkeypatch.setattr(order_operands, "_PAYS_TURNED", 100.0)
+def test_transposed_factors(lhs, rhs, batch, count, monkeypatch, tmp_path):
+    monkeypatch.setattr(order_operands, "_PAYS_TRANSPOSED", 100.0)
     text = ordered(program(lhs, rhs, batch, TF32))
     assert text.count("call @transpose") == count
     path = tmp_path / "ordered.mlir"
@@ -67,7 +67,7 @@ def test_turned_factors(lhs, rhs, batch, count, monkeypatch, tmp_path):
 
 
 def test_only_where_tf32_is_allowed_and_no_library_is_asked_for(monkeypatch):
-    monkeypatch.setattr(order_operands, "_PAYS_TURNED", 100.0)
+    monkeypatch.setattr(order_operands, "_PAYS_TRANSPOSED", 100.0)
     text = program("mk", "kn", "", TF32)
     assert "@transpose" not in ordered(program("mk", "kn", "", ""))
     assert "@transpose" not in ordered(text.replace("module {", 'module attributes {inferno.matmul = "library"} {', 1))

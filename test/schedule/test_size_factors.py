@@ -1,6 +1,6 @@
 """Sizes as products of others that have nothing to do with each other."""
 
-from inferno.schedule.size_factors import factors_of, in_factors
+from inferno.schedule.passes.size_factors import factors_of, in_factors
 from inferno.symbolic import Symbol, floordiv, size_of
 
 H, W, N = (size_of(Symbol(name, low=2)) for name in "hwn")

@@ -32,7 +32,7 @@ FUNCTIONS = {
     "rows that are normalised": (alike, ((24, 64), (24, 1), (64,), (40, 64), (40, 64)), 3),
     "both factors": (lambda x, s, w, t: (x * s) @ (w * t), ((24, 64), (64,), (64, 40), (64, 1)), 3),
     "what the end reads too": (lambda x, g, w: F.linear(x * g, w) + x, ((24, 64), (64,), (64, 64)), 2),
-    "batches, turned": (lambda x, s, w: (x * s).mT @ w, ((3, 64, 24), (3, 64, 1), (3, 64, 40)), 2),
+    "batches, transposed": (lambda x, s, w: (x * s).mT @ w, ((3, 64, 24), (3, 64, 1), (3, 64, 40)), 2),
     "numbers": (lambda x, w: F.linear(x * 2.5 + 1, w), ((24, 64), (40, 64)), 2),
 }
 

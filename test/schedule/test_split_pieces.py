@@ -7,7 +7,7 @@ from torch import nn
 from universal_program import SimulatedModel
 
 from inferno.schedule.assign import choose
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.maps.elementwise import Elementwise
 from inferno.target import find_target
 
 F = nn.functional

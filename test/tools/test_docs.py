@@ -11,7 +11,7 @@ from inferno.mlir import ir, idle_context
 from inferno.passes import pass_names, summary
 from inferno.passes.manager import run_pipeline, split
 from inferno.passes.pipelines import PIPELINES
-from inferno.schedule.attributes import GENERATORS
+from inferno.schedule.attributes import GENERATORS, group_of
 from inferno.targets.toolkit import find_tool
 from inferno.tools.cli import _parser as commands
 from inferno.tools.cli import main
@@ -70,12 +70,12 @@ def test_paragraphs_begin_with_the_summary():
 
 
 def test_every_generator_has_a_row():
-    table = (ROOT / "docs/architecture.md").read_text().partition("| generator |")[2].partition("\n\n")[0]
-    rows = [name for row in re.findall(r"^\| (`[^|]*) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(rows) == sorted(GENERATORS)
+    table = (ROOT / "docs/architecture.md").read_text().partition("| kind | generator |")[2].partition("\n\n")[0]
+    rows = [(name, kind) for kind, row in re.findall(r"^\| (\w+) \| (`[^|]*) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(rows) == sorted((name, group_of(name)) for name in GENERATORS)
 
 
-@pytest.mark.parametrize("package", sorted(p.parent for p in (ROOT / "inferno").glob("*/__init__.py")), ids=lambda p: p.name)
+@pytest.mark.parametrize("package", sorted(p.parent for p in (ROOT / "inferno").glob("*/**/__init__.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_packages_name_modules_that_exist(package):
     text = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
     topics = re.findall(r"^\* (.*?)(?=^\* |^$|\Z)", text, re.M | re.S)

@@ -20,7 +20,7 @@ from inferno.runtime.workers import pool as workers
 from inferno.schedule.assign import generators, kernels, read_known
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.known import key_of
-from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import find_target
 from inferno.tools.cli import main
 

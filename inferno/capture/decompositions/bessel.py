@@ -11,7 +11,7 @@ from torch import Tensor
 aten = torch.ops.aten
 
 _LOG_OF_LARGEST = math.log(torch.finfo(torch.float32).max)
-_SPLIT = 12.0
+_SPLIT = 12.0  # from here on the expansion, which is good to 1.3e-10 here (to 2.4e-9 at 10), far below float32's last bit
 _SERIES = 34  # terms: the last one is under 1e-10 of the sum at 12
 _HANKEL = 16  # terms: the last one is under 1e-9 of the sum at 12
 

@@ -33,11 +33,11 @@ _TILE, _BLOCKS, _LEAST_PIXELS = 64, 132, 512
 # 14x14 15.8 and 28.1, but 64 times 256 at 56x56 49.0 and 20.5, 128 times 512 23.4 and 15.1.
 _PRODUCT = 256, 1 << 16
 
-# Channels and features from which on cuDNN sums a weight's gradient in less time channels last, turned by us.  On an H200, float32, us, row-major,
+# Channels and features from which on cuDNN sums a weight's gradient in less time channels last, transposed by us.  On an H200, float32, us, row-major,
 # and channels last without the image's copy: 3x3 of 72 channels of 4x48x48 193 (by Fourier transforms) and 38, of 48 of 4x96x96 134 and 45, of 1280 of
 # 2x8x8 115 and 79, of 512 of 32x7x7 74 and 62, of 64 of 1x256x256 88 and 67; of 320 of 2x64x64 126 and 135; of 24 of 4x112x112 62 and 64.  bf16: of 512 of
 # 1x64x64 66 and 52.  Of one pixel both take as long.
-_TURNED = 48
+_TRANSPOSED = 48
 
 Sizes = Sequence[int]
 
@@ -100,10 +100,10 @@ def input_gradient(
         taps = [2 + d for d in range(rank) if weight.shape[2 + d] > 1]
         if not taps and groups == 1 and _are_rows(gradient) and weight.shape[0] >= _PRODUCT[0] and weight.numel() >= _PRODUCT[1]:
             return aten.mm.default(_rows(gradient), weight.flatten(1)).view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2)
-        turned = weight.transpose(0, 1) if groups == 1 else weight
+        swapped = weight.transpose(0, 1) if groups == 1 else weight
         around = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)]
-        turned = aten.flip.default(turned, taps) if taps else turned
-        return aten.convolution.default(gradient, turned, None, stride, around, dilation, False, [0] * rank, groups)
+        swapped = aten.flip.default(swapped, taps) if taps else swapped
+        return aten.convolution.default(gradient, swapped, None, stride, around, dilation, False, [0] * rank, groups)
     least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(gradient.shape[2:], stride, padding, dilation, weight.shape[2:])]
     rest = [n - m for n, m in zip(shape[2:], least)]
     return aten.convolution.default(gradient, weight, None, stride, padding, dilation, True, rest, groups)
@@ -124,7 +124,7 @@ def weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, 
 
 def _with_channels_last(gradient: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """How torch's library gets the result's gradient and the image for the weight's gradient: channels last, where it would turn row-major ones by itself."""
-    if x.dim() != 4 or not x.is_contiguous() or prod(weight.shape[2:]) == 1 or min(weight.shape[:2]) < _TURNED:
+    if x.dim() != 4 or not x.is_contiguous() or prod(weight.shape[2:]) == 1 or min(weight.shape[:2]) < _TRANSPOSED:
         return gradient, x
     return gradient.contiguous(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
 
@@ -167,7 +167,7 @@ def _is_faster(x: Tensor, stride: Sizes, transposed: bool, groups: int) -> bool:
 
 
 def _is_patches(gradient: Tensor, weight: Tensor, stride: Sizes, padding: Sizes) -> bool:
-    """Whether windows lie side by side in an image whose channels do not: a product whose terms are strewn over memory."""
+    """Whether windows lie side by side in an image whose channels do not: a product whose terms are far apart in memory."""
     return list(weight.shape[2:]) == list(stride) and not any(padding) and not (
         gradient.dim() == 4 and gradient.is_contiguous(memory_format=torch.channels_last))
 

@@ -20,7 +20,7 @@ def grouped_mm(rows: Tensor, matrices: Tensor, offs: Tensor | None = None, bias:
 
 def every_product(rows: Tensor, matrices: Tensor, offs: Tensor, *_: Any, **__: Any) -> Tensor:
     """How many rows a group has depends on the data, and the graph's shapes do not: so every matrix meets every row and the
-    right product is picked, or, where rows are few, each row's matrix is gathered.  Rows behind the last group are 0.
+    right product is selected, or, where rows are few, each row's matrix is gathered.  Rows behind the last group are 0.
     """
     count, groups = rows.shape[0], matrices.shape[0]
     number = torch.arange(count, device=rows.device, dtype=offs.dtype).unsqueeze(-1)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.window_sizes import are_known, per_dimension, window_count
+from inferno.capture.decompositions.window_sizes import are_known, per_dimension
 from inferno.capture.devices import for_hopper
+from inferno.window_limits import window_count
 
 aten = torch.ops.aten
 

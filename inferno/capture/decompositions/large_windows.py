@@ -15,9 +15,9 @@ from math import ceil, prod
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.window_sizes import are_known, per_dimension, window_count
+from inferno.capture.decompositions.window_sizes import are_known, per_dimension
 from inferno.capture.devices import for_hopper
-from inferno.window_limits import MOST_TERMS
+from inferno.window_limits import MOST_TERMS, window_count
 
 aten = torch.ops.aten
 
@@ -53,8 +53,8 @@ def convolution(
         found = convolution(image, window, bias, [1, *stride], [0, *padding], [1, *dilation], False, output_padding, groups)
         return found if found is NotImplemented else found.squeeze(2)
     if weight.shape[2] > weight.shape[3]:  # the longer side is the one that bands shorten more
-        turned = [list(reversed(v)) for v in (stride, padding, dilation)]
-        found = convolution(x.transpose(2, 3), weight.transpose(2, 3), bias, *turned, False, output_padding, groups)
+        exchanged = [list(reversed(v)) for v in (stride, padding, dilation)]
+        found = convolution(x.transpose(2, 3), weight.transpose(2, 3), bias, *exchanged, False, output_padding, groups)
         return found if found is NotImplemented else found.transpose(2, 3)
     (images, channels, _, columns), (features, _, down, along) = x.shape, weight.shape
     step, pad, gap = stride[1], padding[1], dilation[1]
@@ -110,8 +110,8 @@ def _lines(x: Tensor, blocks: _Blocks, step: int, pad: int) -> Tensor:
     element = torch.arange(blocks.length, device=x.device) - blocks.low + torch.arange(blocks.count, device=x.device)[:, None] * (blocks.places * step)
     row = torch.arange(x.shape[2] + 2 * pad, device=x.device) - pad
     inside = ((row >= 0) & (row < x.shape[2])) & ((element >= 0) & (element < x.shape[3]))[:, :, None]
-    picked = x[:, :, row.clamp(0, x.shape[2] - 1), element.clamp(0, x.shape[3] - 1)[:, :, None]]
-    return torch.where(inside, picked, 0).permute(0, 2, 1, 3, 4)
+    gathered = x[:, :, row.clamp(0, x.shape[2] - 1), element.clamp(0, x.shape[3] - 1)[:, :, None]]
+    return torch.where(inside, gathered, 0).permute(0, 2, 1, 3, 4)
 
 
 def _bands(window: Tensor, blocks: _Blocks, step: int, pad: int, gap: int) -> Tensor:

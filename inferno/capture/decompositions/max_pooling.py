@@ -108,8 +108,8 @@ def _windows(x: Tensor, rows: Tensor, columns: Tensor, in_row: Tensor, in_column
         last = torch.where(torch.isnan(windows), number, -1).amax(-1)
         chosen = torch.where(last >= 0, last, chosen)  # the last NaN, as torch has it
     small = torch.int8 if inside.shape[-1] <= 127 else torch.int32  # what a backward keeps, if it does not find the place again
-    picked = number == chosen.to(small).to(torch.int64).unsqueeze(-1)
-    return windows.amax(-1), torch.where(picked, place, 0).sum(-1)
+    selected = number == chosen.to(small).to(torch.int64).unsqueeze(-1)
+    return windows.amax(-1), torch.where(selected, place, 0).sum(-1)
 
 
 def max_pool2d_backward(

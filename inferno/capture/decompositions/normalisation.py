@@ -44,10 +44,10 @@ def group_norm(
         return NotImplemented
     if x.shape[1] % num_groups or x.shape[1] // num_groups * x.element_size() < _PIECE:
         return NotImplemented
-    return turned_group_norm(x, num_groups, weight, bias, eps)
+    return transposed_group_norm(x, num_groups, weight, bias, eps)
 
 
-def turned_group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+def transposed_group_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """The group norm of an image with channels last, with channels first."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     images, channels = x.shape[:2]

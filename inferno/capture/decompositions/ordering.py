@@ -135,7 +135,7 @@ def _extremum(x: Tensor, dim: int, kind: str) -> tuple[Tensor, Tensor]:
     return bits.view(torch.float32).to(x.dtype), _shifted(low, 1)
 
 
-_HIGH, _LOW, _MOST = 1 << 32, (1 << 32) - 1, (1 << 31) - 1
+_HIGH, _LOW, _MOST = 1 << 32, (1 << 32) - 1, (1 << 31) - 1  # a word's value in the upper half of 64 bits, its bits, and the largest int32
 
 
 def _places(x: Tensor, dim: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Padding by negative widths, which cut off: a slice, then padding by what is left; and by elements of the tensor, which are picked.
+"""Padding by negative widths, which cut off: a slice, then padding by what is left; and by elements of the tensor, which are gathered.
 
 MLIR folds a pad that keeps the shape to its input, also one that cuts off on one side what it adds on the other.
 """
@@ -44,7 +44,7 @@ def _cuts(width: int | torch.SymInt) -> bool:
     raise UnsupportedOperation(f"a padding by {width} elements, which for some sizes are less than none")
 
 
-def _picked(place: Callable[[Tensor, int], Tensor]) -> Callable:
+def _gathered(place: Callable[[Tensor, int], Tensor]) -> Callable:
     """The operator whose element at a number, counted from the input's first one, is that at ``place(number, size)``."""
 
     def decomposition(x: Tensor, padding: Sequence[int]) -> Tensor:
@@ -79,7 +79,7 @@ def _around(number: Tensor, size: int) -> Tensor:
     return number.remainder(size)
 
 
-_pad_around = _picked(_around)
+_pad_around = _gathered(_around)
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -125,5 +125,5 @@ def _side(x: Tensor, dim: int, begin: int, count: int) -> Tensor:
 
 TABLE = {aten.constant_pad_nd.default: constant_pad_nd, aten._pad_circular.default: _pad_around}
 for _name, _place in (("reflection", _reflected), ("replication", _nearest)):
-    TABLE.update({getattr(aten, f"{_name}_pad{n}d").default: _picked(_place) for n in (1, 2, 3)})
+    TABLE.update({getattr(aten, f"{_name}_pad{n}d").default: _gathered(_place) for n in (1, 2, 3)})
 TABLE.update({getattr(aten, f"replication_pad{n}d_backward").default: replication_backward for n in (1, 2, 3)})

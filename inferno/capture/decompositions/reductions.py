@@ -183,6 +183,14 @@ def logsumexp(x: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
     return x.clone() if x.is_floating_point() else x.to(torch.get_default_dtype())
 
 
+def wide_logsumexp(input: Tensor, dim: int | list[int], keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Of 16 bits in float32, which autograd keeps: it takes exp(input - result), and half a unit of a large result is a share of that.  In eager both are
+    rounded alike; here the input is not where the backward computes it again.  NotImplemented for other types."""
+    if out is not None or not isinstance(input, Tensor) or input.dtype not in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    return torch.logsumexp(input.float(), dim, keepdim).to(input.dtype)
+
+
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if x.dim() and isinstance(x.shape[dim], int) and not x.shape[dim]:
         raise IndexError(f"max(): Expected reduction dim {dim} to have non-zero size.")

@@ -92,17 +92,17 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
             first, rest = _places(size, count, align_corners, scale, clamped, wide, x.device)
             reach, weights = taps(rest)
             along.append([(as_dimension((first + o).clamp(0, size - 1), d, dims), as_dimension(w.to(wide), d, dims)) for o, w in zip(reach, weights)])
-        return picked(x, dims, lambda pick: _weighted(pick, along, (), wide).to(x.dtype))
+        return gathered(x, dims, lambda gather: _weighted(gather, along, (), wide).to(x.dtype))
 
     return decomposition
 
 
-def picked(x: Tensor, dims: int, compute: Callable[[Callable[[list[Tensor]], Tensor]], Tensor]) -> Tensor:
+def gathered(x: Tensor, dims: int, compute: Callable[[Callable[[list[Tensor]], Tensor]], Tensor]) -> Tensor:
     """What is computed of elements of ``x``, at places along its last ``dims`` dimensions, in the order in which its own lie: channels last or first."""
     if suggest_memory_format(x) == torch.contiguous_format:
         return compute(lambda places: aten.index.Tensor(x, [None, None, *places])).contiguous()
-    turned = x.permute(0, *range(2, dims + 2), 1)
-    found = compute(lambda places: aten.index.Tensor(turned, [None, *places]).permute(0, dims + 1, *range(1, dims + 1)))
+    transposed = x.permute(0, *range(2, dims + 2), 1)
+    found = compute(lambda places: aten.index.Tensor(transposed, [None, *places]).permute(0, dims + 1, *range(1, dims + 1)))
     return found.contiguous(memory_format=suggest_memory_format(x))
 
 
@@ -129,7 +129,7 @@ def interpolate(
 
 
 def _spread(x: Tensor, size: Any, scale_factor: Any) -> Tensor:
-    """Each element so many times, as one that stands for all of them, whose gradient is their sum: the one of what is picked by places would be a scatter."""
+    """Each element so many times, as one that stands for all of them, whose gradient is their sum: the one of what is gathered by places would be a scatter."""
     dims, given = x.dim() - 2, size if size is not None else scale_factor
     given = list(given) if isinstance(given, (list, tuple)) else [given] * dims
     known = x.requires_grad and dims in (1, 2, 3) and len(given) == dims and (size is None) != (scale_factor is None)
@@ -150,7 +150,7 @@ def _resized(x: Tensor, mode: str, counts: list[int], align_corners: bool, scale
 
 
 class _Resized(torch.autograd.Function):
-    """Whose gradient is torch's operation (see ``resize_gradients``): that of what is picked would be put by several scatters of the whole result."""
+    """Whose gradient is torch's operation (see ``resize_gradients``): that of what is gathered would be put by several scatters of the whole result."""
 
     generate_vmap_rule = True
 
@@ -207,11 +207,11 @@ def _divided(number: Tensor, unit: int, wide: torch.dtype) -> tuple[Tensor, Tens
     return first, rest.to(wide) * (1 / unit)
 
 
-def _weighted(picked: Callable[[list[Tensor]], Tensor], along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
+def _weighted(gathered: Callable[[list[Tensor]], Tensor], along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
     """The sum over the taps of the dimensions that are left, the last one outermost: what a column comes to is the same for neighbours of a row."""
     if len(chosen) == len(along):
-        return picked(list(chosen)).to(wide)
-    terms = (_weighted(picked, along, (place, *chosen), wide) * weight for place, weight in along[-1 - len(chosen)])
+        return gathered(list(chosen)).to(wide)
+    terms = (_weighted(gathered, along, (place, *chosen), wide) * weight for place, weight in along[-1 - len(chosen)])
     return functools.reduce(operator.add, terms)
 
 
@@ -236,7 +236,7 @@ def _repeated(dims: int) -> Callable:
         for d, (count, factor) in enumerate(zip(output_size, factors)):
             number = torch.div(torch.arange(count, device=x.device), factor, rounding_mode="trunc")
             places.append(as_dimension(number, d, dims))
-        return picked(x, dims, lambda pick: pick(places))
+        return gathered(x, dims, lambda gather: gather(places))
 
     return decomposition
 

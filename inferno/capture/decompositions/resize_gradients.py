@@ -104,18 +104,18 @@ def _along(grad: Tensor, lines: Sequence[_Line], dims: Sequence[int], rank: int,
         terms.append(ways)
     whole = {d: as_dimension(torch.arange(grad.shape[d - rank], device=grad.device, dtype=torch.int32), d, rank) for d in range(rank) if d not in dims}
 
-    def compute(picked: Callable[[list[Tensor]], Tensor]) -> Tensor:
+    def compute(gathered: Callable[[list[Tensor]], Tensor]) -> Tensor:
         def nested(chosen: tuple) -> Tensor:
             if len(chosen) == len(dims):
                 places = {**whole, **dict(zip(reversed(dims), chosen))}
-                return picked([places[d] for d in range(rank)]).to(torch.float32)
+                return gathered([places[d] for d in range(rank)]).to(torch.float32)
             ways = terms[-1 - len(chosen)]
             found = ((nested((*chosen, at)), w, inside) for at, w, inside in ways)
             return functools.reduce(operator.add, (torch.where(inside, x if w is None else x * w, 0.0) for x, w, inside in found))
 
         return nested(())
 
-    return resampling.picked(grad, rank, compute)
+    return resampling.gathered(grad, rank, compute)
 
 
 def _multiplied(grad: Tensor, line: _Line, dim: int, rank: int, weigh: Callable) -> Tensor:

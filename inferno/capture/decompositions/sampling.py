@@ -18,8 +18,8 @@ from inferno.capture.dimensions import as_dimension
 
 aten = torch.ops.aten
 
-_NEAREST, _CUBIC = 1, 2
-_ZEROS, _BORDER = 0, 1
+_NEAREST, _CUBIC = 1, 2  # ATen's numbers of interpolation modes
+_ZEROS, _BORDER = 0, 1  # and of padding modes
 
 
 def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
@@ -39,8 +39,8 @@ def _sampled(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int
     terms = []
     for taps in itertools.product(*along):
         places, weights, insides = zip(*taps)
-        picked, weight = aten.index.Tensor(x, [*numbers, *places]), functools.reduce(operator.mul, weights)
-        terms.append(torch.where(functools.reduce(torch.logical_and, insides), picked.to(wide) * weight, 0.0))  # not times 0: it may be infinite
+        gathered, weight = aten.index.Tensor(x, [*numbers, *places]), functools.reduce(operator.mul, weights)
+        terms.append(torch.where(functools.reduce(torch.logical_and, insides), gathered.to(wide) * weight, 0.0))  # not times 0: it may be infinite
     return functools.reduce(operator.add, terms).to(x.dtype)
 
 

@@ -45,19 +45,19 @@ def extremes(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, inclu
     elif not include_self:
         start = aten.index_put.default(start, [place], torch.full_like(terms, least))
     found = reduce_rows(start, place, terms, reduce)
-    made = _turned(found).view(type_).to(x.dtype) if floats else found.to(x.dtype)
+    made = _transposed(found).view(type_).to(x.dtype) if floats else found.to(x.dtype)
     return (torch.where(found == least, flat, made) if floats and not include_self else made).reshape(x.shape)  # (no float has that key)
 
 
 def _key(values: Tensor, largest: bool) -> Tensor:
     """Whole numbers in the order of floats; what is no number goes before all others."""
-    number = _turned(values.view(_KEYS[values.dtype]))
+    number = _transposed(values.view(_KEYS[values.dtype]))
     limit = torch.iinfo(number.dtype)
     return torch.where(values.isnan(), limit.max if largest else limit.min, number)
 
 
-def _turned(number: Tensor) -> Tensor:
-    """The bits of floats below 0 grow with their size, unlike those of whole numbers: all but the sign are turned, there and back."""
+def _transposed(number: Tensor) -> Tensor:
+    """The bits of floats below 0 grow with their size, unlike those of whole numbers: all but the sign are flipped, there and back."""
     return number ^ ((number >> (8 * number.itemsize - 1)) & torch.iinfo(number.dtype).max)
 
 

@@ -213,7 +213,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def _is_of_one(x: Tensor, dim: int, index: Tensor) -> bool:
-    """Whether each row has one index, as the gradient of what ``gather`` picks from rows has it."""
+    """Whether each row has one index, as the gradient of what ``gather`` takes from rows has it."""
     if x.dim() < 2 or x.dim() != index.dim() or x.dtype == torch.bool:
         return False
     return _equal(index.shape, [1 if d == dim % x.dim() else n for d, n in enumerate(x.shape)])

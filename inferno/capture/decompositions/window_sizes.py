@@ -25,11 +25,6 @@ def is_depthwise(gradient: Tensor, x: Tensor, weight: Tensor, groups: int) -> bo
     return groups == gradient.shape[1] == x.shape[1] and len(taps) < 3 and prod(taps) <= MOST_TERMS
 
 
-def window_count(size: int, taps: int, stride: int, padding: int, dilation: int) -> int:
-    """Places of a window along a dimension; less than 1 where it does not fit."""
-    return (size + 2 * padding - dilation * (taps - 1) - 1) // stride + 1
-
-
 def padded_for_windows(
     gradient: Tensor, x: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
 ) -> Tensor:

@@ -28,11 +28,11 @@ from inferno.runtime.files import write_whole
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 1  # of entries; another one's are not read
 _MAGIC = f"inferno cache {FORMAT}\n".encode()
-_DIGEST = 20
+_DIGEST = 20  # bytes of the checksum, which follows
 _FIXED = len(_MAGIC) + _DIGEST + 8
-_LARGEST_HEADER = 1 << 24
+_LARGEST_HEADER = 1 << 24  # bytes; a longer one is a damaged file's
 # Where entries are, and all that is ours, below the cache's folder.
 _ENTRY = re.compile(r"format-\d+/(\w+)/[0-9a-f]{2}/[0-9a-f]{40}", re.A)
 _OURS = re.compile(r"format-\d+/(?:tmp/|locks/|total$|\w+/[0-9a-f]{2}/[0-9a-f]{40}$)", re.A)

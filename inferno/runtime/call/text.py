@@ -19,7 +19,7 @@ from inferno.runtime.prepared import Prepared
 from inferno.symbolic import Int, as_python
 from inferno.told_sizes import read_off
 
-_MOST_ADDRESSES = 64
+_MOST_ADDRESSES = 64  # that are remembered not to overlap; beyond, all are found again
 _MOST_ARGUMENTS = 2000  # compiling the text takes 20 us an argument
 
 
@@ -173,7 +173,7 @@ def return_outputs(text: CallText, signature: Signature, written: Sequence[int],
     if written:
         text.lines.append(f"    count_writes(({', '.join(text.values[i] for i in written)},))")
     outputs = [r for r in signature.results if r.kind == "output"]
-    made = [y if r.strides is None else f"{y}.as_strided({_tuple(r.shape)}, {_tuple(r.strides)})" for y, r in zip(results, outputs)]
+    made = [y if r.strides is None else f"{y}.as_strided({_tuple(r.shape)}, {_tuple(r.strides)}).data" for y, r in zip(results, outputs)]
     text.lines.append(f"    return {made[0]}" if signature.single_output else f"    return build([{', '.join(made)}])")
 
 

@@ -27,7 +27,7 @@ from inferno.runtime.check.trace import KernelCheck, Tracer
 
 log = logging.getLogger(__name__)
 
-_TF32 = 2.0**-10
+_TF32 = 2.0**-10  # of TF32's mantissa of 10 bits the last
 
 
 @dataclass(frozen=True)

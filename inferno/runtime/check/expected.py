@@ -14,7 +14,7 @@ from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, run_perturbed
 from inferno.runtime.elements import DTYPES
 
 _NARROW = ("f32", "f16", "bf16")
-_TF32 = 2.0**-10
+_TF32 = 2.0**-10  # of TF32's mantissa of 10 bits the last
 
 
 class Expected:

@@ -16,7 +16,7 @@ from inferno.runtime.plan.data import ELEMENT_BYTES
 # What an H200 moves in 7 us at its 4.8 TB/s; a chunk costs the host a few, so the GPU does not wait for it.  With a quarter of a GB the
 # backward of an 8-layer Llama needs 520 MB beside its weights, with this 463, which half of it does not change.
 CHUNK_BYTES = 1 << 25
-_MOST_CHUNKS = 32
+_MOST_CHUNKS = 32  # of a call (no measurement chose it)
 _LEAST_SAVED = 1 / 16  # of what one call would hold
 
 

@@ -4,11 +4,12 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from inferno.codegen.native_checks import BY_ZERO
+from inferno.codegen.cpu.native_checks import BY_ZERO
 from inferno.errors import CompileError, DivisionByZero, IndexOutOfRange
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
@@ -21,7 +22,7 @@ from inferno.targets.cpu import REPORT as REPORTING
 
 # Two threads break even with one where a kernel touches 256 KB (4.4 us a call) and win beyond: x + 1 in float32 on two EPYC cores.
 BYTES_PER_THREAD = 1 << 17
-ALIGNMENT = 256
+ALIGNMENT = 256  # bytes of the workspace, as ``plan/memory.py`` aligns the buffers in it
 
 
 class Code:
@@ -95,7 +96,7 @@ class CpuExecutable:
                 if isinstance(p, Scalar):
                     words += [self._workspace_word + 1, 8 * numbers[p.value]]
                     continue
-                words += [self._workspace_word, p.index] if p.place == "workspace" else [self._bases[p.place, p.index], 0]
+                words += [self._workspace_word, p.index] if p.place == "workspace" else [self._bases[p.place, p.index], p.offset]
         rows = (ctypes.c_int64 * max(1, len(words)))(*words)
         base = ctypes.addressof(rows)
         return [(base + 8 * s[0], s[1]) if isinstance(s[0], int) else s for s in segments], rows
@@ -201,10 +202,14 @@ class _Context:
             end = buffer.index + dtype.itemsize * math.prod(buffer.shape)
             tensor = self._workspace[buffer.index : end].view(dtype).view(buffer.shape)
             return lambda arguments, fresh: tensor
+        begin, number = buffer.offset // DTYPES[buffer.element].itemsize, buffer.index
+        if begin:
+            whole = self._view(executable, replace(buffer, offset=0))
+            return lambda arguments, fresh: whole(arguments, fresh).view(-1)[begin : begin + math.prod(buffer.shape)].view(buffer.shape)
         if buffer.place == "argument":
-            return lambda arguments, fresh: as_real(arguments[buffer.index], buffer.element)
-        number = executable._fresh.index(buffer.index)
-        return lambda arguments, fresh: fresh[number]
+            return lambda arguments, fresh: as_real(arguments[number], buffer.element)
+        number = executable._fresh.index(number)
+        return lambda arguments, fresh: as_real(fresh[number], buffer.element)
 
 
 def _numbers(plan: Plan) -> list[int]:

@@ -14,7 +14,7 @@ from inferno.runtime.launch.rows import rows_of, run_from_rows
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, PixelMap, Plan, Scalar, TensorMap
 from inferno.symbolic import Int, build, product
 
-ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
+ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6  # words of the argument
 
 # Values of the driver's enumerations, from cuda.h.
 ELEMENTS = {"i8": 0, "ui8": 0, "ui16": 1, "ui32": 2, "i32": 3, "ui64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "f32_ftz": 10, "tf32": 11}
@@ -160,7 +160,7 @@ def _place(buffer: Buffer, result_words: dict[int, int]) -> tuple[int, Int]:
     """The word of the state that holds a buffer's base, and the offset from there."""
     if buffer.place == "workspace":
         return WORKSPACE, buffer.index
-    return ARGUMENTS + buffer.index if buffer.place == "argument" else result_words[buffer.index], 0
+    return ARGUMENTS + buffer.index if buffer.place == "argument" else result_words[buffer.index], buffer.offset
 
 
 def _head(map_: TensorMap) -> list[int]:

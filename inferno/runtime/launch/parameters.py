@@ -47,7 +47,7 @@ class Layout:
         elif buffer.place == "workspace":
             key = WORKSPACE, buffer.index
         else:
-            key = ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index], 0
+            key = ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index], buffer.offset
         return self.values.setdefault(key, len(self.values))
 
     def positions(self, step: LibraryCall) -> list[int]:

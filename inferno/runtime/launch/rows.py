@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Scalar, TensorMap
 
-_NUMBER, _ADDRESS, _MAP = 0, 1, 2
+_NUMBER, _ADDRESS, _MAP = 0, 1, 2  # kinds of parameters
 _LIBRARY = 1000  # no kind of attribute
 _HEAD, _PARAMETER, _MAP_HEAD = 10, 3, 7  # words before the parameters, of a parameter, and before a map's table
-_TABLE = 16
+_TABLE = 16  # words of a map's table
 
 # The types of ``host.py``'s functions.
 _ENCODE = "(!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, i64) -> ()"

@@ -43,18 +43,20 @@ def load(path: str | os.PathLike, device: torch.device | str | None = None, cuda
 
     PackageError if the file is damaged, of a newer version or made for another GPU.  Nothing in it is run on the host.
     """
-    if device is None:
-        if not torch.cuda.is_available():
-            raise PackageError(f"{path}: there is no GPU here; with device='cpu' a package can be looked at by ir() and explain()")
-        device = torch.device("cuda", torch.cuda.current_device())
+    if device is None and torch.cuda.is_available():
+        device = "cuda"
     try:
-        device = torch.device(device)
+        device = device if device is None else torch.device(device)
     except RuntimeError as error:
         raise OptionError(f"device: {str(error).splitlines()[0]}") from error
-    if device.type == "cuda" and device.index is None:
+    if device is not None and device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
+    if not os.path.isfile(path):
+        raise PackageError(f"{path}: {'it is a folder, and a package is a file' if os.path.isdir(path) else 'No such file'}")
     try:
         with safetensors.safe_open(path, framework="pt", device="cpu") as file:
+            if device is None:
+                raise PackageError("there is no GPU here; with device='cpu' a package can be looked at by ir() and explain()")
             return _load(file, device, cuda_graphs)
     except (PackageError, OSError) as error:
         raise PackageError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

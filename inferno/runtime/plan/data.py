@@ -124,8 +124,11 @@ class _Check:
         if buffer.place == "result" and buffer.index not in self._fresh:
             raise PlanError(f"{where}: result {buffer.index} owns no memory")
         held = _bytes(owner.shape, owner.element, where)
-        if size is not None and held is not None and size > held:
-            raise PlanError(f"{where}: {size} bytes of {buffer.place} {buffer.index}, which has {held}")
+        if buffer.offset < 0 or buffer.offset % 16:
+            raise PlanError(f"{where}: offset {buffer.offset} in {buffer.place} {buffer.index}; it must be a multiple of 16")
+        if size is not None and held is not None and buffer.offset + size > held:
+            behind = f" at {buffer.offset}" if buffer.offset else ""
+            raise PlanError(f"{where}: {size} bytes{behind} of {buffer.place} {buffer.index}, which has {held}")
 
     @staticmethod
     def _of(things: tuple, index: int, where: str, what: str) -> Any:

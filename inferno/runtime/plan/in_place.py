@@ -38,4 +38,4 @@ def _copies_to_itself(step: Launch | LibraryCall) -> bool:
     if not isinstance(step, Launch) or not step.copies:
         return False
     source, target = (p for p in step.parameters if isinstance(p, Buffer))
-    return (source.place, source.index) == (target.place, target.index)
+    return (source.place, source.index, source.offset) == (target.place, target.index, target.offset)

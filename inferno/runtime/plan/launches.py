@@ -4,16 +4,16 @@ Every tensor of ``@main`` is one contiguous buffer: an argument, a result (a tra
 or a ``memref.alloc`` that ``plan-memory`` places.  Launchers are inlined; a reshape only changes a buffer's type.
 
 What a kernel makes of a tensor by a copy of it, and changes to that, is where the tensor is, if nothing needs that later: a second write to parts of an
-argument copies nothing.
+argument copies nothing.  What ``place-results`` has inserted into a tensor lies there from the beginning.
 """
 
-from inferno.codegen.launcher import buffer_type, integer
+from inferno.codegen.builders.launcher import buffer_type, integer
 from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, memref, owner, walk
+from inferno.mlir import arith, func, ir, is_read, memref, owner, walk
 from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, programs
-from inferno.passes.shapes import SizeValues, argument_attributes, number, shape, static, symbol_arguments
+from inferno.passes.shapes import SizeValues, argument_attributes, begin_together, number, shape, static, symbol_arguments
 from inferno.symbolic import Int, product
 
 
@@ -37,11 +37,14 @@ class _Planner:
         self._buffers: dict[ir.Value, ir.Value] = {}  # a tensor of the old @main -> the buffer that holds it, of any shape
         self._results: dict[ir.Value, int] = {}  # a tensor.empty that is a result -> the result's number
         self._shared: dict[ir.Value, ir.Value] = {}  # a tensor.empty -> the one whose buffer it has
+        self._parts: dict[ir.Value, tuple[ir.Value, int]] = {}  # a tensor.empty -> what it is a part of, and from which element on
         self._symbols = list(symbol_arguments(main.operation))
         self._sizes: SizeValues | None = None  # of the new @main
 
     def run(self) -> None:
         old = self._main.regions[0].blocks[0]
+        for op in walk(self._main.operation, "tensor.insert_slice"):
+            self._place(op)
         self._share(old)
         inputs = [buffer_type(a.type) for a in old.arguments]
         returned = list(old.operations[len(old.operations) - 1].operands)
@@ -84,16 +87,25 @@ class _Planner:
             descriptions.append(ir.DictAttr.get({**entry, "element": ir.TypeAttr.get(value.type.element_type)}))
         return descriptions, fresh
 
+    def _place(self, op: ir.Operation) -> None:
+        """Let what is inserted into a tensor lie there."""
+        source, whole, begin = self._tensor(op.operands[0]), self._tensor(op.operands[1]), begin_together(op)
+        if begin is None or any(isinstance(v, ir.BlockArgument) for v in (source, whole)) or source in self._parts or source == whole:
+            raise PassError(f"plan-launches: {str(op)[:200]} in @main; expected a new tensor that is inserted once, to where its elements lie together")
+        self._parts[source] = whole, begin
+
     def _share(self, block: ir.Block) -> None:
         """Let results lie where what they begin as copies of does, where no kernel reads that later and the program does not return it."""
         operations = [o.operation for o in block.operations]
-        returned, uses = list(operations[-1].operands), self._uses()
+        returned, uses, wholes = list(operations[-1].operands), self._uses(), {self._root(v) for v in self._parts}
         for place, call in enumerate(operations):
             for result in call.results if call.name == "func.call" else ():
                 own = self._root(result)
                 for operand in self._begins(call, result):
                     before = self._root(call.operands[operand])
                     if isinstance(before, ir.BlockArgument) or before == own or any(self._root(v) == before for v in returned):
+                        continue
+                    if before in wholes or own in wholes:
                         continue
                     if _elements(before) == _elements(own) and all(p < place or (p == place and i == operand) for p, _, i in uses[before]):
                         self._shared[own] = before
@@ -124,6 +136,8 @@ class _Planner:
         result, and that kernel allows it."""
         if not uses.get(result):
             return []
+        if any(self._root(part) == result for part in self._parts):
+            return []
         size, found, first = _elements(result), [], uses[result][0][0]
         for number_, argument in enumerate(a for a in arguments if isinstance(a.type, ir.RankedTensorType)):
             if _elements(argument) == size and all(
@@ -149,11 +163,25 @@ class _Planner:
         return {} if value.type.has_static_shape else {SIZES: sizes_attribute(shape(value), self._symbols)}
 
     def _root(self, value: ir.Value) -> ir.Value:
-        """The argument or ``tensor.empty`` whose memory ``value`` is in: through calls, to their destinations, and reshapes."""
+        """The argument or ``tensor.empty`` whose memory ``value`` is in."""
+        return self._memory(value)[0]
+
+    def _memory(self, value: ir.Value) -> tuple[ir.Value, int]:
+        """The same, and from which element on."""
+        value, begin = self._tensor(value), 0
+        while value in self._parts:
+            value, more = self._parts[value]
+            begin += more
+        return value, begin
+
+    def _tensor(self, value: ir.Value) -> ir.Value:
+        """The argument or ``tensor.empty`` that ``value`` is: through calls, to their destinations, and reshapes."""
         while not isinstance(value, ir.BlockArgument):
             op = value.owner.operation
             if op.name in VIEWS:
                 value = op.operands[0]
+            elif op.name == "tensor.insert_slice":
+                value = op.operands[1]
             elif op.name == "func.call":
                 value = op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)]
             elif value in self._shared:
@@ -167,11 +195,17 @@ class _Planner:
     def _plan(self, op: ir.Operation) -> None:
         if op.name == "func.call":
             self._inline(op)
-        elif op.name == "tensor.empty" and op.results[0] not in (*self._buffers, *self._shared) and any(True for _ in op.results[0].uses):
-            sizes = [self._sizes.get(s) for s in shape(op.results[0])]
+        elif op.name == "tensor.empty" and op.results[0] not in (*self._shared, *self._parts) and is_read(op.results[0]):
+            self._buffer(op.results[0])
+
+    def _buffer(self, root: ir.Value) -> ir.Value:
+        """The buffer of an argument or a ``tensor.empty``, which is made where it is first asked for."""
+        if root not in self._buffers:
+            sizes = [self._sizes.get(s) for s in shape(root)]
             varying = [v for v in sizes if not isinstance(v, int)]
-            type_ = ir.MemRefType.get([s if isinstance(s, int) else ir.ShapedType.get_dynamic_size() for s in sizes], op.results[0].type.element_type)
-            self._buffers[op.results[0]] = memref.AllocOp(type_, varying, []).memref
+            type_ = ir.MemRefType.get([s if isinstance(s, int) else ir.ShapedType.get_dynamic_size() for s in sizes], root.type.element_type)
+            self._buffers[root] = memref.AllocOp(type_, varying, []).memref
+        return self._buffers[root]
 
     def _inline(self, call: ir.Operation) -> None:
         name = callee(call)
@@ -190,7 +224,7 @@ class _Planner:
                     raise PassError(f"plan-launches: @{name} returns values; generate-kernels has not run on it")
                 continue
             if COPIES in op.attributes and len({_base(known[owner(p).operands[0]]) for p in op.operands if owner(p).name == "inferno.pointer"}) == 1:
-                continue
+                continue  # to itself
             clone = op.clone()
             for i, value in enumerate(clone.operands):
                 clone.operands[i] = known.get(value, value)
@@ -208,14 +242,17 @@ class _Planner:
                 raise PassError(f"plan-launches: a kernel is called with a number that is no size: {str(operand)[:200]}")
             value = self._sizes.get(size)
             return value if isinstance(value, ir.Value) else arith.constant(type_, value)
-        buffer, wanted = self._buffers[self._root(operand)], shape(operand)
-        if buffer.type == type_ and (type_.has_static_shape or shape(buffer) == wanted):
+        (root, begin), wanted = self._memory(operand), shape(operand)
+        buffer = self._buffer(root)
+        if begin == 0 and buffer.type == type_ and (type_.has_static_shape or shape(buffer) == wanted):
             return buffer
-        return self._viewed(buffer, wanted, type_)
+        return self._viewed(buffer, wanted, type_, begin)
 
-    def _viewed(self, buffer: ir.Value, wanted: tuple[Int, ...], type_: ir.Type) -> ir.Value:
-        """The buffer in another shape."""
+    def _viewed(self, buffer: ir.Value, wanted: tuple[Int, ...], type_: ir.Type, begin: int) -> ir.Value:
+        """The buffer in another shape, from element ``begin`` on."""
         known = ir.MemRefType(type_)
+        if begin:
+            type_ = ir.MemRefType.get(known.shape, known.element_type, ir.StridedLayoutAttr.get(begin, known.get_strides_and_offset()[0]))
         sizes = [s if not known.is_dynamic_dim(d) else self._sizes.get(s) for d, s in enumerate(wanted)]
         sizes = [v if isinstance(v, ir.Value) or not known.is_dynamic_dim(d) else arith.constant(ir.IndexType.get(), v) for d, v in enumerate(sizes)]
         strides = [product(wanted[i + 1:]) for i in range(len(wanted))]
@@ -223,7 +260,7 @@ class _Planner:
         varying = [self._sizes.get(s) for s, t in zip(strides, steps) if t == ir.ShapedType.get_dynamic_stride_or_offset()]
         varying = [v if isinstance(v, ir.Value) else arith.constant(ir.IndexType.get(), v) for v in varying]
         return memref.ReinterpretCastOp(
-            type_, buffer, [], [v for v in sizes if isinstance(v, ir.Value)], varying, [0], static(list(known.shape)), steps,
+            type_, buffer, [], [v for v in sizes if isinstance(v, ir.Value)], varying, [begin], static(list(known.shape)), steps,
         ).result
 
     def _finish(self, new: func.FuncOp, descriptions: list[ir.DictAttr]) -> None:
@@ -256,11 +293,13 @@ def _steps(launcher: func.FuncOp) -> list[tuple[ir.Operation, list[int | None]]]
     return [(step, [_buffer(p) for p in step.operands if owner(p).name != "inferno.scalar"]) for step in steps]
 
 
-def _base(buffer: ir.Value) -> ir.Value:
-    """The buffer that one is, maybe in another shape."""
+def _base(buffer: ir.Value) -> tuple[ir.Value, int]:
+    """The buffer that one is, maybe in another shape, and from which element on."""
+    begin = 0
     while (op := owner(buffer)) is not None and op.name == "memref.reinterpret_cast":
+        begin += ir.DenseI64ArrayAttr(op.attributes["static_offsets"])[0]
         buffer = op.operands[0]
-    return buffer
+    return buffer, begin
 
 
 def _buffer(parameter: ir.Value) -> int | None:

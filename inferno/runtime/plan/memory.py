@@ -8,7 +8,7 @@ one that is no longer needed and is known to be at least as large, or a new plac
 
 from dataclasses import dataclass
 
-from inferno.codegen.launcher import integer
+from inferno.codegen.builders.launcher import integer
 from inferno.dialect import SizedWorkspaceOp, WorkspaceOp
 from inferno.dialect.sizes import sizes_attribute
 from inferno.errors import PassError
@@ -16,7 +16,7 @@ from inferno.mlir import arith, func, ir, users, walk
 from inferno.passes.programs import MAIN, programs
 from inferno.passes.shapes import SizeValues, shape, symbol_arguments
 from inferno.runtime.plan.placement import Lifetime, place
-from inferno.schedule.cost import bit_width, tensor_bytes
+from inferno.schedule.analysis.cost import bit_width, tensor_bytes
 from inferno.symbolic import Int, bounds, ceildiv, hint, product
 
 ALIGNMENT = 256  # bytes; what torch's allocator gives, and more than any access needs

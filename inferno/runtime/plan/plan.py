@@ -11,12 +11,14 @@ from inferno.symbolic import Int, Size, Symbol, evaluate
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory: ``place`` is "argument", "result" or "workspace"; ``index`` the argument's or result's number, or the offset in bytes."""
+    """Memory: ``place`` is "argument", "result" or "workspace"; ``index`` the argument's or result's number, or the offset in bytes.  ``offset``: how many
+    bytes behind the begin of an argument or a result it begins."""
 
     place: str
     index: Int
     shape: tuple[Int, ...]
     element: str
+    offset: int = 0
 
 
 @dataclass(frozen=True)

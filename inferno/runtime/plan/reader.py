@@ -10,6 +10,7 @@ from inferno.dialect.sizes import SIZES, read_sizes
 from inferno.passes.programs import ARGUMENT, PREPARE, programs
 from inferno.passes.shapes import argument_attributes, known_size, shape, symbol_arguments
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, PixelMap, Plan, Preparation, Scalar, TensorMap
+from inferno.schedule.analysis.cost import bit_width
 from inferno.symbolic import Int
 
 
@@ -105,7 +106,7 @@ class _Reader:
         raise CompileError(f"a launch has a parameter made by {op.name}, which the plan does not know")
 
     def _buffer(self, value: ir.Value) -> Buffer:
-        sizes, element = shape(value), _element(value.type)
+        sizes, element, offset = shape(value), _element(value.type), 0
         while value not in self._buffers:
             op = owner(value)
             if op.name == "inferno.workspace":
@@ -113,11 +114,15 @@ class _Reader:
             elif op.name == "inferno.sized_workspace":
                 self._buffers[value] = Buffer("workspace", known_size(op.operands[0]), sizes, element)
             elif op.name == "memref.reinterpret_cast":
+                (begin,) = ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
+                offset += begin * bit_width(op.results[0].type.element_type) // 8
                 value = op.operands[0]
             else:
                 raise CompileError(f"a buffer is made by {op.name}, which the plan does not know")
         found = self._buffers[value]
-        return Buffer(found.place, found.index, sizes, element)
+        if found.place == "workspace":
+            return Buffer(found.place, found.index + offset, sizes, element)
+        return Buffer(found.place, found.index, sizes, element, offset)
 
 
 def _output(entry: ir.DictAttr, symbols: list) -> Output:

@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.aliases import IDLE_DROPOUT
+from inferno.capture.assertions import with_message
 from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.capture import copy_graph
 from inferno.capture.decompositions import table
@@ -26,14 +27,15 @@ from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.padding import pad
+from inferno.capture.decompositions.reductions import wide_logsumexp
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.decompositions.views import results_as_views
 from inferno.capture.expand_attention import expand_attention
 from inferno.capture.expand_scans import expand_scans
 from inferno.capture.functionalise import is_mutable
+from inferno.capture.gathered_sums import sum_gathered
 from inferno.capture.host_numbers import place_attributes
 from inferno.capture.own_data import drop_own_data, sets_as_it_lies, sets_data
-from inferno.capture.picked_sums import sum_picked
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
@@ -46,13 +48,13 @@ from inferno.errors import InfernoError, OptionError, UnsupportedOperation, leve
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
+from inferno.runtime.check.region_check import check_region
 from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Fallback, Region, build_region, fallback_of
-from inferno.runtime.check.region_check import check_region
 from inferno.tf32 import takes_tf32
 
 log = logging.getLogger(__name__)
@@ -180,7 +182,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     stack_windows(graph.graph, table())
     join_products(graph.graph, table())
     expand_small_matrices(graph.graph, table())
-    sum_picked(graph.graph, table())
+    sum_gathered(graph.graph, table())
     place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
@@ -290,6 +292,8 @@ def _replace_functions(graph: GraphModule) -> None:
         join_attention(module.graph)
         drop_own_data(module.graph)
         for node in module.graph.nodes:
+            if node.op == "call_method" and node.target in _METHODS:
+                node.op, node.target = "call_function", _METHODS[node.target]
             if node.op == "call_function":
                 node.target = _REPLACED.get(node.target, node.target)
         module.recompile()
@@ -316,9 +320,11 @@ _REPLACED = {
     original: _instead(original, function) for original, function in (
         (torch._C._nn.scaled_dot_product_attention, _attention), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
-        (torch._C._nn.pad, pad), *IDLE_DROPOUT.items(),
+        (torch._C._nn.pad, pad), *IDLE_DROPOUT.items(), (torch.logsumexp, wide_logsumexp), (torch.special.logsumexp, wide_logsumexp),
+        (torch._assert_async, with_message),
     )
 }
+_METHODS = {"logsumexp": torch.logsumexp}  # those that are replaced, as functions
 
 
 def _with(function: Callable, **others: Callable) -> Callable:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import with_effects
 from torch.fx import Graph, Node
 
 from inferno.capture import Argument, Frozen
@@ -104,25 +105,8 @@ def build_region(
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
     begin = time.perf_counter()
-    replace_restrides(graph)
-    make_sizes_whole(graph)
-    make_tensors_of_floats(graph)
-    read_strided(graph)
-    write_strided(graph)
-    generator = generator_of(device)
-    if generator is not None and draws(graph, generator):
-        graph = copy_graph(graph)
-        replace_draws(graph, generator)
-    refused = refusals(graph, device)
-    if fallback:
-        refused.update(preferred := preferences(graph, device))
-        for node in preferred:
-            keep_order(node)
-    else:
-        for node, reason in refused.items():
-            number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
-            if not number and reason not in BETWEEN:
-                raise unsupported(node, reason)
+    graph = _rewrite(graph, device)
+    refused = _refused(graph, device, fallback)
     pieces = partition(graph, refused)
     if recompute_pointwise(graph, pieces, refused):
         pieces = partition(graph, refused)
@@ -152,6 +136,37 @@ def build_region(
     fallbacks = tuple(fallback_of(n, refused[n]) for n in eager)
     made = tuple(segments.values())
     return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made)
+
+
+def _rewrite(graph: Graph, device: torch.device) -> Graph:
+    """Write what no piece could take as operations that it can: strides, sizes and floats that are read, random numbers.  The graph itself where nothing
+    is drawn from the device's generator, else a copy."""
+    replace_restrides(graph)
+    make_sizes_whole(graph)
+    make_tensors_of_floats(graph)
+    read_strided(graph)
+    write_strided(graph)
+    generator = generator_of(device)
+    if generator is not None and draws(graph, generator):
+        graph = copy_graph(graph)
+        replace_draws(graph, generator)
+    return graph
+
+
+def _refused(graph: Graph, device: torch.device, fallback: bool) -> dict[Node, str]:
+    """The operations that stay in eager, each with why: those that do not compile, and with ``fallback`` those that are faster there.  Without it
+    UnsupportedOperation names the first tensor that would be."""
+    refused = refusals(graph, device)
+    if fallback:
+        refused.update(preferred := preferences(graph, device))
+        for node in preferred:
+            keep_order(node)
+        return refused
+    for node, reason in refused.items():
+        number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
+        if not number and reason not in BETWEEN:
+            raise unsupported(node, reason)
+    return refused
 
 
 @dataclass(frozen=True)
@@ -288,5 +303,6 @@ def _reason(error: BaseException) -> str:
 
 def fallback_of(node: Node, reason: str) -> Fallback:
     where = user_line(node)
-    target = node.target.__name__ if is_drawing(node) or is_philox(node) else str(node.target)
+    called = node.args[1] if node.target is with_effects else node.target
+    target = called.__name__ if is_drawing(node) or is_philox(node) else str(called)
     return Fallback(operation_name(node), target, f"{where[0]}:{where[1]}" if where else "", reason)

@@ -2,6 +2,7 @@
 
 import operator
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,8 @@ import torch
 from torch.fx import Graph, Node
 
 from inferno.capture.input_parts import whole_of
-from inferno.capture.orders import dense_order
-from inferno.capture.partition import Part, base_of, is_free
+from inferno.capture.orders import dense_order, permuted_order
+from inferno.capture.partition import Part, base_of, is_free, is_view
 from inferno.runtime.call.finish import write_values
 from inferno.runtime.region.collectives import synchronous
 from inferno.runtime.region.segment import Segment
@@ -128,6 +129,7 @@ class _Writer:
         for value in results:
             if isinstance(value, Node):
                 self._value(value)
+        self._own(results)
         returned = {self.name(v) for v in results if isinstance(v, Node)}
         last: dict[str, int] = {}
         for i, line in enumerate(self.lines):
@@ -150,6 +152,18 @@ class _Writer:
         scope = dict(self.scope)
         exec(compile(written, "<inferno region>", "exec"), scope)
         return scope["region"], written, tuple(starts[i] for i in range(self.step + 1))
+
+    def _own(self, results: Any) -> None:
+        """Results that are views of memory which no other result shares are tensors of their own: autograd refuses writes to a view that was made where
+        no gradients are computed, and in eager most of them are none.  Those that share memory have to count writes together."""
+        nodes = dict.fromkeys(v for v in results if isinstance(v, Node) and isinstance(v.meta.get("val"), torch.Tensor))
+        bases = {node: base_of(node, self.refused) for node in nodes}
+        shared = Counter(bases.values())
+        for node, base in bases.items():
+            alone = shared[base] == 1 and base not in self.placed
+            viewed = permuted_order(node.meta["val"]) is not None if base in self.fresh and node is base else node is not base and _has_memory(base)
+            if alone and viewed:
+                self._line(f"{self.name(node)} = {self.name(node)}.data", [node])
 
     def _value(self, node: Node) -> str:
         """The variable of a value; what is free is made here."""
@@ -208,6 +222,12 @@ class _Writer:
 
     def _line(self, text: str, reads: Sequence[Node]) -> None:
         self.lines.append(_Line(text, {self.name(n) for n in reads if n.op != "get_attr"}, self.step))
+
+
+def _has_memory(node: Node) -> bool:
+    """Whether an operation makes new memory, rather than a view of what there is."""
+    source = node.args[0] if node.target is operator.getitem else node
+    return source.op == "call_function" and not is_view(source)
 
 
 def _identifier(value: Any) -> str:

@@ -18,7 +18,7 @@ import torch
 if TYPE_CHECKING:  # a package is explained where there is no compiler
     from inferno.runtime.region.region import Region
 
-_LEAST_CALLS, _MOST_CALLS = 2, 20
+_LEAST_CALLS, _MOST_CALLS = 2, 20  # of which the faster half counts
 _SECONDS = 1.0  # beyond so long no further call is begun
 _CALLS_TOGETHER = 10  # of several processes, which must make as many
 

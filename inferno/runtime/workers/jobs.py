@@ -23,9 +23,9 @@ from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan, Preparation
 from inferno.runtime.plan.reader import read_module, read_preparation
 from inferno.runtime.workers.tuning import Problem, problem_of
+from inferno.schedule.analysis.cost import count_bytes, count_flops
 from inferno.schedule.assign import choosers, generators, kernels
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute, stands_for, to_attribute
-from inferno.schedule.cost import count_bytes, count_flops
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, module_of, stands_for, to_attribute
 from inferno.schedule.known import key_of, set_known, take_asked
 from inferno.target import Target, find_target
 from inferno.targets.torch_source import Source, to_torch
@@ -53,7 +53,7 @@ class Fused:
 def needed(kind: str) -> list[str]:
     """The modules that a job imports when it comes to them, for targets of this kind: 0.2 s together."""
     made = generators(kind)
-    return [*modules(), f"inferno.targets.{kind}", *(f"inferno.{folder}.{name}" for folder in ("schedule", "codegen") for name in made)]
+    return [*modules(), f"inferno.targets.{kind}", *(module_of(name, package) for package in ("schedule", "codegen") for name in made)]
 
 
 def print_module(module: ir.Module, locations: bool = False) -> str:

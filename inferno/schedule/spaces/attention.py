@@ -4,14 +4,15 @@ import itertools
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.attention_candidates import candidates
-from inferno.schedule.attention_cost import estimate
-from inferno.schedule.attention_room import fits
-from inferno.schedule.attention_schedule import ORDERS, Attention, completed, pieces_of
-from inferno.schedule.attention_support import read
+from inferno.schedule.attention.attention_candidates import candidates
+from inferno.schedule.attention.attention_cost import estimate
+from inferno.schedule.attention.attention_room import fits
+from inferno.schedule.attention.attention_schedule import ORDERS, Attention, completed, pieces_of
+from inferno.schedule.attention.attention_support import read
 from inferno.symbolic import hint
 from inferno.target import Target
 
+# Keys of a block that are tried: multiples of 16 as the products of weights and values have terms.
 _KEYS = (32, 48, 64, 80, 96, 112, 128, 160, 176, 192)
 
 

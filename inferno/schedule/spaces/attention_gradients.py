@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.attention_gradients import AttentionGradients, brought_masks, candidates, estimate, fits, orders, read, runs
-from inferno.schedule.attention_masks import widths
+from inferno.schedule.attention.attention_gradients import AttentionGradients, brought_masks, candidates, estimate, fits, orders, read, runs
+from inferno.schedule.attention.attention_masks import widths
 from inferno.target import Target
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.band_windows import BandWindows, estimate, fits, read, schedules
+from inferno.schedule.convolution.band_windows import BandWindows, estimate, fits, read, schedules
 from inferno.target import Target
 
 

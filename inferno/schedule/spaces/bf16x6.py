@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule import simt
-from inferno.schedule.bf16x6 import CANDIDATES, Bf16x6, candidates, divides, estimate, fit, raw_bytes, sources, splits, tile
-from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.tiling import Tiling
-from inferno.schedule.wgmma_schedule import precision, supported
+from inferno.schedule.matmul import simt
+from inferno.schedule.matmul.bf16x6 import CANDIDATES, Bf16x6, candidates, divides, estimate, fit, raw_bytes, sources, splits, tile
+from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.wgmma_schedule import precision, supported
+from inferno.schedule.tiles.tiling import Tiling
 from inferno.symbolic import hint
 from inferno.target import Target
 

@@ -1,10 +1,10 @@
 """Contractions that cuBLASLt computes: the algorithms that its heuristic offers."""
 
 from inferno.mlir import func
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cublaslt import CublasLt, recognise
-from inferno.schedule.cublaslt import space as algorithms
-from inferno.schedule.library_times import estimate
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.cublaslt import CublasLt, recognise
+from inferno.schedule.matmul.cublaslt import space as algorithms
+from inferno.schedule.matmul.library_times import estimate
 from inferno.target import Target
 
 _WORSE = 0.02  # how much each further algorithm is taken to be worse: they are in the heuristic's order

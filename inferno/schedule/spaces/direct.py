@@ -1,8 +1,8 @@
 """Narrow products by mma.sync from registers: what the generator's own cost model compares."""
 
 from inferno.mlir import func
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.direct import Direct, candidates, fits, takes
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.direct import Direct, candidates, fits, takes
 from inferno.target import Target
 
 

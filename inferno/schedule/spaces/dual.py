@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.dual import Dual, DualTiling, Pair, candidates, divides, narrow, parse_pair, takes, tile_pair
+from inferno.schedule.matmul.dual import Dual, DualTiling, Pair, candidates, divides, narrow, parse_pair, takes, tile_pair
+from inferno.schedule.matmul.wgmma_cost import estimate
 from inferno.schedule.spaces.wgmma import forms, is_regular, works
-from inferno.schedule.wgmma_cost import estimate
 from inferno.symbolic import hint
 from inferno.target import Target
 

@@ -1,8 +1,8 @@
 """Two float32 contractions of one operand by products of bf16: what the generator's own cost model compares."""
 
 from inferno.mlir import func
-from inferno.schedule.dual import parse_pair
-from inferno.schedule.dual_bf16x6 import DualBf16x6, candidates
+from inferno.schedule.matmul.dual import parse_pair
+from inferno.schedule.matmul.dual_bf16x6 import DualBf16x6, candidates
 from inferno.target import Target
 
 

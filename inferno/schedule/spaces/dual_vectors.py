@@ -1,8 +1,8 @@
 """Two float32 products with few vectors of one operand: what the generator's own cost model compares."""
 
 from inferno.mlir import func
-from inferno.schedule.dual import parse_pair
-from inferno.schedule.dual_vectors import DualVectors, candidates
+from inferno.schedule.matmul.dual import parse_pair
+from inferno.schedule.matmul.dual_vectors import DualVectors, candidates
 from inferno.target import Target
 
 

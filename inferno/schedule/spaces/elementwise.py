@@ -6,16 +6,17 @@ from dataclasses import replace
 from math import log2
 
 from inferno.mlir import func, walk
-from inferno.schedule.cost import bit_width, count_bytes
-from inferno.schedule.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
-from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.split_pieces import generic_of
-from inferno.schedule.strewn_arguments import strewn_time
+from inferno.schedule.analysis.cost import bit_width, count_bytes
+from inferno.schedule.maps.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
+from inferno.schedule.maps.pointwise import parse_pointwise
+from inferno.schedule.maps.uncoalesced_arguments import uncoalesced_time
+from inferno.schedule.passes.split_pieces import generic_of
 from inferno.target import STATIC_SHARED, Target
 
 _START = 1.5  # microseconds of a kernel that does next to nothing
 _RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
+# What is tried.
 _THREADS, _VECTORS = (64, 128, 256, 512, 1024), (1, 2, 4, 8, 16)
 _REPEATS = ((1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (1, 16))  # vectors a block apart, or iterations of another loop
 
@@ -28,7 +29,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
     point = parse_pointwise(kernel, views=True, parts=True)
     if not isinstance(point.points, int):
         return
-    least = _START + max(count_bytes(kernel) / _RATE, _strewn(kernel))
+    least = _START + max(count_bytes(kernel) / _RATE, _uncoalesced(kernel))
     tiles = (16, 32, 64, 128) if own.tile else (0,)
     for threads, vector, (unroll, across), tile in itertools.product(_THREADS, _VECTORS, (*_REPEATS, (2, 2)), tiles):
         s = Elementwise(threads, vector, unroll, tile, across, own.windows)
@@ -38,10 +39,10 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
             yield least * (1 + _STEP * away), s
 
 
-def _strewn(kernel: func.FuncOp) -> float:
+def _uncoalesced(kernel: func.FuncOp) -> float:
     """Microseconds of reads of a sector for an element each, where places are computed: tiles of shared memory are for the others."""
     generic = generic_of(kernel)
-    return strewn_time(kernel, generic) if generic is not None and walk(generic, "tensor.extract") else 0.0
+    return uncoalesced_time(kernel, generic) if generic is not None and walk(generic, "tensor.extract") else 0.0
 
 
 def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.group_windows import GroupWindows, estimate, fits, read, schedules
+from inferno.schedule.convolution.group_windows import GroupWindows, estimate, fits, read, schedules
 from inferno.target import Target
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from inferno.mlir import func
-from inferno.schedule.cost import bit_width
-from inferno.schedule.halo import takes
-from inferno.schedule.im2col import Im2col, at_size, im2col, keeps_to_group, parse_unfolded
+from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.convolution.halo import takes
+from inferno.schedule.convolution.im2col import Im2col, at_size, im2col, keeps_to_group, parse_unfolded
+from inferno.schedule.matmul.wgmma_schedule import Wgmma, precision
 from inferno.schedule.spaces import wgmma
-from inferno.schedule.result_parts import ROW
-from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma_schedule import Wgmma, precision
+from inferno.schedule.tiles.result_parts import ROW
+from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import Target
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.mma import Mma, candidates
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.mma import Mma, candidates
 from inferno.target import Target
 
-_GROUPS = (8, 4, 16)
+_GROUPS = (8, 4, 16)  # of tiles, which are tried: see ``Mma``
 _USUAL = _GROUPS[0]
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule import simt
-from inferno.schedule.bf16x6 import divides, splits
-from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.kept_operands import PARTS, kept
-from inferno.schedule.presplit import MOST_COLUMNS, Presplit, can_be_split, candidates, estimate, fit, raw_bytes, splitting_time, step_time, tile
-from inferno.schedule.tiling import Tiling
-from inferno.schedule.wgmma_schedule import precision, supported
+from inferno.schedule.analysis.kept_operands import PARTS, kept
+from inferno.schedule.matmul import simt
+from inferno.schedule.matmul.bf16x6 import divides, splits
+from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.presplit import MOST_COLUMNS, Presplit, can_be_split, candidates, estimate, fit, raw_bytes, splitting_time, step_time, tile
+from inferno.schedule.matmul.wgmma_schedule import precision, supported
+from inferno.schedule.tiles.tiling import Tiling
 from inferno.symbolic import hint
 from inferno.target import Target
 

@@ -1,7 +1,7 @@
 """Recurrences: what the generator's own cost model compares."""
 
 from inferno.mlir import func
-from inferno.schedule.recurrence import Recurrence, candidates, read
+from inferno.schedule.recurrence.recurrence import Recurrence, candidates, read
 from inferno.target import Target
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from math import log2
 
 from inferno.mlir import func
-from inferno.schedule.cost import count_bytes
-from inferno.schedule.scans import Scans, pick, read
+from inferno.schedule.analysis.cost import count_bytes
+from inferno.schedule.scans.scans import Scans, pick, read
 from inferno.target import Target
 
 _START, _RATE = 1.5, 4.1e6  # microseconds of a kernel that does next to nothing, and bytes a microsecond that an H200's memory moves

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.short_attention import ShortAttention, candidates
+from inferno.schedule.attention.short_attention import ShortAttention, candidates
 from inferno.target import Target
 
 

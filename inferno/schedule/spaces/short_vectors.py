@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.short_vectors import ShortVectors, candidates
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.short_vectors import ShortVectors, candidates
 from inferno.target import Target
 
 

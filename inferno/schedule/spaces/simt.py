@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.simt import SHAPES, Simt, chunked, estimate, fits, supported
+from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.simt import SHAPES, Simt, chunked, estimate, fits, supported
 from inferno.target import Target
 
 # The best share of the peak rate by (rows and columns of a tile, and of a thread).

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.small_products import SmallProducts, candidates, parse
+from inferno.schedule.matmul.small_products import SmallProducts, candidates, parse
 from inferno.target import Target
 
 _BEST = 24  # of the estimates: a hundred ways to cut a matrix differ by little

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.staged_windows import StagedWindows, estimate, fits, read, schedules
+from inferno.schedule.convolution.staged_windows import StagedWindows, estimate, fits, read, schedules
 from inferno.target import Target
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.tap_kernel import read
-from inferno.schedule.tap_sums import TapSums, candidates, fits
+from inferno.schedule.convolution.tap_kernel import read
+from inferno.schedule.convolution.tap_sums import TapSums, candidates, fits
 from inferno.target import Target
 
 

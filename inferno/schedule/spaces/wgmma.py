@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width
-from inferno.schedule.shared_terms import FORMS
-from inferno.schedule.shared_tiles import height, shares
-from inferno.schedule.short_sums import fits_ends, with_few_terms
-from inferno.schedule.tiling import Tiling, shortest_part, tile_contraction
-from inferno.schedule.wgmma import CANDIDATES, candidates, slots_to_bring
-from inferno.schedule.wgmma_cost import estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, has_parts, lies_inside, precision, raw_bytes, splits, streams, supported, takes_shares
+from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.shared_terms import FORMS
+from inferno.schedule.matmul.short_sums import fits_ends, with_few_terms
+from inferno.schedule.matmul.wgmma import CANDIDATES, candidates, slots_to_bring
+from inferno.schedule.matmul.wgmma_cost import estimate
+from inferno.schedule.matmul.wgmma_schedule import Wgmma, fit, has_parts, lies_inside, precision, raw_bytes, splits, streams, supported, takes_shares
+from inferno.schedule.tiles.shared_tiles import height, shares
+from inferno.schedule.tiles.tiling import Tiling, shortest_part, tile_contraction
 from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target

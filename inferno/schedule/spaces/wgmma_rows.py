@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.wgmma_rows import WgmmaRows, candidates, read
+from inferno.schedule.matmul.wgmma_rows import WgmmaRows, candidates, read
 from inferno.target import Target
 
 

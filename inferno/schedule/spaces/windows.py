@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.windows import Windows, estimate, fits, read, schedules
+from inferno.schedule.convolution.windows import Windows, estimate, fits, read, schedules
 from inferno.target import Target
 
 

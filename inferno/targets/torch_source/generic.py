@@ -7,8 +7,8 @@ in order, with all parallel loops at once: slow, and what the operation means.
 
 import string
 
-from inferno.mlir import ir, owner
-from inferno.passes.generics import REDUCTION, body, inputs, kinds, loop_sizes, maps, outputs, yielded
+from inferno.mlir import ir, is_read, owner
+from inferno.passes.generics import REDUCTION, body, inputs, kinds, loop_sizes, maps, outputs, use_count, yielded
 from inferno.targets.torch_source.scalars import Scalars
 from inferno.targets.torch_source.values import Expr, Inexpressible, Lines, align, element, permute, shape_of, spread, union
 
@@ -116,7 +116,7 @@ class Generic:
         values = [*inputs(self.op), *outputs(self.op)]
         for i, (argument, value, map_) in enumerate(zip(arguments, values, maps(self.op))):
             old = i >= len(inputs(self.op))
-            if any(True for _ in argument.uses) and not (old and self.reductions):
+            if is_read(argument) and not (old and self.reductions):
                 known[argument] = self.operand(value, map_)
         return known
 
@@ -171,7 +171,7 @@ class Generic:
         multiply = owner(term[1])
         return (
             term[0].name == "arith.addf" and multiply is not None and multiply.name == "arith.mulf" and multiply.parent == self.op
-            and len(list(term[1].uses)) == 1 and all(s > 0 for s in self.sizes)
+            and use_count(term[1]) == 1 and all(s > 0 for s in self.sizes)
         )
 
     def _fits_einsum(self, factors: list[Expr]) -> bool:
@@ -217,7 +217,7 @@ class Generic:
         """Step by step."""
         lines, count = self.lines, len(inputs(self.op))
         arguments = list(body(self.op).arguments)
-        operands = {a: self.operand(v, m) for a, v, m in zip(arguments[:count], inputs(self.op), maps(self.op)) if any(True for _ in a.uses)}
+        operands = {a: self.operand(v, m) for a, v, m in zip(arguments[:count], inputs(self.op), maps(self.op)) if is_read(a)}
         names = {a: (lines.bind(Expr(e.text, e.loops)) if e.literal is None else e) for a, e in operands.items()}
         accumulators = []
         for start, order in zip(outputs(self.op), self.result_dims):
@@ -261,9 +261,9 @@ def _kind(combiner: ir.Operation, type_: str) -> tuple | None:
 def _term(block: ir.Block, old: ir.Value, value: ir.Value) -> tuple[ir.Operation, ir.Value] | None:
     """(the operation that combines, the term) where ``value`` is the old value combined with a term."""
     op = owner(value)
-    if op is None or op.parent != block.owner.operation or len(op.operands) != 2 or list(op.operands).count(old) != 1 or len(list(old.uses)) != 1:
+    if op is None or op.parent != block.owner.operation or len(op.operands) != 2 or list(op.operands).count(old) != 1 or use_count(old) != 1:
         return None
-    if len(list(value.uses)) != 1:
+    if use_count(value) != 1:
         return None
     return op, next(v for v in op.operands if v != old)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from inferno.mlir import func, ir, owner, run_upstream, walk
+from inferno.mlir import func, ir, is_read, is_unread, owner, run_upstream, walk
 from inferno.passes.generics import body, inputs, is_generic, yielded
 from inferno.passes.programs import callee, takes_tf32
 from inferno.passes.remove_asserts import remove_asserts
@@ -114,14 +114,14 @@ class _Body:
                 values = [self._tensor(v) if isinstance(v.type, ir.RankedTensorType) else self._lines.tensor(self._scalars.get(v), v.type) for v in op.operands]
                 text = ", ".join(v.text for v in values)
                 self._lines.add(f"return {text}" if len(values) == 1 else f"return ({text}{',' if values else ''})")
-            elif op.name in ("tensor.empty", "linalg.fill") or _fills(op) or not any(True for r in op.results for _ in r.uses):
+            elif op.name in ("tensor.empty", "linalg.fill") or _fills(op) or is_unread(op):
                 continue  # made where they are read
             elif op.name == "func.call":
                 self._call(op)
             elif all(isinstance(r.type, ir.RankedTensorType) for r in op.results):
                 made = self._generic(op) if op.name == "linalg.generic" else self._tensors.emit(op)
                 for result, expr in zip(op.results, made):
-                    read = any(True for _ in result.uses)
+                    read = is_read(result)
                     self._known[result] = self._lines.bind(expr) if read else expr
             else:
                 self._scalars.emit(op)

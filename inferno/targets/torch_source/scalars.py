@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from inferno.mlir import ir
+from inferno.passes.generics import use_count
 from inferno.targets.torch_source.values import (
     SHORT, Expr, Inexpressible, Lines, align, constant_value, element, literal, predicate, union,
 )
@@ -67,7 +68,7 @@ class Scalars:
         if len(op.results) != 1 or len(op.regions):
             raise Inexpressible(op.name)
         made = self._expression(op)
-        uses = len(list(op.results[0].uses))
+        uses = use_count(op.results[0])
         if made.literal is None and (uses > 1 or len(made.text) > SHORT):
             made = self.lines.bind(made)
         self.known[op.results[0]] = made
@@ -155,9 +156,9 @@ class Scalars:
             sign = _UNSIGNED_COMPARISONS[kind]
             if one_bit:
                 return self._call(f"{{0}} {sign} {{1}}", operands, types, atomic=False)
-            if element(types[0]) in ("i64", "index"):  # the order of unsigned numbers is that of signed ones with the top bit turned
-                turned = [Expr(f"({o.operand} ^ {-2**63})", o.loops) if o.literal is None else literal(o.literal ^ -(2**63)) for o in operands]
-                return self._call(f"{{0}} {sign} {{1}}", turned, types, atomic=False)
+            if element(types[0]) in ("i64", "index"):  # the order of unsigned numbers is that of signed ones with the top bit flipped
+                flipped = [Expr(f"({o.operand} ^ {-2**63})", o.loops) if o.literal is None else literal(o.literal ^ -(2**63)) for o in operands]
+                return self._call(f"{{0}} {sign} {{1}}", flipped, types, atomic=False)
             return self._call(f"{{0}} {sign} {{1}}", [self._unsigned(o, t) for o, t in zip(operands, types)], types, atomic=False)
         raise Inexpressible(f"arith.cmpi {kind} on {types[0]}")
 

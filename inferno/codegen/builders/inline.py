@@ -1,0 +1,140 @@
+"""Inline the body of a ``linalg.generic`` on scalars or on vectors, lane by lane."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from inferno.codegen.builders.integers import Integers
+from inferno.mlir import arith, ir, outside_values, vector
+from inferno.passes.shapes import function_of, symbol_arguments
+from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.matmul.contraction import Map
+from inferno.schedule.rows.row_steps import RowStep
+
+Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
+"""Builds what stands for an operation of the body, from the operation and its new operands, some of which may be vectors."""
+Branch = Callable[[ir.Operation, ir.Value, Callable[[ir.Region], list[ir.Value]]], Sequence[ir.Value]]
+"""Builds what stands for the results of an ``scf.if``, from it, its new condition, and what inlines one of its regions at the insertion point."""
+Narrow = Callable[[ir.Operation, list[ir.Value]], ir.Value | None]
+"""Builds the result of an operation in arith of which several lanes are known to be one number: a scalar, or a vector of as many lanes as there
+are groups of neighbours that are; None where nothing is known."""
+
+
+def epilogue_arguments(
+    epilogue: Map, sums: ir.Value, read: Callable[[Access], ir.Value], others: ir.Value | None = None,
+) -> list[ir.Value]:
+    """What stands for the arguments of a contraction's epilogue: ``sums``, of two contractions ``others`` for the other one's, what ``read``
+    gives, and anything for those that it does not use."""
+    arguments = []
+    for i, source in enumerate(epilogue.sources):
+        if i in epilogue.accumulators:
+            arguments.append(sums)
+        elif i in epilogue.others:
+            arguments.append(others)
+        elif source is None:
+            arguments.append(arith.constant(ir.IntegerType.get_signless(1), 0))
+        else:
+            arguments.append(read(source))
+    return arguments
+
+
+def size_values(map_: Map | RowStep, ints: Integers) -> dict[ir.Value, ir.Value]:
+    """What stands for the sizes that the body of a map, or of a step, reads."""
+    if not ints.symbols:
+        return {}
+    used = set(outside_values(map_.generic))
+    return {v: ints.index(ints.symbols[s]) for s, v in symbol_arguments(function_of(map_.generic)).items() if v in used}
+
+
+def inline_body(
+    block: ir.Block, arguments: Sequence[ir.Value], indices: Sequence[ir.Value] = (), lanes: int = 0,
+    custom: Mapping[str, Custom] | None = None, outside: Mapping[ir.Value, ir.Value] | None = None,
+    branch: Branch | None = None, narrow: Narrow | None = None,
+) -> list[ir.Value]:
+    """Clone the operations of ``block`` at the insertion point and return what it yields.
+
+    ``arguments`` stand for the block's arguments and ``indices`` for ``linalg.index``.  With ``lanes`` > 0 both may be
+    vectors of that many lanes, mixed with scalars, which are broadcast where they meet vectors.  Operations in arith become
+    operations on vectors; all others (libdevice functions, intrinsics, regions) are repeated for each lane.
+    ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``; ``outside`` has what
+    stands for values from around the operation.  ``branch`` builds what stands for an ``scf.if`` with results.
+    """
+    known: dict[ir.Value, ir.Value] = {**(outside or {}), **dict(zip(block.arguments, arguments))}
+    custom = custom or {}
+
+    def as_vector(value: ir.Value, count: int) -> ir.Value:
+        if not isinstance(value.type, ir.VectorType):
+            return vector.broadcast(ir.VectorType.get([count], value.type), value)
+        return value if lanes_of(value) == count else vector.shuffle(value, value, [i * lanes_of(value) // count for i in range(count)])
+
+    def whole(value: ir.Value | None) -> ir.Value | None:
+        return value if value is None or not lanes_of(value) else as_vector(value, lanes)
+
+    for op in block.operations:
+        op = op.operation
+        operands = [known.get(v, v) for v in op.operands]
+        if op.name in ("linalg.yield", "tm_tensor.yield") or (op.name == "scf.yield" and branch is not None):
+            return [whole(v) for v in operands] if narrow is not None else operands
+        if op.name == "linalg.index":
+            known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
+            continue
+        outside = known if len(op.regions) else {}
+        if op.name == "scf.if" and branch is not None and len(op.results):
+            results = branch(
+                op, whole(operands[0]), lambda region, known=known: inline_body(region.blocks[0], [], indices, lanes, custom, known, branch, narrow),
+            )
+        elif op.name in custom:
+            results = [custom[op.name](op, [whole(v) for v in operands])]
+        elif not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):
+            results = _scalar(op, operands, outside)
+        elif op.name.startswith("arith.") and not len(op.regions):
+            found = narrow(op, operands) if narrow is not None else None
+            count = max(lanes_of(v) for v in operands)
+            results = [found] if found is not None else on_vectors(op, [as_vector(v, count) for v in operands], count)
+        else:
+            count = max(lanes_of(v) for v in [*operands, *outside.values()] if v is not None)
+            each = [
+                _scalar(op, [_lane(v, i, count) for v in operands], {k: _lane(v, i, count) for k, v in outside.items()})
+                for i in range(count)
+            ]
+            results = [vector.FromElementsOp(ir.VectorType.get([count], r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
+        known.update(zip(op.results, results))
+    raise ValueError("the block does not end in a yield")
+
+
+def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping) -> list[ir.Value]:
+    """Clone one operation; ``outside`` replaces the values that its regions take from around it."""
+    new = op.clone()
+    for i, v in enumerate(operands):
+        new.operands[i] = v
+    for old, value in ((o, v) for o, v in outside.items() if v is not None):  # what no operation reads has no value
+        _replace_inside(new, old, value)
+    return list(new.results)
+
+
+def on_vectors(op: ir.Operation, operands: Sequence[ir.Value], count: int) -> Sequence[ir.Value]:
+    """An operation in arith on vectors of ``count`` lanes."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    types = [ir.VectorType.get([count], r.type) for r in op.results]
+    return ir.Operation.create(op.name, results=types, operands=list(operands), attributes=attributes, loc=op.location).results
+
+
+def on_scalars(op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
+    """The only result of an operation on scalars."""
+    return _scalar(op, operands, {})[0]
+
+
+def lanes_of(value: ir.Value | None) -> int:
+    """How many lanes a vector has; 0 of a scalar."""
+    return ir.VectorType(value.type).shape[0] if value is not None and isinstance(value.type, ir.VectorType) else 0
+
+
+def _lane(value: ir.Value, lane: int, count: int) -> ir.Value:
+    """Lane ``lane`` of ``count``."""
+    return vector.ExtractOp(value, [], [lane * lanes_of(value) // count]).result if lanes_of(value) else value
+
+
+def _replace_inside(op: ir.Operation, old: ir.Value, new: ir.Value) -> None:
+    def visit(o: ir.Operation) -> ir.WalkResult:
+        o.replace_uses_of_with(old, new)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)

@@ -1,0 +1,1 @@
+"""Equal steps in one launch, recurrent layers among them: ``recurrence``."""

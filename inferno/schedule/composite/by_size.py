@@ -1,0 +1,393 @@
+"""The schedule of a contraction whose sizes vary: several kernels, of which each call launches the one that fits its sizes.
+
+A tile that is good for 4096 rows leaves most of a GPU idle for 64, and float32 products with vectors have to be added as exactly as
+eager adds them, which CUDA cores do.  Every kernel here is right for every size that it may get; the choice is one of speed, but
+for the products with vectors.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isqrt
+from typing import Any, ClassVar
+
+from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
+from inferno.mlir import func, ir, isolated_copy
+from inferno.schedule.analysis.cost import bit_width, fastest
+from inferno.schedule.composite import siblings
+from inferno.schedule.convolution import im2col
+from inferno.schedule.matmul import bf16x6, dual, mma, simt, vectors, wgmma, wgmma_schedule
+from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.tiles.tiling import tile_contraction
+from inferno.symbolic import (
+    LARGEST, UNBOUNDED, Int, Size, Symbol, as_python, bounds, evaluate, hint, is_unbounded, maximum, minimum, product, size_of, symbols_of,
+)
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class BySize:
+    """``small`` where ``size``, a Python expression of the kernel's symbols, is at most ``limit``, else ``large``; both are schedules
+    of other generators, or of this one.  ``narrow``: where it is, offsets of 32 bits reach everything, whatever the symbols' ranges."""
+
+    generator: ClassVar[str] = "by_size"
+
+    size: str
+    limit: int
+    small: Any
+    large: Any
+    narrow: bool = False
+
+    @property
+    def pads(self) -> bool:
+        """Whether all take zeros for what lies outside of an image."""
+        return all(getattr(s, "pads", False) for s in (self.small, self.large))
+
+
+_SCALES = tuple(4.0**i for i in range(-4, 6))
+"""The sizes that schedules are compared at: the example's, times these."""
+_EDGES = (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+"""Where the number of rows, if it alone varies, may be cut into ranges."""
+_FEW = 64  # rows up to which schedules are made for so many
+_KERNELS, _MORE, _OF_SEVERAL = 3, 8, 5
+"""The most schedules; for rows whose number alone varies, between those edges; and there for several contractions, each of which is compiled."""
+_GAIN = 0.05
+"""What a further schedule has to gain, by the squares of the shares of time that are lost: a fifth at one size, a tenth at five."""
+_EXAMPLE = 0.1
+"""What it loses, so counted, not to have the best one at the example's sizes."""
+_UNSEEN = 1.0  # microseconds of a launch that others hide, beside which a short kernel's time is worth little
+
+Point = dict[Symbol, int]
+Table = dict[Any, float]  # the microseconds of each schedule
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Any | None:
+    """Schedules for ranges of sizes, or one for all, if ``kernel`` is a contraction of loops that vary, or two that meet."""
+    images = im2col.parse_unfolded(kernel, target)
+    if images is not None and images.lhs.has_windows and images.varies and _within_words(images):
+        return _by_rows(images.M, lambda point, most: _least(im2col.at_size(kernel, images, target, at_point(point), most)))
+    c = parse_contraction(kernel) if target.kind == "nvptx" else None
+    if c is None and target.hopper and (pair := dual.parse_pair(kernel)) is not None and not isinstance(pair.contraction.M, int):
+        return _by_rows(pair.contraction.M, lambda point, most: _least(dual.candidates(kernel, pair, target, at_point(point), most)))
+    if c is None:
+        parts = siblings.parse_parts(kernel, target)
+        return None if parts is None or not parts.joined.varies else _together(parts, target)
+    if not c.varies:
+        return None
+    if _within_words(c) or any(hint(count) > LARGEST for count in _counts(c)):
+        return _choose(kernel, c, target)
+    # Tensor cores take offsets of 32 bits only; sizes that these do not reach are rare, and left to CUDA cores.
+    module = _changed(kernel, without_bounds)
+    narrow = module.body.operations[0]
+    few = parse_contraction(narrow)
+    small, large = _choose(narrow, few, target), _choose(kernel, c, target)
+    if small is None or not any(_uses(small, kind) for kind in (wgmma_schedule.Wgmma, bf16x6.Bf16x6, mma.Mma)):
+        return large
+    while isinstance(large, BySize):
+        large = large.large
+    counts = list(dict.fromkeys(count for count in (*_counts(few), *_copied(few)) if not isinstance(count, int)))
+    counts = [a for a in counts if not any(a != b and bounds(b - a)[0] >= 0 for b in counts)]
+    return BySize(as_python(functools.reduce(maximum, counts)), LARGEST, small, large, narrow=True)
+
+
+def _together(parts: siblings.Parts, target: Target) -> Any | None:
+    """Schedules for ranges of rows of independent contractions; None where one launch is not faster than one for each, by the estimates for all
+    ranges together, and for the example."""
+    side = parts.joined.M
+    times: dict[tuple[tuple, Any], siblings.Siblings] = {}
+
+    def table(point: Point, most: int) -> Table:
+        where = siblings.At(at_point(point), at_point(along(side, min(most, 2 * _EDGES[-1]))), most)
+        found: Table = {}
+        for time, s in siblings.at_size(parts, target, where):
+            alike = replace(s, together=0, apart=0)
+            if time < found.get(alike, inf):
+                found[alike], times[tuple(point.items()), alike] = time, s
+        return found
+
+    chosen = _by_rows(side, table, _OF_SEVERAL)
+    if chosen is None:
+        return None
+    reached = {}
+    for point, s in times:
+        if s == _member(chosen, evaluate(side, dict(point).__getitem__)):
+            reached[point] = times[point, s]
+    example = [s for point, s in reached.items() if all(v == symbol.hint for symbol, v in point)]
+    gained = sum(s.together / s.apart for s in reached.values()) / len(reached)
+    best = example[0] if example else next(iter(reached.values()))
+    return _say(chosen, best) if best.pays and gained < 1 else None
+
+
+def _member(schedule: Any, size: int) -> Any:
+    """The one for a size."""
+    while isinstance(schedule, BySize):
+        schedule = schedule.small if size <= schedule.limit else schedule.large
+    return schedule
+
+
+def _say(schedule: Any, example: siblings.Siblings) -> Any:
+    """The schedules with the example's estimates."""
+    if isinstance(schedule, BySize):
+        return replace(schedule, small=_say(schedule.small, example), large=_say(schedule.large, example))
+    return replace(schedule, together=example.together, apart=example.apart)
+
+
+def _changed(kernel: func.FuncOp, change: Callable[[ir.Operation], None]) -> ir.Module:
+    """A module with a copy of a kernel, whose sizes have other bounds."""
+    with kernel.context, ir.Location.unknown():
+        module = isolated_copy(kernel)
+        change(module.body.operations[0].operation)
+        return module
+
+
+def without_bounds(function: ir.Operation) -> None:
+    """Let a kernel function's sizes have no upper bound: whoever launches it sees to it that they are not too large."""
+    _change(function, lambda symbol: replace(symbol, high=UNBOUNDED))
+
+
+def bound(function: ir.Operation, size: Int, least: int = 0, most: int = UNBOUNDED) -> None:
+    """Let a kernel function say that ``size`` lies between these, where a symbol's range can: whoever launches it sees to it."""
+    if not isinstance(size, Size) or len(size.terms) != 1:
+        return
+    (atoms, factor), = size.terms
+    if len(atoms) != 1 or not isinstance(atoms[0], Symbol):
+        return
+
+    def within(symbol: Symbol) -> Symbol:
+        low = max(symbol.low, min(symbol.high, -(-least // factor)))
+        high = symbol.high if most == UNBOUNDED else max(low, min(symbol.high, most // factor))  # a share of no bound would be one
+        return replace(symbol, low=low, high=high) if symbol.name == atoms[0].name else symbol
+
+    _change(function, within)
+
+
+def _change(function: ir.Operation, change: Callable[[Symbol], Symbol]) -> None:
+    entries = [{e.name: e.attr for e in ir.DictAttr(a)} for a in function.attributes["arg_attrs"]]
+    for entry in entries:
+        if SYMBOL in entry:
+            entry.update(symbol_attributes(change(read_symbol(entry))))
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
+
+
+def _within_words(c: Contraction) -> bool:
+    """Whether offsets of 32 bits reach everything, or nothing is said of how far they would have to."""
+    return all(bounds(count)[1] < 2**31 or is_unbounded(count) for count in _counts(c))
+
+
+def _counts(c: Contraction) -> list[Int]:
+    """The elements of each tensor."""
+    return [product(a.shape) for a in (*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations))]
+
+
+def _copied(c: Contraction) -> list[Int]:
+    """The elements of each temporary that a schedule may have."""
+    width, either = bit_width(c.lhs.element) // 8, (True, False)
+    tilings = [tile_contraction(c, width, only_along_k, rewrite) for only_along_k in either for rewrite in either]
+    return [product(s.shape) for t in tilings if t is not None for s in (t.lhs, t.rhs) if s.copied]
+
+
+def _choose(kernel: func.FuncOp, c: Contraction, target: Target) -> Any | None:
+    """The same, where offsets are as wide as the symbols' ranges ask."""
+    varying = [name for name in ("B", "M", "N", "K") if not isinstance(getattr(c, name), int)]
+    if varying in (["M"], ["N"]):
+        side = getattr(c, varying[0])
+        return _by_rows(side, lambda point, most: _table(kernel, c, target, point, most))
+    symbols = list(dict.fromkeys(s for size in c.sizes for s in symbols_of(size)))
+    size = size_of(symbols[0]) if len(symbols) == 1 else c.B * c.M * c.N * c.K
+
+    points = _points(c, symbols)
+    starts = {tuple(p.items()): 0 if before is None else _between(size, before, p) + 1 for before, p in zip([None, *points], points)}
+
+    @functools.cache
+    def beyond(least: int) -> tuple[ir.Module, Contraction]:
+        """The kernel where it is known that there are so many: of long sums several blocks may each have a part."""
+        module = _changed(kernel, lambda function: bound(function, size, least))
+        return module, parse_contraction(module.body.operations[0])
+
+    def table(point: Point, most: int) -> Table:
+        least = starts[tuple(point.items())]
+        if varying != ["K"] or not least:
+            return _table(kernel, c, target, point)
+        (module, bounded), sizes = beyond(least), {s.name: size for s, size in point.items()}
+        return _table(module.body.operations[0], bounded, target, {s: sizes[s.name] for s in symbols_of(bounded.K)})
+
+    # Products with vectors: bf16x6 has no schedules there.
+    few = [side for side in (c.M, c.N) if bounds(side)[0] <= simt.VECTOR]
+    if few and any(isinstance(s, bf16x6.Bf16x6) for p in points for s in table(p, 0)):
+        least = few[0] if len(few) == 1 else minimum(*few)
+        many = [p for p in points if evaluate(least, p.__getitem__) > simt.VECTOR]
+        large = cover(size, _spans_between(size, many), table)
+        if _uses(large, bf16x6.Bf16x6):
+            if isinstance(large, BySize) and large.size == as_python(least) and isinstance(large.small, simt.Simt):
+                return large
+            return BySize(as_python(least), simt.VECTOR, _for_vectors(c, target, least), large)
+
+        def exact(point: Point, most: int) -> Table:
+            return {s: t for s, t in table(point, most).items() if not isinstance(s, bf16x6.Bf16x6)}
+
+        return cover(size, _spans_between(size, points), exact)
+    return cover(size, _spans_between(size, points), table)
+
+
+def _by_rows(side: Int, table: Callable[[Point, int], Table], kernels: int = _MORE) -> Any | None:
+    """Schedules for ranges of the number of rows, or columns, which alone varies."""
+    return cover(side, spans_of(side, lambda size: along(side, size)), table, kernels)
+
+
+
+
+@dataclass(frozen=True)
+class Span:
+    """Sizes up to ``limit``, from the span before it on, and points among them."""
+
+    limit: int
+    points: tuple[Point, ...]
+
+
+def spans_of(side: Int, at: Callable[[int], Point], edges: Sequence[int] = _EDGES) -> list[Span]:
+    """Spans of the rows, or columns, whose number alone varies.  Their points are the largest of each, the example's, and one more than three
+    quarters of the largest, as most numbers are no multiples of a tile.  ``edges``: where they may end."""
+    low, high = max(bounds(side)[0], 1), bounds(side)[1]
+    edges = [e for e in edges if low <= e < high]
+    found = []
+    for first, limit in zip([low, *(e + 1 for e in edges)], [*edges, high]):
+        last = min(limit, max(2 * _EDGES[-1], first))
+        sizes = {min(max(first, last * 3 // 4 + 1), last), last} | ({hint(side)} if first <= hint(side) <= limit else set())
+        points = [at(size) for size in sorted(sizes)]
+        found.append(Span(limit, tuple(p for i, p in enumerate(points) if p not in points[:i])))
+    return found
+
+
+def along(side: Int, size: int) -> Point:
+    """The example's symbols, all as many times as large, where ``side`` is as large as it can be up to ``size``."""
+    symbols = list(symbols_of(side))
+
+    def scaled(by: float) -> Point:
+        return {s: _within(s, round(s.hint * by)) for s in symbols}
+
+    few, many = 0.0, 2.0 * size
+    for _ in range(50):
+        middle = (few + many) / 2
+        few, many = (middle, many) if evaluate(side, scaled(middle).__getitem__) <= size else (few, middle)
+    return scaled(few)
+
+
+def _spans_between(size: Int, points: Sequence[Point]) -> list[Span]:
+    """A span for each point, which end between two."""
+    return [Span(LARGEST if after is None else _between(size, p, after), (p,)) for p, after in zip(points, [*points[1:], None])]
+
+
+def _between(size: Int, a: Point, b: Point) -> int:
+    return isqrt(evaluate(size, a.__getitem__) * evaluate(size, b.__getitem__))
+
+
+def _points(c: Contraction, symbols: Sequence[Symbol]) -> list[Point]:
+    """Sizes from small to large, none of them twice; the example's are among them."""
+    found: list[Point] = []
+    for scale in (0, *_SCALES):
+        point = {s: _within(s, round(s.hint * scale)) for s in symbols}
+        whole = evaluate(product((c.B, c.M, c.N)), point.__getitem__) <= LARGEST
+        if point not in found and (whole or scale <= 1):
+            found.append(point)
+    return found
+
+
+def _within(symbol: Symbol, value: int) -> int:
+    return max(symbol.low, 1, min(value, symbol.high))
+
+
+def _table(kernel: func.FuncOp, c: Contraction, target: Target, point: Point, most: int | None = None) -> Table:
+    """The schedules of the generators of choice at a size; for float32 those of both, which are as exact as each other.  ``most``: where
+    one side's size alone varies, the largest that it has to be right and fast for."""
+    at = at_point(point)
+    rows = most if isinstance(c.N, int) else None
+    found: list = wgmma.candidates(kernel, c, target, at, rows)
+    if not found and mma.takes(target):
+        found = mma.candidates(kernel, c, target, at)
+    few = [] if most is None else vectors.candidates(c, target, at, most=most)
+    if not found:  # where vectors can be read as such, tiles on CUDA cores take twice as long as is estimated (8x4096x4096: 40 us, and 24)
+        found = [*(() if few else simt.candidates(c, target, at)), *bf16x6.candidates(kernel, c, target, at, rows)]
+    return _least([*found, *few])
+
+
+def _least(found: Sequence[tuple[float, Any]]) -> Table:
+    table: Table = {}
+    for time, schedule in found:
+        table[schedule] = min(time, table.get(schedule, inf))
+    return table
+
+
+def at_point(point: Point) -> Callable[[Int], int]:
+    """How large a size is at a point; symbols that it does not name, as of an image of which some places are read, are the example's."""
+    return lambda size: evaluate(size, lambda symbol: point.get(symbol, max(symbol.hint, 1)))
+
+
+def _for_vectors(c: Contraction, target: Target, least: Int) -> Any:
+    """The best schedule on CUDA cores for few rows or columns, ``least``."""
+    symbols = dict.fromkeys(s for size in c.sizes for s in symbols_of(size))
+    point = {s: _within(s, min(s.hint, simt.VECTOR) if s in symbols_of(least) else s.hint) for s in symbols}
+    found = [*simt.candidates(c, target, at_point(point)), *vectors.candidates(c, target, at_point(point), swapped=least == c.N)]
+    return fastest(found)[1]
+
+
+def cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int = _KERNELS, gain: float | None = None) -> Any | None:
+    """Few schedules that are good at all points together, each for some of the spans: the best one at the example's sizes.  ``table``: the
+    times at a point of schedules that are right up to a size; ``gain``: what each further one has to."""
+    parts = _parts(spans, table, kernels, _GAIN if gain is None else gain) if spans else None
+    if parts is None:
+        return None
+    found = parts[-1][1]
+    for last, schedule in reversed(parts[:-1]):
+        found = BySize(as_python(size), spans[last].limit, schedule, found)
+    return found
+
+
+def _parts(spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int, gain: float) -> list[tuple[int, Any]] | None:
+    """(the last span, the schedule) of ranges that together lose least, of as few as that takes."""
+    limits = [s.limit for s in spans]
+    held: dict[tuple[int, int, int], Table] = {}
+
+    def at(i: int, p: int, j: int) -> Table:
+        """At a point of span ``i``, for a range that ends with span ``j``; beyond few rows it does not matter where."""
+        end = j if limits[j] <= _FEW else len(spans) - 1
+        if (i, p, end) not in held:
+            held[i, p, end] = table(spans[i].points[p], limits[end])
+        return held[i, p, end]
+
+    each = [[min(at(i, p, i).values(), default=inf) for p in range(len(s.points))] for i, s in enumerate(spans)]
+    if any(best == inf for bests in each for best in bests):
+        return None
+    ranges = {key: min(found.items(), key=lambda item: item[1], default=None) for key, found in _ranges(spans, at, each).items()}
+    best: dict[int, tuple[float, list]] = {0: (0.0, [])}  # by the number of spans: what they lose, and their ranges
+    chosen = None
+    for _ in range(kernels):
+        longer: dict[int, tuple[float, list]] = {}
+        for (i, j), found in ranges.items():
+            if found is not None and i in best and best[i][0] + found[1] < longer.get(j + 1, (inf,))[0]:
+                longer[j + 1] = best[i][0] + found[1], [*best[i][1], (j, found[0])]
+        if len(spans) in longer and (chosen is None or longer[len(spans)][0] < chosen[0] - gain):
+            chosen = longer[len(spans)]
+        best = longer
+    return None if chosen is None else chosen[1]
+
+
+def _ranges(spans: Sequence[Span], at: Callable[[int, int, int], Table], each: Sequence[Sequence[float]]) -> dict[tuple[int, int], Table]:
+    """For the spans from one to another what each schedule loses that all their points may have: the square of the share that it takes longer
+    than the best one, of all points, and more if it is not the best one for the example.  ``each``: the least time at each point."""
+    found = {}
+    for j in range(len(spans)):
+        total: dict[Any, float] | None = None
+        for i in range(j, -1, -1):
+            for p, point in enumerate(spans[i].points):
+                times = at(i, p, j)
+                example, here = all(v == s.hint for s, v in point.items()), min(times.values(), default=inf)
+                losses = {s: ((t - each[i][p]) / (each[i][p] + _UNSEEN)) ** 2 + _EXAMPLE * (example and t > here) for s, t in times.items()}
+                total = losses if total is None else {s: loss + losses[s] for s, loss in total.items() if s in losses}
+            found[i, j] = total
+    return found
+
+
+def _uses(schedule: Any, kind: type) -> bool:
+    if isinstance(schedule, BySize):
+        return _uses(schedule.small, kind) or _uses(schedule.large, kind)
+    return isinstance(schedule, kind)

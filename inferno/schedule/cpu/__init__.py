@@ -1,0 +1,1 @@
+"""The CPU: ``loops``, and ``library`` for contractions that torch's library computes."""

@@ -1,0 +1,283 @@
+"""Two contractions with a softmax between them become one kernel, in which the scores are never in memory.
+
+What lies around them comes along: what scales, masks and casts the scores, masks that are computed of nothing but numbers of queries and keys,
+copies and transposes that made q, k or v of something else, and one of the result.  Where that is not one kernel for a generator, less is
+tried.  The scores and all that is made of them must have no other reader: what is trained, or returns its weights, stays as it is.
+"""
+
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from inferno.mlir import func, ir, makes, owner, walk
+from inferno.passes.contraction import parse_fused
+from inferno.passes.generics import body, inputs, is_elementwise
+from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.shapes import UnknownSize, shape
+from inferno.schedule.analysis.unchanged import unchanged
+from inferno.schedule.assign import chooser_of
+from inferno.schedule.attention import attention, short_attention
+from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.matmul.product_times import contraction_time
+from inferno.schedule.passes.call_times import elementwise_time
+from inferno.schedule.passes.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls
+from inferno.schedule.passes.operation_order import order_by_need
+from inferno.symbolic import Undecided, hint, product
+from inferno.target import Target, find_target
+
+_GENERATORS = ("short_attention", "attention")
+_MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
+_PARTS = 1.15  # the parts' time over its estimate is 0.9 to 1.95 (an H200, float32, 38 shapes; 4x16x128x128 apart 19.9 us, 14.4 estimated, as one kernel 15.2)
+_LESS = 4  # times fewer elements read than made: a mask that is rather computed again
+_BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS}
+_SCALING = {"arith.extf", "arith.truncf", "arith.mulf", "arith.divf", "arith.constant", "linalg.yield"}
+_PLACING = {
+    "linalg.index", "arith.index_cast", "arith.addi", "arith.subi", "arith.cmpi", "arith.select", "arith.constant", "tensor.extract", "linalg.yield",
+    "arith.divsi",
+}
+
+Calls = tuple[ir.Operation, ...]
+
+
+ATTENTION = "inferno.attention"
+"""On a module whose attention is to be one kernel."""
+
+
+def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels, where the module asks for it and a generator for the target takes such a kernel.  ``always``: "1" for
+    wherever it is one."""
+    asked = ATTENTION in module.operation.attributes
+    if asked:
+        del module.operation.attributes[ATTENTION]
+    machine = find_target(target)
+    choosers = [c for name in _GENERATORS if (c := chooser_of(name, machine)) is not None]
+    if always != "1" and (not asked or not choosers or wants_library(module)):
+        return
+
+    def takes(kernel: func.FuncOp) -> bool:
+        return parse_attention(kernel) is not None if always == "1" else any(choose(kernel, machine) is not None for choose in choosers)
+
+    def least(kernel: func.FuncOp) -> float | None:
+        return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=None)
+
+    time = None if always == "1" else least
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, machine, takes, time, pages=True).run())
+
+
+@dataclass
+class Fusion:
+    """``takes``: whether a generator takes a kernel; ``time``: its microseconds, where times are compared, None where that is not known; ``pages``: whether
+    a kernel may look up itself where keys and values are."""
+
+    module: ir.Module
+    main: func.FuncOp
+    kernels: dict[str, func.FuncOp]
+    target: Target
+    takes: Callable[[func.FuncOp], bool]
+    time: Callable[[func.FuncOp], float | None] | None = None
+    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
+    pages: bool = False
+
+    def run(self) -> bool:
+        """Whether anything was fused."""
+        self.survey()
+        contractions = [call for call in self.order if self.called(call, self.multiplies)]  # of others, some are erased on the way
+        return sum([self.fuse(call) for call in contractions]) > 0
+
+    def survey(self) -> None:
+        """See what the kernels do, and in which order they are called."""
+        self.multiplies = {name for name, k in self.kernels.items() if any(parse_fused(o) is not None for o in walk(k, "linalg.generic"))}
+        self.powers = {name for name, k in self.kernels.items() if walk(k, "math.exp")}
+        self.largest = {name for name, k in self.kernels.items() if walk(k, "arith.maximumf", "arith.maxnumf")}
+        self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
+        self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
+        self.gathers = {name for name, k in self.kernels.items() if self.pages and _is_gather(k)}
+        self.placed = {name for name in self.maps if _only_reads(self.kernels[name])}
+        self.number()
+
+    def number(self) -> None:
+        """Number the operations of ``@main``, which they are found by, in their order."""
+        self.order = places_in(self.main)
+
+    def called(self, op: ir.Operation | None, names: Container[str]) -> bool:
+        return op is not None and op.name == "func.call" and callee(op) in names
+
+    def fuse(self, last: ir.Operation) -> bool:
+        """Make one kernel of a contraction, a softmax in front of it and what is around them; whether that was done."""
+        for core in self.cores(last):
+            moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
+            rows = core[:core.index(last):-1]  # what is made of the softmax's rows, if anything is
+            pages = self.before(core, lambda call: self.is_page(call) and not self.is_written(call, last))
+            for more in dict.fromkeys((
+                (*pages, *masks, *behind), (*pages, *behind), (*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, (),
+            )):
+                ends = ((*(c for c in behind if c in more), last)[0], *rows)
+                if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
+                    self.number()  # an operation is found by what it is, and those that read the replaced ones are others now
+                    return True
+        return False
+
+    def merge(self, calls: Calls, owned: set[ir.Operation], ends: Calls) -> bool:
+        """Replace calls by one that has the results of the ``ends``; those that are not ``owned`` stay if others read them."""
+        edges = replace(edges_of(calls, views=False), exported=tuple(r for c in ends for r in c.results))
+        try:
+            edges = by_symbols(edges)
+        except UnknownSize:
+            return False
+        key = pattern(edges)
+        if key not in self.made:
+            kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention"))
+            if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
+                kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
+            order_by_need(kernel.entry_block)
+            with unchanged(kernel):
+                self.made[key] = kernel if self.takes(kernel) and self.pays([kernel], owned) else None
+            if self.made[key] is None:
+                kernel.operation.erase()
+        if self.made[key] is None:
+            return False
+        gone: list[ir.Operation] = []
+        for call in reversed(calls):
+            if call in owned or all(u in gone for r in call.results for u in readers(r)):
+                gone.insert(0, call)
+        edges = replace(edges, calls=tuple(gone))
+        if len(ends) > 1:
+            defer(edges)
+        replace_calls(edges, self.made[key])
+        return True
+
+    def pays(self, kernels: Sequence[func.FuncOp], calls: Iterable[ir.Operation], slower: float = _PARTS) -> bool:
+        """Whether kernels take at most ``slower`` times as long as the calls that become these, the products and what is between them as one kernel: tiles of
+        many short rows are mostly padding (an H200, bf16: 16384x4x4x32 276 us, apart 40; 4096x4x9x32 65 and 30; 8192x1x16x16 32 and 37;
+        2048x3x49x32 44 and 240)."""
+        times = [self.time(k) for k in kernels] if self.time is not None else [None]
+        if None in times:
+            return True
+        parts = [self.kernels[callee(c)] for c in calls]
+        try:
+            products = [(k, contraction_time(k, self.target)) for k in parts]
+        except Undecided:
+            return True
+        between = max((elementwise_time(k) for k, time in products if time is None), default=0.0)
+        return sum(times) < slower * (sum(time for _, time in products if time is not None) + between)
+
+    def cores(self, last: ir.Operation) -> Iterator[Calls]:
+        """Contractions that ``last`` may be computed of by way of exponentials, with all that is between; nothing else reads these, but for one
+        call or two behind ``last``, which are of their rows."""
+        seen: list[ir.Operation] = []
+        pending, starts = self.makers([last]), []
+        while pending and len(seen) < _MOST:
+            call = pending.pop(0)
+            if call in seen or call in starts:
+                continue
+            if callee(call) in self.multiplies:
+                starts.append(call)
+            else:
+                seen.append(call)
+                pending += self.makers([call])
+        ordered = sorted(seen, key=self.order.__getitem__)
+        for start in sorted(starts, key=self.order.__getitem__, reverse=True):
+            core = [start]
+            for call in ordered:
+                if any(m in core for m in self.makers([call])):
+                    core.append(call)
+            weights = max((sum(map(_elements, m.results)) for m in self.makers([last]) if m in core), default=0)
+            if sum(map(_elements, start.results)) < weights:
+                continue  # it makes a mask, which would be made again for each of what it is the same for
+            inside, named = {*core, last}, {callee(c) for c in core}
+            if named & self.powers and named & self.largest:
+                outside = {u for c in core for r in c.results for u in readers(r) if u not in inside}
+                if not outside:
+                    yield (*core, last)
+                elif len(outside) <= 2 and all(self.is_of_rows(call, core) for call in outside):
+                    yield (*core, last, *sorted(outside, key=self.order.__getitem__))
+
+    def is_of_rows(self, call: ir.Operation, core: Calls) -> bool:
+        """Whether a call computes, of rows of the softmax, something that only others read."""
+        return self.called(call, self.maps) and all(any(makes(c, root_of(v)) for c in core) for v in inputs_of(call))
+
+    def makers(self, calls: Sequence[ir.Operation]) -> list[ir.Operation]:
+        """The calls of kernels whose results these take."""
+        made = [owner(root_of(v)) for c in calls for v in inputs_of(c)]
+        return list(dict.fromkeys(m for m in made if self.called(m, self.kernels) and m not in calls))
+
+    def before(self, core: Calls, wanted: Callable[[ir.Operation], bool]) -> Calls:
+        """The calls that make what the core takes, one behind the other, as far as they are ``wanted``."""
+        found: list[ir.Operation] = []
+        pending = self.makers(core)
+        while pending and len(found) < _MOST:
+            call = pending.pop(0)
+            if call not in found and wanted(call):
+                found.append(call)
+                pending += self.makers([call])
+        return tuple(found)
+
+    def is_move(self, call: ir.Operation) -> bool:
+        return callee(call) in self.moves
+
+    def is_page(self, call: ir.Operation) -> bool:
+        """Whether a call moves or gathers something, or makes places of fewer ones."""
+        if callee(call) in self.moves | self.gathers:
+            return True
+        return self.pages and all(str(r.type.element_type) in ("i32", "i64") for r in call.results) and self.is_mask(call)
+
+    def is_written(self, call: ir.Operation, last: ir.Operation) -> bool:
+        """Whether what a call gathers of the program's is written to before ``last``, which would keep the old value until then: a copy."""
+        own = [root_of(v) for v in inputs_of(call)] if callee(call) in self.gathers else []
+        users = {u for v in own if isinstance(v, ir.BlockArgument) for u in readers(v) if self.order[call] < self.order[u] < self.order[last]}
+        return any(r.name == "func.return" for u in users for made in u.results for r in readers(made))
+
+    def is_mask(self, call: ir.Operation) -> bool:
+        """Whether a call makes much of little, element by element, or only reads elements at other places."""
+        if callee(call) not in self.maps:
+            return False
+        less = 1 if callee(call) in self.placed else _LESS
+        return sum(map(self.little, inputs_of(call))) * less <= sum(map(_elements, call.results))
+
+    def little(self, value: ir.Value) -> int:
+        """Elements of a tensor, or of what it is read from."""
+        made = owner(root_of(value))
+        return min([_elements(value), *([sum(map(_elements, inputs_of(made)))] if self.called(made, self.placed) else [])])
+
+    def behind(self, last: ir.Operation) -> Calls:
+        """What only moves the result, if nothing else reads it."""
+        found = list(dict.fromkeys(readers(last.results[0]))) if len(last.results) == 1 else []
+        return tuple(found) if len(found) == 1 and self.called(found[0], self.moves) else ()
+
+
+def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
+    """Whether a kernel with one result is elementwise; with ``moves`` one that only moves, widens or scales one tensor's elements."""
+    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    if len(kernel.type.results) != 1 or not structured:
+        return False
+    if moves:
+        return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or _only_scales(o) for o in structured)
+    return all(is_elementwise(o) for o in structured)
+
+
+def _is_gather(kernel: func.FuncOp) -> bool:
+    """Whether a kernel with one result reads a tensor at places that another one says, and does nothing with its elements."""
+    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    if len(kernel.type.results) != 1 or len(structured) != 1 or not is_elementwise(structured[0]):
+        return False
+    operations = [o.operation for o in body(structured[0]).operations]
+    made = owner(operations[-1].operands[0])
+    return made is not None and made.name == "tensor.extract" and sum(o.name == "tensor.extract" for o in operations) == 1
+
+
+def _only_reads(kernel: func.FuncOp) -> bool:
+    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums and quotients."""
+    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    if len(structured) != 1 or structured[0].name != "linalg.generic" or inputs(structured[0]):
+        return False
+    names = [o.operation.name for o in body(structured[0]).operations]
+    return names[-2:-1] == ["tensor.extract"] and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
+
+
+def _only_scales(op: ir.Operation) -> bool:
+    """Whether an operation reads one tensor and does nothing with its elements but to multiply and convert them."""
+    return is_elementwise(op) and len(inputs(op)) == 1 and all(o.operation.name in _SCALING for o in body(op).operations)
+
+
+def _elements(value: ir.Value) -> int:
+    """In the example."""
+    return hint(product(shape(value))) if isinstance(value.type, ir.RankedTensorType) else 0

@@ -1,0 +1,69 @@
+"""On Hopper, let a convolution's kernel compute the sums of its results over all pixels, and of their squares, instead of a kernel of its own.
+
+Batch norm, while it is trained, wants the mean and the variance of each channel of a convolution's result.  ``merge-variances`` has made one kernel of both,
+which reads the result once more; here the convolution's kernel adds up what it has in registers (``schedule/convolution/channel_sums.py``), if that takes less
+time by the estimates.  The result is still written: what normalizes it reads it.
+"""
+
+from inferno.mlir import func, ir, owner
+from inferno.passes.programs import callee, root_of, wants_library
+from inferno.schedule.convolution import channel_sums
+from inferno.schedule.matmul.product_times import contraction_time
+from inferno.schedule.passes.fuse_reductions import alone
+from inferno.schedule.passes.merge_calls import (
+    Edges, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, waits,
+)
+from inferno.target import Target, find_target
+
+
+def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
+    machine = find_target(target)
+    if not machine.hopper or wants_library(module):
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed, made = False, {}  # equal layers are asked about once
+        for call in [o for o in operations_in(main) if o.name == "func.call"]:
+            edges = _with_sums(main, call, kernels)
+            if edges is None:
+                continue
+            key = pattern(edges)
+            if key not in made:
+                made[key] = _merged(module, kernels, edges, machine, always == "1")
+            if made[key] is not None:
+                kernels[made[key].name.value] = made[key]
+                defer(edges)
+                replace_calls(edges, made[key])
+                changed = True
+        return changed
+
+    merge_in(module, merge)
+
+
+def _with_sums(main: func.FuncOp, call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Edges | None:
+    """A call that may be of sums of columns, behind that of the kernel that makes what is summed; all of this one's results are written."""
+    kernel, given = kernels.get(callee(call)), inputs_of(call)
+    if not may_change(kernel) or len(given) != 1 or given[0].type.rank < 2 or any(ir.ShapedType(t).rank != 1 for t in kernel.type.results):
+        return None
+    made = owner(root_of(given[0]))
+    if made is None or made.name != "func.call" or not may_change(kernels.get(callee(made))) or waits(call, {made}, places_in(main)):
+        return None
+    found = edges_of([made, call], views=True)
+    exported = [*made.results, *call.results]
+    return Edges(found.calls, found.captured, tuple(exported))
+
+
+def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, target: Target, always: bool) -> func.FuncOp | None:
+    """The one kernel, if a generator takes it and it is estimated to be faster than both."""
+    maker, sums = (kernels[callee(c)] for c in edges.calls)
+    merged = joint_kernel(module, kernels, edges)
+    for name in maker.attributes:
+        if name.startswith("inferno."):
+            merged.attributes[name] = maker.attributes[name]
+    found = [time for time, _ in channel_sums.candidates(merged, target)]
+    before = contraction_time(maker, target) if found and not always else None
+    if found and (always or (before is not None and min(found) < before + alone(sums, target))):
+        return merged
+    merged.operation.erase()
+    return None

@@ -1,0 +1,82 @@
+"""On a GPU, fuse the maps before and after a scan into its kernel, so that its input and output need not go through memory.
+
+``fuse-reductions`` has made scans beside reductions of the same rows part of their kernels before.  A map in front joins if nothing else reads its
+results, one behind if it needs nothing that waits for the group.  That always pays: each saves a pass over memory, and a scan has arithmetic to spare.
+"""
+
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule.analysis.accesses import filled, iterators
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
+from inferno.schedule.scans import scans
+from inferno.target import Target, find_target
+
+_MOST = 8  # kernels that become one
+
+
+def fuse_scans(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def is_scan(kernel: func.FuncOp | None) -> bool:
+        return kernel is not None and len(walk(kernel, "tm_tensor.scan")) == 1 and _is_taken(kernel, machine)
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed = False
+        for call in [c for c in walk(main, "func.call") if is_scan(kernels.get(callee(c)))]:  # what joins one is erased, and is none
+            changed |= _fuse(module, main, kernels, call, machine)
+        return changed
+
+    merge_in(module, merge)
+
+
+def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
+    """Make a scan and what joins it one kernel; whether anything did."""
+    places = places_in(main)
+    calls, refused = [call], set()
+    found: tuple[Edges, func.FuncOp] | None = None
+    while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
+        trial = sorted([*calls, candidate], key=places.__getitem__)
+        edges = edges_by_symbols(trial, views=True)
+        merged = merged_kernel(kernels, edges, joint_name(module, trial)) if edges is not None else None
+        if merged is None or not _is_taken(merged, target):
+            if merged is not None:
+                merged.operation.erase()
+            refused.add(candidate)
+            continue
+        if found is not None:
+            found[1].operation.erase()
+        calls, found = trial, (edges, merged)
+    if found is None:
+        return False
+    defer(found[0])
+    replace_calls(*found)
+    return True
+
+
+def _is_taken(kernel: func.FuncOp, target: Target) -> bool:
+    return scans.read(kernel, target) is not None or scans.read_sized(kernel, target) is not None
+
+
+def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: set[ir.Operation], places: dict[ir.Operation, int]) -> ir.Operation | None:
+    """A map that may join the group."""
+    makers = [owner(root_of(v)) for c in calls for v in inputs_of(c)]
+    for maker in makers:
+        if maker in places and maker not in calls and maker not in refused and _is_map(kernels, maker):
+            if all(u in calls for r in maker.results for u in readers(r)):
+                return maker
+    for reader in sorted({u for c in calls for r in c.results for u in readers(r)} & set(places), key=places.__getitem__):
+        if reader not in calls and reader not in refused and _is_map(kernels, reader) and not waits(reader, set(calls), places):
+            return reader
+    return None
+
+
+def _is_map(kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
+    kernel = kernels.get(callee(call)) if call.name == "func.call" else None
+    if kernel is None or ATTRIBUTE in kernel.attributes:
+        return False
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
+    return len(generics) == 1 and "reduction" not in iterators(generics[0])

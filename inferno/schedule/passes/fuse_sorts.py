@@ -1,0 +1,71 @@
+"""On a GPU, let a sort generate the indices that it carries along, and write only those sorted elements that are read.
+
+The import makes a tensor of places (0, 1, ... along the row) for the sort to move, and takes the first of all sorted elements for a ``topk``.
+"""
+
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule.passes.merge_calls import defer, edges_across, free_name, inputs_of, merge_in, merged_kernel, replace_calls
+from inferno.schedule.sorts.sort_kernel import parse_sort_kernel
+from inferno.target import find_target
+
+
+def fuse_sorts(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    if find_target(target).kind != "nvptx":
+        return
+
+    def is_sort(kernel: func.FuncOp | None) -> bool:
+        return kernel is not None and len(walk(kernel, "tm_tensor.sort")) == 1 and parse_sort_kernel(kernel) is None
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed = False
+        for call in [c for c in walk(main, "func.call") if is_sort(kernels.get(callee(c)))]:  # what joins one is erased, and is none
+            changed |= _fuse(module, main, kernels, call)
+        return changed
+
+    merge_in(module, merge)
+
+
+def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
+    """Make a sort, its places and the parts of its results that are read one kernel; whether they were."""
+    makers = [owner(root_of(v)) for v in inputs_of(call)]
+    places = [m for m in makers if m is not None and m.name == "func.call" and not _tensors(m) and m.block == call.block]
+    parts = list(dict.fromkeys(u for r in call.results for u in readers(r) if u.name == "func.call" and _is_part(kernels.get(callee(u)))))
+    for wanted in (parts, []) if parts else ([],):
+        own = [_own(m, call) for m in places]
+        ordered = [*own, call, *[o.operation for o in main.regions[0].blocks[0].operations if o.operation in wanted]]
+        edges = edges_across(ordered, views=True)
+        if edges is None:
+            continue
+        merged = merged_kernel(kernels, edges, free_name(module, callee(call)))
+        if parse_sort_kernel(merged) is not None:
+            defer(edges)
+            replace_calls(edges, merged)
+            return True
+        merged.operation.erase()
+    return False
+
+
+def _tensors(call: ir.Operation) -> list[ir.Value]:
+    """What a call reads beside sizes."""
+    return [v for v in inputs_of(call) if not isinstance(v.type, ir.IndexType)]
+
+
+def _own(maker: ir.Operation, call: ir.Operation) -> ir.Operation:
+    """A call of a kernel of which nobody but ``call`` reads the results."""
+    if all(u == call for r in maker.results for u in readers(r)):
+        return maker
+    with ir.InsertionPoint(call):
+        own = maker.clone()
+    for old, new in zip(maker.results, own.results):
+        for place, value in enumerate(call.operands):
+            if value == old:
+                call.operands[place] = new
+    return own
+
+
+def _is_part(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel copies a part of a tensor."""
+    names = [o.operation.name for o in kernel.entry_block.operations] if kernel is not None else []
+    return names == ["tensor.extract_slice", "linalg.copy", "func.return"]

@@ -1,0 +1,142 @@
+"""On a GPU, recompute a map's elements in each kernel that reads them, where that takes less time than writing and reading them.
+
+``fuse-elementwise`` lets an element that costs more than a few operations be computed once, for it does not know yet which kernels there will be.  Where
+``fuse-reductions`` has left such a map a kernel of its own, all of whose readers are maps, reductions or kernels that go over rows, this is known: the
+exponentials of a softmax along the first dimension are written in float32, and read by a sum and by a division, though what they are computed of is as
+wide or half of it.
+"""
+
+from collections.abc import Hashable
+from dataclasses import replace
+from math import prod
+from types import SimpleNamespace
+
+from inferno.errors import PassError
+from inferno.mlir import erase_dead, func, ir, users, walk
+from inferno.passes.fuse_elementwise import fuse
+from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
+from inferno.passes.programs import callee
+from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
+from inferno.schedule.analysis.accesses import filled, loop_sizes
+from inferno.schedule.analysis.cost import count_bytes
+from inferno.schedule.assign import choose
+from inferno.schedule.passes.merge_calls import (
+    Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
+)
+from inferno.schedule.rows.row_work import body_instructions, busy
+from inferno.target import Target, find_target
+
+_MOST = 4  # readers
+# Operations of a kernel that computes a map again: of maps of maps, each with several readers, they would double with each one.
+_LARGEST = 200
+# Microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions.
+_KERNEL, _RATE = 0.9, 3.9e6
+_GENERATORS = ("elementwise", "reductions", "rows")  # that take more operations of each point as they come
+
+
+def recompute_maps(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        refused: set[Hashable] = set()  # the steps of a loop ask for the same ones
+        return rewrite_calls(main, lambda call: is_map(kernels.get(callee(call))) and recompute_map(module, kernels, call, machine, refused))
+
+    merge_in(module, merge)
+
+
+def generics_of(kernel: func.FuncOp) -> list[ir.Operation]:
+    return [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None]
+
+
+def _size(kernel: func.FuncOp) -> int:
+    """How many operations its bodies have."""
+    return sum(len(g.regions[0].blocks[0].operations) for g in generics_of(kernel))
+
+
+def is_map(kernel: func.FuncOp | None) -> bool:
+    """Whether it is one elementwise operation on points, whose result a reader can compute at any."""
+    generics = generics_of(kernel) if may_change(kernel) else []
+    plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0])
+    return plain and bool(inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if")
+
+
+def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, refused: set[Hashable]) -> bool:
+    """Let the readers of a map compute it, if that pays; whether they do.  ``refused``: the patterns of those that do not."""
+    result = call.results[0]
+    readers = list(dict.fromkeys(users(result)))
+    if not 1 < len(readers) <= _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not may_change(kernels.get(callee(r))) for r in readers):
+        return False
+    if any(_size(kernels[callee(r)]) + inputs_of(r).count(result) * _size(kernels[callee(call)]) > _LARGEST for r in readers):
+        return False
+    pairs = [edges_of([call, reader], views=True) for reader in readers]
+    pairs = [replace(edges, exported=tuple(v for v in edges.exported if v != result)) for edges in pairs]
+    asked = tuple(map(pattern, pairs))
+    if asked in refused:
+        return False
+    before = _time(kernels[callee(call)], target) + sum(_time(kernels[callee(r)], target) for r in readers)
+    made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
+    for reader, edges in zip(readers, pairs):
+        kernel = joint_kernel(module, kernels, edges)
+        made.append((reader, edges, kernel))
+        own = len(generics_of(kernels[callee(reader)]))
+        if (own == 1 and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
+            break
+    else:
+        if sum(_time(kernel, target) for _, _, kernel in made) < before:
+            known: dict[ir.Value, ir.Value] = {}  # a reader may take what another one makes
+            for reader, edges, kernel in made:
+                replace_reader(reader, edges, kernel, known)
+                kernels[kernel.name.value] = kernel
+            call.erase()
+            return True
+    for _, _, kernel in made:
+        kernel.operation.erase()
+    refused.add(asked)
+    return False
+
+
+def compute_first(kernel: func.FuncOp) -> bool:
+    """Let the second operation of two compute what the first one makes; whether that can be."""
+    first, second = generics_of(kernel)
+    if set(kinds(second)) != {PARALLEL} and walk(first, "linalg.index"):
+        return False
+    mark_rounding(first)  # the others read it, too
+    while first.results[0] in inputs(second):
+        new = fuse(first, second, inputs(second).index(first.results[0]), SimpleNamespace(ip=ir.InsertionPoint(second)))
+        if new is None:
+            return False
+        for old, result in zip(second.results, new.results):
+            old.replace_all_uses_with(result)
+        second.erase()
+        second = new.operation if isinstance(new, ir.OpView) else new
+    drop_round_trips(second)
+    erase_dead(operations_in(kernel))
+    return True
+
+
+def _alike(kernel: func.FuncOp, before: func.FuncOp, target: Target) -> bool:
+    """Whether the generator that takes a reader now takes it then."""
+    try:
+        own = choose(before, target).generator
+        return own in _GENERATORS and choose(kernel, target).generator == own
+    except PassError:
+        return False
+
+
+def replace_reader(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, known: dict[ir.Value, ir.Value]) -> None:
+    with ir.InsertionPoint(reader), reader.location:
+        new = func.CallOp(kernel, [*(known.get(v, v) for v in edges.captured), *empty_like(edges.exported)]).operation
+    tell_sources(new, edges.calls)
+    for old, result in zip(edges.exported, new.results):
+        old.replace_all_uses_with(result)
+        known[old] = result
+    reader.erase()
+
+
+def _time(kernel: func.FuncOp, target: Target) -> float:
+    """Microseconds: what memory takes, or the arithmetic."""
+    work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in generics_of(kernel))
+    return _KERNEL + max(count_bytes(kernel) / _RATE, busy(work, target))

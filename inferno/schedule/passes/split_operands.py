@@ -1,0 +1,189 @@
+"""Write a computed operand, such as normalised rows, to memory first, where computing it again for each tile takes longer.
+
+``fuse-contractions`` puts what is cheap into the contractions that read it, which is right of few rows: nothing is launched, and nothing written.  Of many
+rows every column of tiles computes its factor again, in the time of the tensor core, and so does every other contraction that reads it.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import inf
+
+from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds
+from inferno.passes.kernel_names import Names
+from inferno.passes.outline_kernels import outline_program
+from inferno.passes.programs import PRECISION, anonymous, callee, programs, readers, root_of, wants_library
+from inferno.passes.split_contractions import split_contractions
+from inferno.schedule.analysis.accesses import sink_constants
+from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
+from inferno.schedule.analysis.unchanged import unchanged
+from inferno.schedule.assign import choose, kernels
+from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.product_times import product_time
+from inferno.schedule.passes.call_times import elementwise_time
+from inferno.schedule.passes.merge_calls import may_change, new_kernel, replace_call
+from inferno.symbolic import product
+from inferno.target import Target, find_target
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """A kernel ``without`` the operation that makes a factor, which reads ``numbers`` of its arguments; of these ``kept`` are read by others too, and those
+    that are not read by it.  ``saved``: microseconds at each call.  ``maker`` holds that operation, its inputs being its arguments."""
+
+    without: func.FuncOp
+    maker: func.FuncOp
+    numbers: tuple[int, ...]
+    kept: tuple[int, ...]
+    saved: float
+
+    def time(self, joins: bool) -> float:
+        """Microseconds that the factor takes by itself, or where it ``joins`` a kernel that reads what it is made of."""
+        if not joins:
+            return elementwise_time(self.maker)
+        (factor,) = self.maker.type.results
+        return product(factor.shape) * bit_width(factor.element_type) / 8 / MEMORY_RATE
+
+
+def split_operands(module: ir.Module, target: str, always: str = "") -> None:
+    """Take what computes a factor out of kernels without a schedule, if that takes less time by the estimates.  Calls that compute the same factor share it,
+    and have to save together what it takes.  Nothing for targets other than Hopper.  ``always``: "1" for wherever a generator takes what is left."""
+    machine = find_target(target)
+    if not machine.hopper or wants_library(module):
+        return
+    with module.context, ir.Location.unknown():
+        whole: set[str] = set()
+        while _split_once(module, machine, always == "1", whole):
+            pass
+
+
+def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str]) -> bool:
+    """Write one factor of each kernel first: whether there are any.  ``whole``: texts of kernels that are known to stay as they are."""
+    names, changed, every, found = Names(module), False, {k.name.value: k for k in kernels(module)}, {}
+    for name, kernel in every.items():
+        text = anonymous(kernel)
+        if text in whole:
+            continue
+        with unchanged(kernel):
+            split = _split(module, kernel, target, always) if may_change(kernel) else None
+        if split is None:
+            whole.add(text)
+        else:
+            found[name] = split
+    texts = {name: _text(split.maker) for name, split in found.items()}
+    for program in programs(module) if found else ():
+        groups = defaultdict(list)
+        for call in [c for c in walk(program, "func.call") if callee(c) in found]:
+            split = found[callee(call)]
+            groups[tuple(call.operands[n] for n in split.numbers), texts[callee(call)]].append(call)
+        for (operands, _), calls in groups.items():
+            joins = any(u.name == "func.call" and _reduces(every.get(callee(u))) for u in readers(root_of(max(operands, key=lambda v: product(v.type.shape)))))
+            if always or sum(found[callee(c)].saved for c in calls) > found[callee(calls[0])].time(joins):
+                _replace(calls, found)
+                changed = True
+        if changed:
+            outline_program(program, names)
+    called = {callee(c) for c in walk(module.operation, "func.call")}
+    for name, split in found.items():
+        split.maker.operation.erase()
+        for kernel in (every[name], split.without):
+            if kernel.name.value not in called:
+                kernel.operation.erase()
+    if changed:
+        deduplicate_kernels(module)
+    return changed
+
+
+def _reduces(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel reduces rows, say, and is no product: fuse-reductions adds maps of what it reads to it."""
+    if not may_change(kernel):
+        return False
+    c = parse_contraction(kernel)
+    return (c is None or c.is_reduction) and any(REDUCTION in kinds(op) for op in walk(kernel, "linalg.generic"))
+
+
+def _text(maker: func.FuncOp) -> str:
+    """What it computes: its text but for its name."""
+    return "\n".join([str(maker.type), *(str(o) for o in maker.entry_block.operations)])
+
+
+def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool) -> _Split | None:
+    """The kernel without what makes one of its factors."""
+    c = parse_contraction(kernel)
+    if c is None or c.is_reduction or (c.lhs.prologue is None and c.rhs.prologue is None):
+        return None
+    before = product_time(kernel, target)
+    if before is None and choose(kernel, target).generator == "universal":
+        before = inf  # a factor of which places tell what counts, say, which kernels of products compute of few shapes
+    holder = isolated_copy(kernel)
+    split_contractions(holder)
+    copy = holder.body.operations[0]
+    best = None
+    for op in [o.operation for o in copy.entry_block.operations if _makes_factor(o.operation)] if before is not None else ():
+        kept = _kept(copy, op)
+        without = _without(module, kernel, copy, op, kept)
+        time = product_time(without, target) if parse_contraction(without) is not None else None
+        if time is None or (time >= before and not always) or (best is not None and before - time <= best.saved):
+            without.operation.erase()
+            continue
+        if best is not None:
+            best.without.operation.erase()
+            best.maker.operation.erase()
+        best = _Split(without, _maker(module, kernel, op), tuple(v.arg_number for v in inputs(op)), kept, before - time)
+    return best
+
+
+def _makes_factor(op: ir.Operation) -> bool:
+    """Whether it is elementwise, reads the kernel's arguments alone, and only the contraction reads it."""
+    if not is_generic(op) or len(op.results) != 1 or not is_elementwise(op) or not inputs(op):
+        return False
+    if any(not isinstance(v, ir.BlockArgument) for v in inputs(op)):
+        return False
+    readers = list(users(op.results[0]))
+    return len(readers) == 1 and is_generic(readers[0]) and REDUCTION in kinds(readers[0]) and sink_constants(op)
+
+
+def _kept(kernel: func.FuncOp, made: ir.Operation) -> tuple[int, ...]:
+    """The numbers of the kernel's inputs that something else reads than what is ``made``, or nothing."""
+    arguments = list(kernel.entry_block.arguments)[: len(kernel.type.inputs) - len(kernel.type.results)]
+    return tuple(a.arg_number for a in arguments if {u.operation for u in users(a)} != {made})
+
+
+def _without(module: ir.Module, kernel: func.FuncOp, copy: func.FuncOp, made: ir.Operation, kept: tuple[int, ...]) -> func.FuncOp:
+    """The kernel's split form with what is ``made`` as an argument behind those that are ``kept``, in front of the destinations."""
+    results = list(kernel.type.results)
+    given = [kernel.type.inputs[n] for n in kept]
+    new = new_kernel(module, kernel, kernel.name.value, [*given, made.results[0].type], results)
+    if PRECISION in kernel.attributes:
+        new.attributes[PRECISION] = kernel.attributes[PRECISION]
+    before, arguments = list(copy.entry_block.arguments), list(new.entry_block.arguments)
+    known = dict(zip([*(before[n] for n in kept), made.results[0], *before[-len(results):]], arguments))
+    with ir.InsertionPoint(new.entry_block):
+        for op in copy.entry_block.operations:
+            if op.operation != made:
+                clone_onto(op.operation, known)
+    return new
+
+
+def _maker(module: ir.Module, before: func.FuncOp, op: ir.Operation) -> func.FuncOp:
+    """A function of what the operation reads and writes, which is all that it does."""
+    maker = new_kernel(module, before, f"{before.name.value}_factor", [v.type for v in inputs(op)], [op.results[0].type])
+    known = dict(zip(op.operands, maker.entry_block.arguments))
+    with ir.InsertionPoint(maker.entry_block):
+        func.ReturnOp(clone_onto(op, known).results)
+    return maker
+
+
+def _replace(calls: list[ir.Operation], found: dict[str, _Split]) -> None:
+    """Make the factor of these calls in front of the first one."""
+    first = found[callee(calls[0])]
+    with ir.InsertionPoint(calls[0]), calls[0].location:
+        op = first.maker.entry_block.operations[0].operation
+        type_ = op.results[0].type
+        empty = tensor.EmptyOp(list(type_.shape), type_.element_type).result
+        factor = clone_onto(op, dict(zip(op.operands, [*(calls[0].operands[n] for n in first.numbers), empty]))).results[0]
+    for call in calls:
+        split, operands = found[callee(call)], list(call.operands)
+        with ir.InsertionPoint(call), call.location:
+            replace_call(call, func.CallOp(split.without, [*(operands[n] for n in split.kept), factor, *operands[-len(call.results):]]))

@@ -1,0 +1,86 @@
+"""On Hopper, let attention write this step's keys and values to the caches that it reads, which saves the kernel that writes them.
+
+A write by itself (``write-slices``) is a copy of the cache, which is left out where the result lies in its place, and a scatter of rows.  Both come to
+the front of attention's function, which then returns the caches, too.  Who else reads a new cache reads it behind attention; where attention
+waits for such a reader, or a generator does not know where the rows are, all stays apart.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+
+from inferno.mlir import func, ir, owner
+from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule.analysis.kernel_parts import OWN
+from inferno.schedule.attention.attention_room import fits
+from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.attention_support import read
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.passes.merge_calls import (
+    defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
+)
+from inferno.schedule.passes.merge_writes import is_write
+from inferno.target import Target, find_target
+
+
+def write_caches(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for targets without such a kernel of attention."""
+    machine = find_target(target)
+    if machine.hopper:
+        merge_in(module, lambda main, kernels: _Writes(module, main, kernels, machine).run())
+
+
+@dataclass
+class _Writes:
+    module: ir.Module
+    main: func.FuncOp
+    kernels: dict[str, func.FuncOp]
+    target: Target
+    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
+
+    def run(self) -> bool:
+        """Whether anything was changed."""
+        self.writing = {name for name, k in self.kernels.items() if is_write(k)}
+        self.attention = {name for name, k in self.kernels.items() if _generator(k) == Attention.generator}
+        calls = [o.operation for o in self.main.entry_block.operations if o.operation.name == "func.call" and callee(o.operation) in self.attention]
+        return sum([self.fold(call) for call in calls]) > 0
+
+    def fold(self, call: ir.Operation) -> bool:
+        """Whether the writes in front of a call of attention became a part of it."""
+        order = places_in(self.main)
+        made = dict.fromkeys(owner(root_of(v)) for v in inputs_of(call))
+        writes = [op for op in made if op is not None and op.name == "func.call" and callee(op) in self.writing and _is_kept(op)]
+        group = (*sorted(writes, key=order.__getitem__), call)
+        if not writes or wait_for_each_other(group, order):
+            return False
+        edges = replace(edges_of(group, views=False), exported=tuple(r for c in group for r in c.results))
+        key = pattern(edges)
+        if key not in self.made:
+            self.made[key] = self.make(call, edges)
+        if self.made[key] is None:
+            return False
+        defer(edges)
+        replace_calls(edges, self.made[key])
+        return True
+
+    def make(self, call: ir.Operation, edges) -> func.FuncOp | None:
+        """The function of all; None where it is not what attention's generator takes."""
+        kernel = self.kernels[callee(call)]
+        merged = merged_kernel(self.kernels, edges, free_name(self.module, f"{callee(call)}_writes"))
+        for name in kernel.attributes:
+            if name not in OWN:
+                merged.attributes[name] = kernel.attributes[name]
+        merged.attributes[ATTRIBUTE] = kernel.attributes[ATTRIBUTE]
+        found = read(merged, self.target)
+        if found is None or len(found[0].writes) != len(edges.calls) - 1 or not fits(from_attribute(kernel.attributes[ATTRIBUTE]), found[0], self.target):
+            merged.operation.erase()
+            return None
+        return merged
+
+
+def _generator(kernel: func.FuncOp) -> str:
+    return from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
+
+
+def _is_kept(write: ir.Operation) -> bool:
+    """Whether the program returns what is made, so that it may lie where the cache is."""
+    return any(u.name == "func.return" for r in write.results for u in readers(r))

@@ -1,0 +1,1 @@
+"""The schedule of the generator that takes every kernel: ``universal``."""
