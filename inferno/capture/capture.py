@@ -47,7 +47,7 @@ from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
 from inferno.capture.sized_splits import slice_splits
-from inferno.capture.small_determinants import expand_determinants
+from inferno.capture.small_matrices import expand_small_matrices
 from inferno.capture.stack_windows import stack_windows
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
@@ -166,7 +166,7 @@ class Exported:
         roll_loops(graph, table())
         stack_windows(graph, table())
         join_products(graph, table())
-        expand_determinants(graph, table())
+        expand_small_matrices(graph, table())
         signature = self._signature(inputs, results, outputs, (*symbols.guards(symbols.take_assertions(graph)), *symbols.sizes_from_zero(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
@@ -501,7 +501,8 @@ def _not_a_tensor(program: ExportedProgram, spec: Any) -> Exception:
             checked = next((n for n in node.all_input_nodes if n.op == "call_function"), node)
             while checked.target is operator.getitem:
                 checked = checked.args[0]
-            return unsupported(checked, "it has a side effect", target=node.args[1] if checked is node else None)
+            written = node.args[1] if checked is node else checked.meta.get("original_aten")  # of which it may be a part
+            return unsupported(checked, "it has a side effect", target=written)
     return CaptureError(f"input {spec.arg.name} is a {type(spec.arg).__name__}; only tensors and constants are understood")
 
 

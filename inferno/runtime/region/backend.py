@@ -40,7 +40,7 @@ from inferno.capture.rematerialise import partition_training
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.stack_windows import stack_windows
-from inferno.capture.small_determinants import expand_determinants
+from inferno.capture.small_matrices import expand_small_matrices
 from inferno.capture.sums_of_products import join_products
 from inferno.capture.trained_attention import left_to_torch, trained_attention
 from inferno.capture.written_inputs import take_writes
@@ -181,7 +181,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     roll_loops(graph.graph, table())
     stack_windows(graph.graph, table())
     join_products(graph.graph, table())
-    expand_determinants(graph.graph, table())
+    expand_small_matrices(graph.graph, table())
     sum_gathered(graph.graph, table())
     place_attributes(graph)
     device = _device(graph)
