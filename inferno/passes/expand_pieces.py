@@ -12,6 +12,7 @@ from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
+from inferno.passes.join_slices import read_pieces
 from inferno.passes.padding import known_padding
 from inferno.passes.picks import product_of
 from inferno.passes.programs import is_written
@@ -41,7 +42,8 @@ def expand_pieces(module: ir.Module) -> None:
             _expand_writes(op)
     for op in walk(module.operation, "tensor.concat", "tensor.pad"):
         if op.parent is not None and op.parent.name == "func.func" and not pads_convolutions(op):
-            expand_piece(op)
+            if op.name == "tensor.pad" or not read_pieces(op):
+                expand_piece(op)
 
 
 def expand_piece(op: ir.Operation) -> None:

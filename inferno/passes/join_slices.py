@@ -1,6 +1,6 @@
 """Compose slices of slices: ``x[64:128, :512]`` is imported as two slices, each of which could become a copy."""
 
-from inferno.mlir import ir, owner, tensor, walk
+from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.movements import reshape
 from inferno.passes.parts import inside, taken_by
 
@@ -28,6 +28,29 @@ def join_slices(module: ir.Module) -> None:
         views = op.operands[0]
         op.erase()
         _erase_unread(views)
+
+
+def read_pieces(op: ir.Operation) -> bool:
+    """Where slices that lie in one piece each are all that reads a concatenation, let them be slices of the pieces; whether that was done."""
+    dim, begins = ir.IntegerAttr(op.attributes["dim"]).value, [0]
+    cuts = [(user, taken_by(user, drops=True)) for user in users(op.results[0])]
+    if not cuts or not op.results[0].type.has_static_shape or any(taken is None or 0 in cut.results[0].type.shape for cut, taken in cuts):
+        return False
+    for piece in op.operands:
+        begins.append(begins[-1] + piece.type.shape[dim])
+    found = []
+    for cut, taken in cuts:
+        begin, count, step = taken[dim]
+        number = next(n for n, end in enumerate(begins[1:]) if begin < end)
+        if begin + (count - 1) * step >= begins[number + 1]:
+            return False
+        found.append((cut, op.operands[number], [*taken[:dim], (begin - begins[number], count, step), *taken[dim + 1:]]))
+    for cut, piece, parts in found:
+        with ir.InsertionPoint(cut), cut.location:
+            cut.results[0].replace_all_uses_with(tensor.ExtractSliceOp(cut.results[0].type, piece, [], [], [], *map(list, zip(*parts))).result)
+        cut.erase()
+    op.erase()
+    return True
 
 
 def _without_views(value: ir.Value) -> ir.Value:

@@ -5,8 +5,6 @@ import torch
 import torch.nn.functional as F
 from checks import assert_right
 
-pytestmark = pytest.mark.gpu
-
 
 def filtered(x, a):
     blocks, out = x.view(64, -1, 16), []
