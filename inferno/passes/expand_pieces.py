@@ -30,6 +30,7 @@ _MOST = 32
 # What a kernel of another kind has made is copied where so large a part of it is written, or where it has no more elements than so: otherwise the part is
 # written in place.  (An H100 copies 2 MB in the 2 us that two launches take.)
 _LARGE_PART, _SMALL = 1 / 4, 1 << 19
+_WRITTEN = 1 << 17  # elements of a product, of fewer of which two more bytes take no 0.1 us
 
 
 def expand_pieces(module: ir.Module) -> None:
@@ -345,12 +346,20 @@ def _is_computable(op: ir.Operation) -> bool:
 
 
 def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
-    """Whether pieces compute it: who else would read it from memory is another piece, or none.  What ends a contraction is the end of its kernel, which writes
-    it as narrow as it is."""
+    """Whether pieces compute it: who else would read it from memory is another piece, or none."""
     user = only_user(op.results[0])
-    if user is not None and user == reader and user.name == "tensor.concat" and ended_contraction(op) is not None:
+    if user is not None and user == reader and user.name == "tensor.concat" and _ends_kernel(op, user):
         return False
     return (user is not None and user == reader) or is_cheap(op) or _is_shared(op)
+
+
+def _ends_kernel(op: ir.Operation, concat: ir.Operation) -> bool:
+    """Whether it is the end of a contraction, whose kernel writes it as narrow as it is: to its place, if that lies together, or otherwise in so many bytes
+    less.  (Small products of what is computed, as of a step's weights and the halves of values, are one kernel before what ends them.)"""
+    dim, type_ = ir.IntegerAttr(concat.attributes["dim"]).value, op.results[0].type
+    if not type_.has_static_shape or ended_contraction(op) is None:
+        return False
+    return all(n == 1 for n in type_.shape[:dim]) or prod(type_.shape) >= _WRITTEN
 
 
 def _is_shared(op: ir.Operation) -> bool:

@@ -1,19 +1,20 @@
 """Which reductions of few terms are better recomputed by their readers, for each point, than computed by a kernel of their own.
 
-Two kinds are.  Sums over what is spread, as the distances of all pairs of points in space: the terms are made of far fewer numbers than there are sums, and a
+Three kinds are.  Sums over what is spread, as the distances of all pairs of points in space: the terms are made of far fewer numbers than there are sums, and a
 sum that is written and read takes longer than its few terms.  And sums or extrema over planes, as the gray of an image's colors: who goes over the same points
-reads each plane once, as the reduction would.
+reads each plane once, as the reduction would.  So does a total over the points of a few columns, as a loss of boxes: sums of their rows are made of the same.
 """
 
 from math import prod
 
 from inferno.mlir import ir, owner, users, walk
 from inferno.passes.contraction import ended_contraction, is_convolution, is_sum_of_products
-from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs
+from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, is_reduction, kinds, loop_sizes, maps, outputs
 from inferno.passes.programs import whole_of
 
 MOST = 8  # terms
 _SPREAD = 4  # sums that each of the numbers is in, at least
+_COLUMNS, _DEPTH = 4, 4  # terms of a row, and maps between it and columns
 _TINY = 64  # times fewer numbers than sums, as a weight for each plane
 
 
@@ -36,6 +37,8 @@ def loop_of_few(op: ir.Operation) -> int | None:
     if start is None or start.name != "linalg.fill" or order != sorted(order):
         return None
     if _is_spread(op, loop) and _meets_maps(op):
+        return loop
+    if _is_of_columns(op, loop) and _meets_maps(op) and any(is_reduction(r) for r in _readers(op.results[0])):
         return loop
     return loop if _is_of_planes(op, loop) and _has_equal_readers(op) else None
 
@@ -62,6 +65,34 @@ def _is_of_planes(op: ir.Operation, loop: int) -> bool:
     if not planes or any(read[-1] == loop for _, read in planes) or not all(map(_is_argument, inputs(op))):
         return False
     return all(len(read) == len(kinds(op)) or _TINY * prod(v.type.shape) <= points for v, read in own)
+
+
+def _is_of_columns(op: ir.Operation, loop: int) -> bool:
+    """Whether terms are rows of up to four numbers, of which others read columns: a row lies in a sector of memory, as the sides of a box.  (What maps make of
+    such sums a kernel of rows makes as well, but no total of all rows.)"""
+    own = _terms(op, loop)
+    short = bool(own) and loop_sizes(op)[loop] <= _COLUMNS and all(read[-1] == loop and len(read) == len(kinds(op)) for _, read in own)
+    return short and not is_sum_of_products(op) and all(_has_columns(v, _DEPTH) for v, _ in own)
+
+
+def _has_columns(value: ir.Value, depth: int) -> bool:
+    """Whether single columns of a tensor are read, of what it is a part of, or of what maps make of it row by row."""
+    made = owner(value)
+    if made is not None and made.name == "tensor.extract_slice" and _has_columns(made.operands[0], depth):
+        return True
+    for user in _readers(value):
+        if user.name == "tensor.extract_slice" and len(user.operands) == 1 and _is_column(user):
+            return True
+        same = is_elementwise(user) and len(user.results) == 1 and user.results[0].type.shape == value.type.shape
+        if same and depth and _has_columns(user.results[0], depth - 1):
+            return True
+    return False
+
+
+def _is_column(cut: ir.Operation) -> bool:
+    """Whether a slice has one element of the last dimension, of several."""
+    whole, sizes = list(cut.operands[0].type.shape), list(ir.DenseI64ArrayAttr(cut.attributes["static_sizes"]))
+    return len(whole) > 1 and 1 < whole[-1] and sizes[-1] == 1 and sizes[:-1] == whole[:-1]
 
 
 def _is_argument(value: ir.Value) -> bool:

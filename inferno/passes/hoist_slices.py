@@ -36,6 +36,7 @@ def hoist_slices(module: ir.Module) -> None:
         drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
         if not is_elementwise(producer) or len(producer.results) != 1:
             continue
+        _join_equal(producer.results[0])
         if cuts := _cuts(producer, drops) or _part_made_again(producer):
             pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
@@ -128,6 +129,18 @@ def _part_made_again(producer: ir.Operation) -> list[tuple[ir.Operation, list[Pa
 def _ends_product(value: ir.Value) -> bool:
     made = owner(root_of(value))
     return made is not None and is_sum_of_products(made)
+
+
+def _join_equal(value: ir.Value) -> None:
+    """Let equal slices of a tensor be one."""
+    found: dict[tuple, ir.Operation] = {}
+    for cut in [u for u in users(value) if taken_by(u, drops=True) is not None]:
+        said = cut.results[0].type, *(cut.attributes[f"static_{name}"] for name in ("offsets", "sizes", "strides"))
+        other = found.setdefault(said, cut)
+        if other != cut and other.block == cut.block:
+            found[said], later = (other, cut) if other.is_before_in_block(cut) else (cut, other)
+            later.results[0].replace_all_uses_with(found[said].results[0])
+            later.erase()
 
 
 def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operation, list[Part]]]:

@@ -110,3 +110,15 @@ def test_a_program_of_one_concatenation_more():
     rows = inferno.compile(lambda x, w: torch.stack((x @ w, x, (x @ w.t()).relu())), (x, w), target="sm_90a").explain().rows
     (copy,) = (r for r in rows if r.generator == "elementwise")
     assert copy.bytes == 2 * x.nbytes
+
+
+def test_halves_of_what_a_step_attends_to_are_one_product():
+    """What ends small products of computed factors is no end of their kernels."""
+    def attend(q, k, v, scales):
+        wide = (torch.cat((v & 15, v >> 4), -1).to(q.dtype) - 8) * scales
+        return torch.softmax(q @ k.mT, -1) @ wide.transpose(1, 2)
+
+    q, k, scales = (torch.rand(s, dtype=torch.bfloat16) for s in ((16, 8, 1, 128), (16, 8, 2048, 128), (16, 2048, 8, 1)))
+    args = q, k, torch.zeros(16, 2048, 8, 64, dtype=torch.uint8), scales
+    rows = inferno.compile(attend, args, target="sm_90a").explain().rows
+    assert sum(r.bytes for r in rows) < args[1].nbytes + args[2].nbytes + (1 << 22)

@@ -303,3 +303,75 @@ module attributes {inferno.expand_pieces} {
     return %r : tensor<?xf32>
   }
 }
+
+// -----
+
+// Slices that lie in one piece each are all that reads a concatenation: they are slices of the pieces.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: scf.if
+// CHECK: %[[A:.*]] = tensor.extract_slice %arg0[0, 0] [8, 2] [1, 1] : tensor<8x2xf32> to tensor<8x2xf32>
+// CHECK: %[[B:.*]] = tensor.extract_slice %arg1[0, 1] [8, 1] [1, 1] : tensor<8x3xf32> to tensor<8xf32>
+// CHECK: return %[[A]], %[[B]]
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<8x2xf32>, %y: tensor<8x3xf32>) -> (tensor<8x2xf32>, tensor<8xf32>) {
+    %c = tensor.concat dim(1) %x, %y : (tensor<8x2xf32>, tensor<8x3xf32>) -> tensor<8x5xf32>
+    %a = tensor.extract_slice %c[0, 0] [8, 2] [1, 1] : tensor<8x5xf32> to tensor<8x2xf32>
+    %b = tensor.extract_slice %c[0, 3] [8, 1] [1, 1] : tensor<8x5xf32> to tensor<8xf32>
+    return %a, %b : tensor<8x2xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+// Another slice has a part of both: all of them choose.
+// CHECK-LABEL: func.func @main
+// CHECK: scf.if
+// CHECK: tensor.extract_slice %{{.*}}[0, 0] [8, 2] [1, 1] : tensor<8x5xf32> to tensor<8x2xf32>
+// CHECK: tensor.extract_slice %{{.*}}[0, 1] [8, 2] [1, 2] : tensor<8x5xf32> to tensor<8x2xf32>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<8x2xf32>, %y: tensor<8x3xf32>) -> (tensor<8x2xf32>, tensor<8x2xf32>) {
+    %c = tensor.concat dim(1) %x, %y : (tensor<8x2xf32>, tensor<8x3xf32>) -> tensor<8x5xf32>
+    %a = tensor.extract_slice %c[0, 0] [8, 2] [1, 1] : tensor<8x5xf32> to tensor<8x2xf32>
+    %b = tensor.extract_slice %c[0, 1] [8, 2] [1, 2] : tensor<8x5xf32> to tensor<8x2xf32>
+    return %a, %b : tensor<8x2xf32>, tensor<8x2xf32>
+  }
+}
+
+// -----
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#sums = affine_map<(m, n, k) -> (m, n)>
+#points = affine_map<(m, n) -> (m, n)>
+
+// What rounds a product to 16 bits stays the end of the product, and is read where it is.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[P:.*]] = linalg.generic {{.*}}"reduction"
+// CHECK: %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[P]] :
+// CHECK: arith.truncf
+// CHECK: scf.if
+// CHECK: tensor.extract %[[NARROW]]
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<8x8xbf16>, %w: tensor<8x8xbf16>) -> tensor<16x8xbf16> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<8x8xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %p = linalg.generic {indexing_maps = [#left, #right, #sums], iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%x, %w : tensor<8x8xbf16>, tensor<8x8xbf16>) outs(%f : tensor<8x8xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %o: f32):
+      %c = arith.extf %a : bf16 to f32
+      %d = arith.extf %b : bf16 to f32
+      %m = arith.mulf %c, %d : f32
+      %s = arith.addf %o, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<8x8xf32>
+    %h = tensor.empty() : tensor<8x8xbf16>
+    %n = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<8x8xf32>) outs(%h : tensor<8x8xbf16>) {
+    ^bb0(%a: f32, %o: bf16):
+      %t = arith.truncf %a : f32 to bf16
+      linalg.yield %t : bf16
+    } -> tensor<8x8xbf16>
+    %c = tensor.concat dim(0) %n, %x : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<16x8xbf16>
+    return %c : tensor<16x8xbf16>
+  }
+}

@@ -269,3 +269,37 @@ func.func @computed(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   } -> tensor<4x8xf32>
   return %s : tensor<4x8xf32>
 }
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#rows = affine_map<(d0) -> (d0)>
+
+// Equal slices are one: both columns are no more than the whole, however often they are read.
+// CHECK-LABEL: func.func @columns
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel"]
+// CHECK-NOT: iterator_types = ["parallel", "parallel"]
+func.func @columns(%x: tensor<8x2xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8x2xf32>
+  %y = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x2xf32>) outs(%e : tensor<8x2xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = math.exp %a : f32
+    linalg.yield %b : f32
+  } -> tensor<8x2xf32>
+  %l = tensor.extract_slice %y[0, 0] [8, 1] [1, 1] : tensor<8x2xf32> to tensor<8xf32>
+  %r = tensor.extract_slice %y[0, 1] [8, 1] [1, 1] : tensor<8x2xf32> to tensor<8xf32>
+  %m = tensor.extract_slice %y[0, 0] [8, 1] [1, 1] : tensor<8x2xf32> to tensor<8xf32>
+  %n = tensor.extract_slice %y[0, 1] [8, 1] [1, 1] : tensor<8x2xf32> to tensor<8xf32>
+  %f = tensor.empty() : tensor<8xf32>
+  %s = linalg.generic {indexing_maps = [#rows, #rows, #rows], iterator_types = ["parallel"]} ins(%l, %r : tensor<8xf32>, tensor<8xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.subf %b, %a : f32
+    linalg.yield %d : f32
+  } -> tensor<8xf32>
+  %t = linalg.generic {indexing_maps = [#rows, #rows, #rows], iterator_types = ["parallel"]} ins(%m, %n : tensor<8xf32>, tensor<8xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %d = arith.mulf %b, %a : f32
+    linalg.yield %d : f32
+  } -> tensor<8xf32>
+  return %s, %t : tensor<8xf32>, tensor<8xf32>
+}

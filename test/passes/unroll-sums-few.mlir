@@ -135,3 +135,73 @@ module {
     return %q : tensor<2x6x512xf32>
   }
 }
+
+// -----
+
+#rows = affine_map<(i, c) -> (i, c)>
+#sums = affine_map<(i, c) -> (i)>
+#points = affine_map<(i) -> (i)>
+#one = affine_map<(i) -> ()>
+
+// A total over boxes reads columns of them, and sums of their rows: these are made of columns, too.
+// CHECK-LABEL: func.func @main
+// CHECK: tensor.extract_slice %arg0[0, 0] [64, 1] [1, 1]
+// CHECK: tensor.extract_slice %arg0[0, 1] [64, 1] [1, 1]
+// CHECK: linalg.generic {{.*}}iterator_types = ["reduction"]
+// CHECK-NOT: iterator_types = ["parallel", "reduction"]
+module {
+  func.func @main(%x: tensor<64x2xf32>) -> tensor<f32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+    %s = linalg.generic {indexing_maps = [#rows, #sums], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x2xf32>) outs(%f : tensor<64xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %m = arith.mulf %a, %a : f32
+      %y = arith.addf %m, %o : f32
+      linalg.yield %y : f32
+    } -> tensor<64xf32>
+    %w = tensor.extract_slice %x[0, 0] [64, 1] [1, 1] : tensor<64x2xf32> to tensor<64xf32>
+    %n = tensor.empty() : tensor<f32>
+    %g = linalg.fill ins(%zero : f32) outs(%n : tensor<f32>) -> tensor<f32>
+    %t = linalg.generic {indexing_maps = [#points, #points, #one], iterator_types = ["reduction"]} ins(%s, %w : tensor<64xf32>, tensor<64xf32>) outs(%g : tensor<f32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %d = arith.divf %a, %b : f32
+      %y = arith.addf %d, %o : f32
+      linalg.yield %y : f32
+    } -> tensor<f32>
+    return %t : tensor<f32>
+  }
+}
+
+// -----
+
+#rows = affine_map<(i, c) -> (i, c)>
+#sums = affine_map<(i, c) -> (i)>
+#points = affine_map<(i) -> (i)>
+#one = affine_map<(i) -> ()>
+
+// Where nobody reads columns, whole rows are read as they lie.
+// CHECK-LABEL: func.func @main
+// CHECK: iterator_types = ["parallel", "reduction"]
+module {
+  func.func @main(%x: tensor<64x2xf32>) -> tensor<f32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+    %s = linalg.generic {indexing_maps = [#rows, #sums], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x2xf32>) outs(%f : tensor<64xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %m = arith.mulf %a, %a : f32
+      %y = arith.addf %m, %o : f32
+      linalg.yield %y : f32
+    } -> tensor<64xf32>
+    %n = tensor.empty() : tensor<f32>
+    %g = linalg.fill ins(%zero : f32) outs(%n : tensor<f32>) -> tensor<f32>
+    %t = linalg.generic {indexing_maps = [#points, #one], iterator_types = ["reduction"]} ins(%s : tensor<64xf32>) outs(%g : tensor<f32>) {
+    ^bb0(%a: f32, %o: f32):
+      %d = math.sqrt %a : f32
+      %y = arith.addf %d, %o : f32
+      linalg.yield %y : f32
+    } -> tensor<f32>
+    return %t : tensor<f32>
+  }
+}
