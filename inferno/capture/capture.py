@@ -5,7 +5,6 @@ import copy
 import functools
 import inspect
 import operator
-import re
 import types
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -16,7 +15,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, keystr, tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, tree_leaves
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.autocast import State
@@ -45,9 +44,9 @@ from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.run_decompositions import run_decompositions
-from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
+from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within, names_of
 from inferno.capture.sized_splits import slice_splits
-from inferno.capture.small_determinants import expand_determinants
+from inferno.capture.small_matrices import expand_small_matrices
 from inferno.capture.stack_windows import stack_windows
 from inferno.capture.strided_places import read_strided
 from inferno.capture.strided_writes import write_strided
@@ -166,7 +165,7 @@ class Exported:
         roll_loops(graph, table())
         stack_windows(graph, table())
         join_products(graph, table())
-        expand_determinants(graph, table())
+        expand_small_matrices(graph, table())
         signature = self._signature(inputs, results, outputs, (*symbols.guards(symbols.take_assertions(graph)), *symbols.sizes_from_zero(graph)))
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
@@ -501,7 +500,8 @@ def _not_a_tensor(program: ExportedProgram, spec: Any) -> Exception:
             checked = next((n for n in node.all_input_nodes if n.op == "call_function"), node)
             while checked.target is operator.getitem:
                 checked = checked.args[0]
-            return unsupported(checked, "it has a side effect", target=node.args[1] if checked is node else None)
+            written = node.args[1] if checked is node else checked.meta.get("original_aten")  # of which it may be a part
+            return unsupported(checked, "it has a side effect", target=written)
     return CaptureError(f"input {spec.arg.name} is a {type(spec.arg).__name__}; only tensors and constants are understood")
 
 
@@ -551,20 +551,7 @@ def _parameters(model: Any) -> inspect.Signature | None:
 
 def leaf_names(model: Any, args: tuple, kwargs: dict[str, Any], count: int) -> list[str]:
     """A name for each leaf of the inputs, as the user would write it: ``x``, ``batch['ids']``."""
-    parameters = _parameters(model)
-    positional = [p.name for p in parameters.parameters.values() if p.kind.name.startswith("POSITIONAL")] if parameters else []
-    variadic = next((p.name for p in parameters.parameters.values() if p.kind.name == "VAR_POSITIONAL"), "args") if parameters else "args"
-    names = []
-    for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]:
-        text = keystr(path)
-        match = re.match(r"\[(\d+)\]\[(?:'(\w+)'|(\d+))\](.*)", text, re.S)
-        if match and match[1] == "0":
-            i = int(match[3])
-            names.append((positional[i] if i < len(positional) else f"{variadic}[{i - len(positional)}]") + match[4])
-        elif match:
-            names.append(f"{match[2]}{match[4]}")
-        else:
-            names.append(text)
+    names = names_of(_parameters(model), args, kwargs)
     return names if len(names) == count else [f"input {i}" for i in range(count)]
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from inferno.capture.devices import for_gpu
+
 aten, prims = torch.ops.aten, torch.ops.prims
 
 Parts = tuple[Any, Any]  # nodes or numbers; the imaginary part of what is real is None
@@ -25,7 +27,42 @@ def product(split: Any, x: Any, y: Any) -> Parts | None:
 
 
 def matrices(target: Callable) -> Callable:
-    return lambda split, x, y: _multiplied(split, target, split.of(x), split.of(y))
+    """On a GPU products of complex matrices are one of real ones, with as many terms as both parts have: of pairs, as they lie in memory, with a matrix of both
+    parts of the right one, or the other way round, by what is less to write.  On a CPU, whose loops put parts together slowly, they are four: of 512x2048 with
+    256 columns 37 ms, and as one 85."""
+    def rule(split: Any, x: Node, y: Node) -> Parts:
+        (a, b), (c, d) = split.of(x), split.of(y)
+        sizes = (*x.meta["val"].shape[-2:], y.meta["val"].shape[-1])
+        if b is None or d is None or not all(isinstance(n, int) for n in sizes) or not for_gpu(x.meta["val"]):
+            return _multiplied(split, target, (a, b), (c, d))
+        rows, terms, columns = sizes
+        right = 4 * terms * columns + (0 if split.has_pairs(x) else 2 * rows * terms)
+        left = 4 * rows * terms + 2 * terms * columns + 2 * rows * columns
+        return _by_right(split, target, x, (c, d)) if right <= left else _by_left(split, target, (a, b), (c, d))
+
+    return rule
+
+
+def _by_right(split: Any, target: Callable, x: Node, y: Parts) -> Parts:
+    """``[a b] [[c d] [-d c]]``, with the parts side by side in rows and columns."""
+    call, (c, d), shape = split.call, y, x.meta["val"].shape
+    first, second = (call(aten.stack.default, list(row), -1) for row in ((c, d), (call(aten.neg.default, d), c)))
+    both = call(aten.stack.default, [first, second], -3)
+    *batch, terms, columns = c.meta["val"].shape
+    factors = call(aten.view.default, split.pairs(x), [*shape[:-1], 2 * terms]), call(aten.view.default, both, [*batch, 2 * terms, 2 * columns])
+    pairs = call(aten.view.default, call(target, *factors), [*shape[:-1], columns, 2])
+    parts = tuple(call(aten.select.int, pairs, len(shape), i) for i in (0, 1))
+    split.are_pairs(parts, pairs)
+    return parts
+
+
+def _by_left(split: Any, target: Callable, x: Parts, y: Parts) -> Parts:
+    """``[[a -b] [b a]] [[c] [d]]``, with one part behind the other."""
+    call, (a, b) = split.call, x
+    rows, dim = a.meta["val"].shape[-2], a.meta["val"].dim() - 2
+    both = call(aten.cat.default, [call(aten.cat.default, list(row), dim + 1) for row in ((a, call(aten.neg.default, b)), (b, a))], dim)
+    made = call(target, both, call(aten.cat.default, list(y), dim))
+    return tuple(call(aten.slice.Tensor, made, dim, i * rows, (i + 1) * rows) for i in (0, 1))
 
 
 def _multiplied(split: Any, times: Callable, x: Parts, y: Parts) -> Parts:

@@ -28,7 +28,13 @@ _EACH = {
     aten.lift_fresh_copy.default, aten.resolve_neg.default, aten.diagonal.default, aten.mean.default, aten.sum.default, aten.cumsum.default,
     aten.gather.default,
 }
-_VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims}
+# What sees the same numbers in another shape, and what makes the same of pairs.
+_VIEWS: dict[Any, Callable] = {
+    **dict.fromkeys(
+        (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims), aten.view.default,
+    ),
+    aten.expand.default: aten.expand.default,
+}
 
 
 def split_complex(graph: Graph) -> None:
@@ -138,11 +144,12 @@ class _Split:
             self.are_pairs(parts, self._seen_otherwise(value) or self.call(aten.stack.default, list(parts), -1))
         return self._pairs[parts]
 
+    def has_pairs(self, value: Node) -> bool:
+        """Whether nothing has to be put together for them."""
+        return self.of(value) in self._pairs or (value.target in _VIEWS and _is_complex(value.args[0]) and self.has_pairs(value.args[0]))
+
     def _seen_otherwise(self, value: Node) -> Node | None:
-        source = value.args[0] if value.op == "call_function" and value.target in _VIEWS else None
-        if source is None or not _is_complex(source) or self.of(source) not in self._pairs:
-            return None
-        return self.call(aten.view.default, self.pairs(source), [*value.meta["val"].shape, 2])
+        return self.call(_VIEWS[value.target], self.pairs(value.args[0]), [*value.meta["val"].shape, 2]) if self.has_pairs(value) else None
 
     def are_pairs(self, parts: Parts, pairs: Node) -> None:
         self._pairs[parts], self._paired[pairs] = pairs, parts

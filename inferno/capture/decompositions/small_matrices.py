@@ -1,4 +1,4 @@
-"""Determinants and inverses of matrices of few rows, element by element: elimination with the largest pivot of a column, as libraries do it.
+"""Determinants, inverses and systems of matrices of few rows, element by element: elimination with the largest pivot of a column, as libraries do it.
 
 Each element of the matrices is a tensor, as long as there are matrices, so that all of it is one elementwise operation.  Float32 is computed in float64, in
 which no order of the operations counts.
@@ -7,6 +7,8 @@ which no order of the operations counts.
 import torch
 from torch import Tensor
 
+from inferno.capture.devices import for_gpu
+
 aten = torch.ops.aten
 _MOST = 4  # rows: poses, cameras, covariances; of more, libraries are the faster ones, and the elements are many
 
@@ -14,9 +16,9 @@ Matrix = list[list[Tensor]]
 
 
 def are_small(x: Tensor) -> bool:
-    """Whether matrices are not left to libraries."""
+    """Whether matrices are not left to libraries, as on a CPU, where each loop would be a kernel of its own."""
     rows, known = x.shape[-1], [n for n in x.shape if isinstance(n, int)]
-    return x.dtype in (torch.float32, torch.float64) and isinstance(rows, int) and 0 < rows <= _MOST and 0 not in known
+    return x.dtype in (torch.float32, torch.float64) and isinstance(rows, int) and 0 < rows <= _MOST and 0 not in known and for_gpu(x)
 
 
 def _elements(x: Tensor) -> Matrix:
@@ -76,20 +78,35 @@ def _factored(x: Tensor) -> tuple[Matrix, Tensor]:
 
 
 def inv_ex(x: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """By substitution from the last row on; ``info`` is the first pivot that is 0, from 1 on, which the caller checks."""
+    """``info`` tells of a matrix that has none, which the caller checks."""
     if check_errors or not are_small(x):
         return NotImplemented
     a = _elements(x)
-    rows = range(len(a))
     one, zero = torch.ones_like(a[0][0]), torch.zeros_like(a[0][0])
-    left, right, _ = _eliminated(a, [[one if i == j else zero for j in rows] for i in rows])
-    info = torch.zeros_like(one, dtype=torch.int32)
-    for k in reversed(rows):
+    inverse, info = _substituted(a, [[one if i == j else zero for j in range(len(a))] for i in range(len(a))])
+    return _together(inverse, x.dtype), info
+
+
+def _substituted(a: Matrix, right: Matrix) -> tuple[Matrix, Tensor]:
+    """What ``a`` makes ``right`` of, from the last row on; and the first pivot that is 0, from 1 on, else 0."""
+    left, right, _ = _eliminated(a, right)
+    info = torch.zeros_like(left[0][0], dtype=torch.int32)
+    for k in reversed(range(len(a))):
         for i in range(k + 1, len(a)):
             right[k] = [p - left[k][i] * q for p, q in zip(right[k], right[i])]
         right[k] = [p / left[k][k] for p in right[k]]
         info = torch.where(left[k][k] == 0, k + 1, info)
-    return _together(right, x.dtype), info
+    return right, info
+
+
+def solve_ex(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """``z`` of ``x @ z = y``, rows of any length or, as torch tells them, vectors, and ``info`` as of an inverse."""
+    vectors = y.dim() == 1 or y.shape == x.shape[:-1]
+    right = [[y.select(-1 if vectors else -2, i).to(torch.float64)] for i in range(x.shape[-1])]
+    a = [[e if vectors else e.unsqueeze(-1) for e in row] for row in _elements(x)]
+    found, info = _substituted(a, right)
+    made = torch.stack([row[0] for row in found], -1 if vectors else -2).to(x.dtype)
+    return made, info if vectors else info.squeeze(-1)
 
 
 TABLE = {aten.linalg_inv_ex.default: inv_ex}

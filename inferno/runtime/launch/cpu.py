@@ -15,6 +15,7 @@ from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
 from inferno.runtime.launch.native import BASES, FIRST, REPORT, ROWS, THREADS, address_program, openmp_library, run_program
 from inferno.runtime.launch.shared_memory import as_laid
+from inferno.runtime.plan.complex_numbers import as_real
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar
 from inferno.targets.cpu import ENTRY, NativeCode
 from inferno.targets.cpu import REPORT as REPORTING
@@ -206,9 +207,9 @@ class _Context:
             whole = self._view(executable, replace(buffer, offset=0))
             return lambda arguments, fresh: whole(arguments, fresh).view(-1)[begin : begin + math.prod(buffer.shape)].view(buffer.shape)
         if buffer.place == "argument":
-            return lambda arguments, fresh: arguments[number]
+            return lambda arguments, fresh: as_real(arguments[number], buffer.element)
         number = executable._fresh.index(number)
-        return lambda arguments, fresh: fresh[number]
+        return lambda arguments, fresh: as_real(fresh[number], buffer.element)
 
 
 def _numbers(plan: Plan) -> list[int]:

@@ -24,7 +24,11 @@ def of_numbers(part: Output | Buffer, dtype: torch.dtype) -> Output | Buffer:
     return part if element is None or part.shape[-1:] != (2,) else replace(part, shape=part.shape[:-1], element=element)
 
 
+def as_real(argument: Tensor, element: str) -> Tensor:
+    """An argument of a call as a program has it that reads elements of this type."""
+    return torch.view_as_real(argument) if argument.is_complex() and not DTYPES[element].is_complex else argument
+
+
 def as_pairs(plan: Plan, arguments: Sequence[Tensor]) -> list[Tensor]:
     """A call's arguments as the program has them."""
-    pairs = (a.is_complex() and not DTYPES[p.element].is_complex for p, a in zip(plan.arguments, arguments))
-    return [torch.view_as_real(a.resolve_conj()) if pair else a for pair, a in zip(pairs, arguments)] + list(arguments[len(plan.arguments):])
+    return [as_real(a.resolve_conj(), p.element) for p, a in zip(plan.arguments, arguments)] + list(arguments[len(plan.arguments):])
