@@ -6,6 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.promotion import float_type
+
 aten = torch.ops.aten
 
 
@@ -54,7 +56,7 @@ def cosh(x: Tensor) -> Tensor:
     """In a type whose exponential is finite wherever the result is."""
     if x.is_complex() or x.dtype == torch.float64:
         return NotImplemented
-    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    dtype = float_type(x)
     grown = torch.exp(x.to(torch.float64).abs())
     return (0.5 * (grown + 1 / grown)).to(dtype)
 
@@ -63,7 +65,7 @@ def sinh(x: Tensor) -> Tensor:
     """As cosh, and by its series where the exponentials cancel."""
     if x.is_complex() or x.dtype == torch.float64:
         return NotImplemented
-    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    dtype = float_type(x)
     wide = x.to(torch.float64)
     grown = torch.exp(wide)
     return torch.where(wide.abs() < 1e-3, wide + wide * wide * wide / 6, 0.5 * (grown - 1 / grown)).to(dtype)

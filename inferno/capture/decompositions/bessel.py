@@ -8,6 +8,8 @@ import math
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.promotion import float_type
+
 aten = torch.ops.aten
 
 _LOG_OF_LARGEST = math.log(torch.finfo(torch.float32).max)
@@ -55,7 +57,7 @@ def _bessel_i(order: int, x: Tensor, scaled: bool) -> Tensor:
     found = torch.where(size < _SPLIT, small, large)
     if order:
         found = torch.where(wide < 0, -found, found)
-    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    dtype = float_type(x)
     return torch.where(torch.isnan(wide), wide, found).to(dtype)
 
 

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.promotion import float_type
+
 aten = torch.ops.aten
 
 _FRACTION = 18  # depth of the continued fraction: at 2 its error is under 1e-11 of the value
@@ -16,12 +18,12 @@ def erfc(x: Tensor) -> Tensor:
         return NotImplemented
     wide = x.to(torch.float64)
     far = torch.where(wide > 2, wide, 2.0)
-    return torch.where(wide > 2, torch.exp(-far * far) * _scaled_tail(far), 1 - torch.erf(wide)).to(_float(x))
+    return torch.where(wide > 2, torch.exp(-far * far) * _scaled_tail(far), 1 - torch.erf(wide)).to(float_type(x))
 
 
 def erfcx(x: Tensor) -> Tensor:
     """erfc(x) exp(x**2), which falls like 1/x."""
-    return NotImplemented if x.dtype == torch.float64 else _erfcx(x.to(torch.float64)).to(_float(x))
+    return NotImplemented if x.dtype == torch.float64 else _erfcx(x.to(torch.float64)).to(float_type(x))
 
 
 def log_ndtr(x: Tensor) -> Tensor:
@@ -32,7 +34,7 @@ def log_ndtr(x: Tensor) -> Tensor:
     below = torch.log(_erfcx(-t) / 2) - t * t
     above = torch.log1p((torch.erf(torch.where(t < 0.5, 0.5, t)) - 1) / 2)
     found = torch.where(x < 1, below, above)
-    return torch.where(x == -math.inf, -math.inf, found).to(_float(x))
+    return torch.where(x == -math.inf, -math.inf, found).to(float_type(x))
 
 
 def _erfcx(x: Tensor) -> Tensor:
@@ -64,11 +66,7 @@ def erfinv(x: Tensor) -> Tensor:
         found = found - step / (1 + found * step)
     found = torch.where(wide.abs() < 1e-9, wide * (math.sqrt(math.pi) / 2), found)  # the root above would cancel
     edge = torch.where(wide.abs() == 1, wide * math.inf, math.nan)
-    return torch.where(inside, found, edge).to(_float(x))
-
-
-def _float(x: Tensor) -> torch.dtype:
-    return x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    return torch.where(inside, found, edge).to(float_type(x))
 
 
 TABLE = {

@@ -8,6 +8,8 @@ import math
 import torch
 from torch import Tensor
 
+from inferno.capture.decompositions.promotion import float_type
+
 aten = torch.ops.aten
 
 _STEPS = 8  # of the recurrence; at 8 the last term of the series below is under 1e-14
@@ -27,7 +29,7 @@ def lgamma(x: Tensor) -> Tensor:
     sine = torch.sin(math.pi * (wide - torch.trunc(wide))).abs()
     # Of infinities the difference below is none; -inf is taken for one of the integers, where the sine is 0.
     reflected = torch.where((sine == 0) | (wide == -math.inf), math.inf, math.log(math.pi) - torch.log(sine) - found)
-    return torch.where(below, reflected, found).to(_float(x))
+    return torch.where(below, reflected, found).to(float_type(x))
 
 
 def _lgamma_of_positive(x: Tensor) -> Tensor:
@@ -54,7 +56,7 @@ def digamma(x: Tensor) -> Tensor:
     part = wide - torch.trunc(wide)
     reflected = torch.where(part == 0, math.nan, found - math.pi / torch.tan(math.pi * part))
     found = torch.where(negative, reflected, found)
-    return torch.where(wide == 0, -torch.copysign(torch.full_like(wide, math.inf), wide), found).to(_float(x))
+    return torch.where(wide == 0, -torch.copysign(torch.full_like(wide, math.inf), wide), found).to(float_type(x))
 
 
 def _digamma_of_positive(x: Tensor) -> Tensor:
@@ -84,7 +86,7 @@ def polygamma(n: int, x: Tensor) -> Tensor:
     reflected = -sign * found - math.pi ** (n + 1) * _derivative_of_cotangent(n, cotangent)
     found = torch.where(below, torch.where((angle == 0) | (wide == -math.inf), sign * math.inf, reflected), found)
     found = torch.where(wide == (math.inf if n > 1 else -math.inf), math.nan, found)  # as torch has it
-    return found.to(_float(x))
+    return found.to(float_type(x))
 
 
 def zeta_of_integer(s: int, x: Tensor) -> Tensor:
@@ -118,10 +120,6 @@ def _odd_powers(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
     for c in reversed(coefficients[:-1]):
         total = total * square + c
     return total * x
-
-
-def _float(x: Tensor) -> torch.dtype:
-    return x.dtype if x.is_floating_point() else torch.get_default_dtype()
 
 
 TABLE = {aten.lgamma.default: lgamma, aten.digamma.default: digamma, aten.polygamma.default: polygamma}

@@ -17,6 +17,11 @@ _SHORT = {torch.float16, torch.bfloat16}
 _BYTES = {torch.int8, torch.uint8}
 
 
+def float_type(x: Tensor) -> torch.dtype:
+    """The type that torch gives a function of ``x`` which is no whole number."""
+    return x.dtype if x.is_floating_point() else torch.get_default_dtype()
+
+
 def _is_mixed(dtypes: set[torch.dtype], wanted: torch.dtype, always: bool) -> bool:
     if dtypes == {wanted}:
         return False
