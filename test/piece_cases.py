@@ -18,8 +18,8 @@ def rope(x, cos, sin):
     return x * cos + halves(x) * sin
 
 
-def transposed_pairs(x, e):
-    """Pairs of 16 bits that matrices of two by two turn."""
+def rotated_pairs(x, e):
+    """Pairs of 16 bits that matrices of two by two rotate."""
     y = x.float().view(*x.shape[:-1], -1, 1, 2)
     return (e[..., 0] * y[..., 0] + e[..., 1] * y[..., 1]).view(x.shape).to(x.dtype)
 
@@ -38,8 +38,8 @@ def rope_pieces(x, cos, sin):
 
 
 def rope_part(x, cos, sin):
-    transposed, rest = x[..., :8], x[..., 8:]
-    return torch.cat((rope(transposed, cos, sin), rest), -1)
+    rotated, rest = x[..., :8], x[..., 8:]
+    return torch.cat((rope(rotated, cos, sin), rest), -1)
 
 
 def neighbours(x, cos, sin):
@@ -47,7 +47,7 @@ def neighbours(x, cos, sin):
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
 
 
-def transposed_neighbours(x, cos, sin):
+def rotated_neighbours(x, cos, sin):
     return x * cos + torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * sin
 
 
@@ -113,6 +113,6 @@ CASES = {
     "rope in pieces": (rope_pieces, (half(*HEADS), half(5, 8), half(5, 8))),
     "rope of a part": (rope_part, (half(*HEADS), half(5, 8), half(5, 8))),
     "rope of neighbours": (neighbours, (half(*HEADS), half(5, 8), half(5, 8))),
-    "rope of transposed neighbours": (transposed_neighbours, (half(*HEADS), half(5, 16), half(5, 16))),
+    "rope of rotated neighbours": (rotated_neighbours, (half(*HEADS), half(5, 16), half(5, 16))),
     "rope of projections": (projections, (half(2, 5, 3, 4, 16), half(5, 1, 16), half(5, 1, 16))),
 }

@@ -116,3 +116,18 @@ def trace_on(call: Callable[..., Tensor], given: Sequence[Node], decompositions:
         return None
     finally:
         torch._C._functorch._set_vmap_fallback_enabled(before)
+
+
+def take_place(node: Node, made: Node | None) -> bool:
+    """Let the readers of ``node`` read ``made``, which is copied if it lies otherwise in memory; whether it is of the same shape and type, and can lie so."""
+    value = node.meta["val"]
+    if made is None or made.meta["val"].shape != value.shape or made.meta["val"].dtype != value.dtype:
+        return False
+    if made.meta["val"].stride() != value.stride():
+        with node.graph.inserting_before(node):
+            made = node.graph.call_function(aten.clone.default, (made,), {"memory_format": torch.contiguous_format})
+        made.meta = dict(node.meta)
+    if made.meta["val"].stride() != value.stride():
+        return False
+    node.replace_all_uses_with(made)
+    return True

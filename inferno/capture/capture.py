@@ -5,7 +5,6 @@ import copy
 import functools
 import inspect
 import operator
-import re
 import types
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -16,7 +15,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, keystr, tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import SUPPORTED_NODES, TreeSpec, tree_leaves
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.autocast import State
@@ -45,7 +44,7 @@ from inferno.capture.restrides import replace_restrides
 from inferno.capture.roll_loops import roll_loops
 from inferno.capture.roll_substitutions import roll_substitutions
 from inferno.capture.run_decompositions import run_decompositions
-from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within
+from inferno.capture.signature import Argument, Frozen, Result, Signature, View, types_within, names_of
 from inferno.capture.sized_splits import slice_splits
 from inferno.capture.small_matrices import expand_small_matrices
 from inferno.capture.stack_windows import stack_windows
@@ -552,20 +551,7 @@ def _parameters(model: Any) -> inspect.Signature | None:
 
 def leaf_names(model: Any, args: tuple, kwargs: dict[str, Any], count: int) -> list[str]:
     """A name for each leaf of the inputs, as the user would write it: ``x``, ``batch['ids']``."""
-    parameters = _parameters(model)
-    positional = [p.name for p in parameters.parameters.values() if p.kind.name.startswith("POSITIONAL")] if parameters else []
-    variadic = next((p.name for p in parameters.parameters.values() if p.kind.name == "VAR_POSITIONAL"), "args") if parameters else "args"
-    names = []
-    for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]:
-        text = keystr(path)
-        match = re.match(r"\[(\d+)\]\[(?:'(\w+)'|(\d+))\](.*)", text, re.S)
-        if match and match[1] == "0":
-            i = int(match[3])
-            names.append((positional[i] if i < len(positional) else f"{variadic}[{i - len(positional)}]") + match[4])
-        elif match:
-            names.append(f"{match[2]}{match[4]}")
-        else:
-            names.append(text)
+    names = names_of(_parameters(model), args, kwargs)
     return names if len(names) == count else [f"input {i}" for i in range(count)]
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from inferno.capture.batch_steps import Steps, trace_on
+from inferno.capture.batch_steps import Steps, take_place, trace_on
 from inferno.capture.nodes import copy_before, takes_sizes_that_vary
 from inferno.capture.part_views import say_views
 from inferno.capture.running import recurrence
@@ -169,15 +169,7 @@ def _join(node: Node, decompositions: dict[Any, Callable], done: set[Node]) -> N
         return
     value = node.meta["val"]
     dim %= value.dim()
-    made = steps.make(node, decompositions, lambda x: x.movedim(0, dim).reshape(value.shape))
-    if made is not None and made.meta["val"].shape == value.shape and made.meta["val"].dtype == value.dtype:
-        if made.meta["val"].stride() != value.stride():
-            with node.graph.inserting_before(node):
-                whole = node.graph.call_function(aten.clone.default, (made,), {"memory_format": torch.contiguous_format})
-                whole.meta = dict(node.meta)
-            made = whole
-        if made.meta["val"].stride() == value.stride():
-            node.replace_all_uses_with(made)
+    take_place(node, steps.make(node, decompositions, lambda x: x.movedim(0, dim).reshape(value.shape)))
 
 
 def _is_moved(node: Node) -> bool:

@@ -2,18 +2,21 @@
 
 import inspect
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 from inferno.capture.input_parts import Part
 from inferno.errors import InputError
 from inferno.philox import Draw
 from inferno.symbolic import Int
+
+_MOST_NAMES = 20  # in an error
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +202,11 @@ class Signature:
         if spec != self.input_spec:
             spec = tree_flatten(tree_unflatten(values, spec))[1]  # as torch.export rebuilds it, which makes a tuple of a torch.Size
         if spec != self.input_spec:
-            expected = ", ".join(self.leaf_names) or "none"
+            expected, got = _listed(self.leaf_names), _listed(names_of(self.parameters, args, kwargs))
+            got = f"{got} in containers of other types" if got == expected else got
             raise InputError(
-                f"the call's arguments are nested differently from the example's: expected {len(self.leaves)} values "
-                f"({expected}), got {len(values)}; pass them as in example_inputs and kwargs, or compile again"
+                f"the call's arguments are nested differently from the example's: expected {expected}, got {got}; pass them as in example_inputs and "
+                f"kwargs, or compile again"
             )
         tensors = []
         for name, value, (is_tensor, constant) in zip(self.leaf_names, values, self.leaves):
@@ -248,3 +252,25 @@ def _in_order(kwargs: dict[str, Any], spec: TreeSpec) -> dict[str, Any]:
     if set(example) != set(kwargs):
         return kwargs
     return {k: kwargs[k] for k in example}
+
+
+def names_of(parameters: inspect.Signature | None, args: tuple, kwargs: dict[str, Any]) -> list[str]:
+    """The names of a call's leaves by the model's ``parameters``, where these are known: ``x``, ``batch['ids']``."""
+    positional = [p.name for p in parameters.parameters.values() if p.kind.name.startswith("POSITIONAL")] if parameters else []
+    variadic = next((p.name for p in parameters.parameters.values() if p.kind.name == "VAR_POSITIONAL"), "args") if parameters else "args"
+    names = []
+    for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]:
+        text = keystr(path)
+        match = re.match(r"\[(\d+)\]\[(?:'(\w+)'|(\d+))\](.*)", text, re.S)
+        if match and match[1] == "0":
+            i = int(match[3])
+            names.append((positional[i] if i < len(positional) else f"{variadic}[{i - len(positional)}]") + match[4])
+        elif match:
+            names.append(f"{match[2]}{match[4]}")
+        else:
+            names.append(text)
+    return names
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_MOST_NAMES], *["..."] * (len(names) > _MOST_NAMES)]) or "none"

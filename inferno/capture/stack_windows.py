@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from inferno.capture.batch_steps import Steps, trace_on
+from inferno.capture.batch_steps import Steps, take_place, trace_on
 from inferno.capture.nodes import copy_before, is_pointwise, takes_sizes_that_vary
 
 aten = torch.ops.aten
@@ -146,17 +146,7 @@ def _join(node: Node, decompositions: dict[Any, Callable]) -> bool:
     def put_together(x: Tensor) -> Tensor:
         return x.movedim(tuple(range(grid)), tuple(range(dim, dim + grid))).reshape(value.shape)
 
-    made = steps.make(node, decompositions, put_together)
-    if made is None or made.meta["val"].shape != value.shape or made.meta["val"].dtype != value.dtype:
-        return False
-    if made.meta["val"].stride() != value.stride():
-        with node.graph.inserting_before(node):
-            made = node.graph.call_function(aten.clone.default, (made,), {"memory_format": torch.contiguous_format})
-        made.meta = dict(node.meta)
-    if made.meta["val"].stride() != value.stride():
-        return False
-    node.replace_all_uses_with(made)
-    return True
+    return take_place(node, steps.make(node, decompositions, put_together))
 
 
 def _part(node: Node) -> tuple[Node, list[int]]:

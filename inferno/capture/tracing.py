@@ -33,6 +33,7 @@ from inferno.capture.decompositions.recurrent_cells import sized_gru_cell
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
 from inferno.capture.python_state import Change, Computed, PythonState
+from inferno.capture.scalar_places import put_at
 from inferno.errors import CaptureError
 from inferno.fork_lock import ForkLock
 
@@ -117,10 +118,10 @@ def _depth() -> int:
 
 
 # What is lost behind a function: that bags are of one size; sizes that vary, which two take for known ones; a GPU's cell, which has no shapes of such;
-# assertions without a message.
+# assertions without a message; a place that a tensor holds.
 _SHORTCUTS = {
     torch.nn.functional.embedding_bag: even_bags, torch.take_along_dim: taken_along, torch.Tensor.take_along_dim: taken_along, torch.gru_cell: sized_gru_cell,
-    torch.linspace: sized_linspace, torch._assert_async: with_message,
+    torch.linspace: sized_linspace, torch._assert_async: with_message, torch.Tensor.__setitem__: put_at,
 }
 
 

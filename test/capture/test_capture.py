@@ -136,8 +136,18 @@ def test_values_that_are_no_tensors_are_fixed():
         signature.arguments_of((x, 4, True), {})
     with pytest.raises(InputError, match="argument flag: expected True, .* got 1"):
         signature.arguments_of((x, 3, 1), {})
-    with pytest.raises(InputError, match="nested differently"):
+    with pytest.raises(InputError, match=r"nested differently from the example's: expected x, n, flag, got x\[0\], n, flag; pass them"):
         signature.arguments_of(([x], 3, True), {})
+
+
+def test_other_keys_and_containers_are_named():
+    x = torch.ones(2)
+    of_keys = capture(lambda batch: batch["a"] + 1, ({"a": x},)).signature
+    with pytest.raises(InputError, match=r"expected batch\['a'\], got batch\['b'\]; pass"):
+        of_keys.arguments_of(({"b": x},), {})
+    of_lists = capture(lambda pair: pair[0] + pair[1], ((x, x.clone()),)).signature
+    with pytest.raises(InputError, match=r"expected pair\[0\], pair\[1\], got pair\[0\], pair\[1\] in containers of other types"):
+        of_lists.arguments_of(([x, x],), {})
 
 
 def test_capturing_changes_nothing():

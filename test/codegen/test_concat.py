@@ -6,7 +6,7 @@ import pytest
 import torch
 from checks import check
 from kernels import recorded
-from piece_cases import CASES, F, cat, half, rope
+from piece_cases import CASES, F, cat, half, neighbours, rope
 from torch.export import Dim
 from universal_program import SimulatedModel
 
@@ -127,18 +127,13 @@ def test_pieces_of_one_tensor(model, dtype, vector):
     assert torch.equal(own(x), model(x))
 
 
-def pairs(x, cos, sin):
-    a, b = x[..., 0::2], x[..., 1::2]
-    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
-
-
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model, shapes, dtype, schedule", [
     (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.bfloat16, elementwise.Elementwise(256, 2, unroll=4)),
     (lambda x: F.max_pool1d(x, 3), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 2, unroll=2)),
     (lambda x: F.max_pool1d(x, 2), [(16, 64, 4096)], torch.float32, elementwise.Elementwise(256, 4)),
-    (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.float32, elementwise.Elementwise(256, 4)),
-    (pairs, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.bfloat16, elementwise.Elementwise(256, 8, across=4)),
+    (neighbours, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.float32, elementwise.Elementwise(256, 4)),
+    (neighbours, [(4, 32, 512, 128), (512, 64), (512, 64)], torch.bfloat16, elementwise.Elementwise(256, 8, across=4)),
 ])
 def test_windows_and_pairs(model, shapes, dtype, schedule):
     """Windows that vectors of a row do not hold come lane by lane; what is read of pairs lies as they do."""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from piece_cases import transposed_pairs
+from piece_cases import rotated_pairs
 from universal_program import SimulatedModel
 
 import inferno
@@ -71,7 +71,7 @@ CASES = {
     "channels": (channels, lambda: (torch.randn(2, 4, 3, 5), torch.randn(2, 4, 3, 5))),
     "heads": (heads, lambda: (torch.randn(2, 4, 5, 6), torch.randn(2, 5, 24))),
     "windows": (windows, lambda: (torch.randn(12, 4, 4, 6), torch.randn(2, 8, 12, 6))),
-    "transposed pairs": (transposed_pairs, lambda: (torch.randn(2, 3, 5, 32).bfloat16(), torch.randn(5, 16, 2, 2))),
+    "rotated pairs": (rotated_pairs, lambda: (torch.randn(2, 3, 5, 32).bfloat16(), torch.randn(5, 16, 2, 2))),
     "twice": (twice, lambda: (torch.randn(10, 12), torch.randn(4, 30))),
 }
 

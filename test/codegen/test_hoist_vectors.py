@@ -14,7 +14,7 @@ HOIST = "hoist-vectors{target=sm_90a always=1}"
 
 
 def rotary(q, positions):
-    """Queries that are transposed by angles which all heads have in common."""
+    """Queries that are rotated by angles which all heads have in common."""
     size = q.shape[-1]
     f = 10000.0 ** (-torch.arange(0, size, 2, device=q.device, dtype=torch.float32) / size)
     e = positions[:, None, :, None].float() * torch.cat((f, f))

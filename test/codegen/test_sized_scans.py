@@ -4,7 +4,7 @@ import pytest
 import torch
 from checks import check
 from kernels import TARGET
-from scan_cases import PASSES
+from scan_cases import PASSES, numbered
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
@@ -29,11 +29,6 @@ def chosen(force: Scans | None):
         return found[-1]
 
     return choose, found
-
-
-def numbered(x):
-    rows, columns = (torch.arange(n, device=x.device) for n in x.shape)
-    return (x + rows[:, None]).cumsum(1) * columns
 
 
 CASES = {  # the model, the example's sizes, the dimensions that vary, others

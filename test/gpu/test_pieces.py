@@ -5,7 +5,7 @@ import torch
 from checks import assert_right, check, poison_memory
 from computed_piece_cases import PROGRAMS, SHAPES
 from piece_cases import CASES as SMALL
-from piece_cases import neighbours, rope, transposed_pairs
+from piece_cases import neighbours, rope, rotated_pairs
 
 import inferno
 
@@ -20,7 +20,7 @@ def swiglu(x):
 CASES = {
     "rope": (rope, ((4, 8, 512, 64), (512, 64), (512, 64))), "halves": (swiglu, ((3000, 1024),)), "halves of an odd length": (swiglu, ((3001, 50),)),
     "last": (lambda x, y: torch.cat((x, y), -1), ((3000, 512), (3000, 256))), "odd": (lambda x, y: torch.cat((x, y), -1), ((3001, 513), (3001, 255))),
-    "transposed pairs": (transposed_pairs, ((4, 8, 512, 64), (512, 32, 2, 2))),
+    "rotated pairs": (rotated_pairs, ((4, 8, 512, 64), (512, 32, 2, 2))),
     "first": (lambda x, y: torch.cat((x, y)), ((300, 512), (1000, 512))), "stack": (lambda x, y: torch.stack((x, y), -1), ((3000, 100), (3000, 100))),
     "parts": (lambda x: torch.cat((x[:, 8:], x[:, :8], x[:, ::2]), -1), ((3000, 256),)),
     "rows of a part": (lambda x: torch.softmax(x[:, 1::2, 3:], -1), ((64, 100, 515),)), "inside": (lambda x: x[2:, 1:, 3:-1:2].exp(), ((60, 40, 120),)),
@@ -30,7 +30,7 @@ CASES = {
 LARGE = {
     "rope": (rope, ((4, 32, 1024, 128), (1024, 128), (1024, 128))), "bias": (lambda x, b: F.gelu(x + b), ((4096, 4096), (4096,))),
     "neighbours": (neighbours, ((4, 32, 1024, 64), (1024, 32), (1024, 32))),
-    "transposed pairs": (transposed_pairs, ((4, 32, 1024, 64), (1024, 32, 2, 2))),
+    "rotated pairs": (rotated_pairs, ((4, 32, 1024, 64), (1024, 32, 2, 2))),
     "bilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), ((16, 64, 56, 56),)),
 }
 
@@ -58,7 +58,7 @@ def test_small(name):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", ["rope", "neighbours", "bilinear", "bias", "transposed pairs"])
+@pytest.mark.parametrize("name", ["rope", "neighbours", "bilinear", "bias", "rotated pairs"])
 def test_reads_what_is_broadcast_once(name, dtype):
     """Large enough for threads that do several iterations."""
     function, shapes = LARGE[name]

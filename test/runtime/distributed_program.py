@@ -128,8 +128,8 @@ def _collectives(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     most = collectives.all_reduce(x * 2, "max", group)
     every = collectives.all_gather_tensor(torch.relu(x), 0, group)
     first = collectives.broadcast(x * 3, 0, group)
-    transposed = collectives.all_to_all_single(torch.sin(x) * 2, None, None, group)
-    return most + 1, every * 2, first - 1, transposed * 2
+    exchanged = collectives.all_to_all_single(torch.sin(x) * 2, None, None, group)
+    return most + 1, every * 2, first - 1, exchanged * 2
 
 
 def _regions(fast):

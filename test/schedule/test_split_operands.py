@@ -33,6 +33,8 @@ FUNCTIONS = {
     "both factors": (lambda x, s, w, t: (x * s) @ (w * t), ((24, 64), (64,), (64, 40), (64, 1)), 3),
     "what the end reads too": (lambda x, g, w: F.linear(x * g, w) + x, ((24, 64), (64,), (64, 64)), 2),
     "batches, transposed": (lambda x, s, w: (x * s).mT @ w, ((3, 64, 24), (3, 64, 1), (3, 64, 40)), 2),
+    "two orders": (lambda x, s, v, w: ((y := x * s) @ v, y.mT @ w), ((24, 64), (24, 1), (64, 40), (24, 40)), 3),
+    "three dimensions": (lambda x, s, v, w: ((y := x * s).mT @ v, y @ w), ((3, 64, 64), (64,), (3, 64, 64), (3, 64, 64)), 3),
     "numbers": (lambda x, w: F.linear(x * 2.5 + 1, w), ((24, 64), (40, 64)), 2),
 }
 

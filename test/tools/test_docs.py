@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,18 @@ def test_packages_name_modules_that_exist(package):
     topics = re.findall(r"^\* (.*?)(?=^\* |^$|\Z)", text, re.M | re.S)
     named = [name for topic in topics for name in re.findall(r"``(\w+)``", topic)]
     assert [name for name in named if not (package / f"{name}.py").exists() and not (package / name).is_dir()] == []
+
+
+KINDS = sorted(p.parent for name in ("schedule", "codegen") for p in (ROOT / "inferno" / name).glob("*/__init__.py") if p.parent.name != "spaces")
+
+
+@pytest.mark.parametrize("package", KINDS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_groups_name_all_their_modules(package):
+    """But for passes, which are listed elsewhere."""
+    named = re.findall(r"``([\w*]+)``", (package / "__init__.py").read_text())
+    passes = {name.replace("-", "_") for name in pass_names()}
+    modules = {p.stem for p in package.glob("*.py")} - {"__init__"} - passes
+    assert not {m for m in modules if not any(fnmatch(m, name) for name in named)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

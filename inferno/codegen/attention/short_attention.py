@@ -13,7 +13,7 @@ from inferno.codegen.attention.attention_results import rounded, with_sources
 from inferno.codegen.attention.attention_softmax import HALVES, Softmax, number, pack_weights, scale_rows
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.minmax import recognise_maximum
@@ -28,7 +28,7 @@ from inferno.mlir import arith, func, ir
 from inferno.schedule.attention.bands import Band
 from inferno.schedule.attention.short_attention import ROWS, ShortAttention, ShortTiling, Side, fits, read
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand
-from inferno.symbolic import ceildiv, is_multiple, reach
+from inferno.symbolic import ceildiv, is_multiple
 from inferno.target import Target
 
 
@@ -44,7 +44,7 @@ def generate(kernel: func.FuncOp, schedule: ShortAttention, target: Target) -> N
             expand_math(map_.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in a.destinations})
     blocks = ceildiv(t.tiles, schedule.warps)
-    width = 32 if max(reach(t.tiles * ROWS), *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, t.tiles * ROWS)
     with gpu_function(kernel, buffers, schedule.threads, []) as function:
         _Emitter(integers_for(kernel, width, function.buffers), t, schedule, function.buffers, target).emit()
     with launcher(kernel) as arguments:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inferno.codegen.builders.integers import Integers
 from inferno.mlir import func, ir, llvm
 from inferno.passes.shapes import shape, symbol_arguments
-from inferno.symbolic import product, reach
+from inferno.symbolic import Int, product, reach
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ def parameters_of(kernel: func.FuncOp, written: set[int]) -> list[Buffer | None]
         None if isinstance(a.type, ir.IndexType) else Buffer(a.type.element_type, reach(product(shape(a))), i not in written)
         for i, a in enumerate(kernel.entry_block.arguments)
     ]
+
+
+def index_width(buffers: Sequence[Buffer | None], *counts: Int) -> int:
+    """The bits that a kernel computes indices in: 32 if its buffers have fewer than 2^31 elements, and these ``counts`` are below as well, else 64."""
+    return 32 if max([*map(reach, counts), *(b.count for b in buffers if b is not None)]) < 2**31 else 64
 
 
 def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value] | Mapping[int, ir.Value]) -> Integers:

@@ -7,7 +7,7 @@ from math import gcd
 
 from inferno.codegen.builders.elements import as_vector, branch_together, join, lanes_of, load, load_lanes, load_vector, splat, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Condition, Pattern, Patterns, uniform
@@ -28,7 +28,7 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
-from inferno.symbolic import Int, bounds, ceildiv, divisor, is_multiple, product, reach
+from inferno.symbolic import Int, bounds, ceildiv, divisor, is_multiple, product
 from inferno.target import Target
 
 
@@ -51,7 +51,7 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
         raise CompileError(f"@{kernel.name.value} has no loop of which a thread can do {schedule.across} iterations; its schedule must have across = 1")
     block_points = schedule.threads * schedule.vector * schedule.unroll * schedule.across
     blocks = ceildiv(point.points, block_points)
-    width = 32 if max(reach(blocks * block_points), *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, blocks * block_points)
     with gpu_function(kernel, buffers, schedule.threads) as function:
         Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers, run=run).emit()
     _launch(kernel, point, blocks, schedule.threads)

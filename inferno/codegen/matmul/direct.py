@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from inferno.codegen.builders.elements import store_vector
 from inferno.codegen.builders.expand_math import expand_maps
-from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.matmul.direct_bf16x6 import ORDER, Emitter
@@ -19,7 +19,7 @@ from inferno.errors import CompileError
 from inferno.mlir import func, ir
 from inferno.schedule.matmul.contraction import Contraction, parse_contraction
 from inferno.schedule.matmul.direct import Direct, Way, fits, kind_of, registers, takes, terms_of, ways
-from inferno.symbolic import ceildiv, reach
+from inferno.symbolic import ceildiv
 from inferno.target import Target
 
 _HALF = 90  # registers for numbers and sums of which a multiprocessor has two blocks' of 8 warps
@@ -36,7 +36,7 @@ def generate(kernel: func.FuncOp, schedule: Direct, target: Target) -> None:
     tiles = count_tiles(c, s)
     blocks = ceildiv(tiles, s.tiles) * s.parts
     sums = s.parts * tiles * s.tile_m * s.tile_n if s.parts > 1 else 0
-    width = 32 if max(reach(blocks), sums, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, blocks, sums)
     minimum = 2 if blocks > target.multiprocessors and s.threads == 256 and registers(s, c) <= _HALF else 0
     shared = [(s.tiles * s.together * s.tile_m * s.pitch, c.accumulator)]
     workspace = [Buffer(c.accumulator, sums, False)] if sums else []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.builders.expand_math import expand_maps
-from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.matmul.direct_factor import Factor
@@ -23,7 +23,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand, parse_contraction
 from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6, Way, fits, registers, takes, ways
-from inferno.symbolic import ceildiv, reach
+from inferno.symbolic import ceildiv
 from inferno.target import Target
 
 ORDER = ((0, 2), (2, 0), (1, 1), (0, 1), (1, 0), (0, 0))
@@ -39,7 +39,7 @@ def generate(kernel: func.FuncOp, schedule: DirectBf16x6, target: Target) -> Non
     expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     blocks = c.B * ceildiv(c.M, schedule.tile_m) * ceildiv(c.N, schedule.tile_n)
-    width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, blocks)
     minimum = 2 if blocks > target.multiprocessors and schedule.threads == 256 and registers(schedule, c) <= _HALF else 0
     shared = [(schedule.together * schedule.tile_m * schedule.pitch, c.accumulator)]
     with gpu_function(kernel, buffers, schedule.threads, shared, minimum) as function:

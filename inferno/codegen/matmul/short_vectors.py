@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.elements import join, lanes_of, splat, tree
 from inferno.codegen.builders.expand_math import expand_maps
-from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.multiply_adds import MultiplyAdds
@@ -36,7 +36,7 @@ def generate(kernel: func.FuncOp, schedule: ShortVectors, target: Target) -> Non
     expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     warps = c.B * -(-c.N // s.width)
-    width = 32 if max(32 * (warps + s.threads), *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, 32 * (warps + s.threads))
     with gpu_function(kernel, buffers, s.threads, []) as function:
         _Emitter(integers_for(kernel, width, function.buffers), c, s, function.buffers).emit(warps)
     with launcher(kernel) as arguments:

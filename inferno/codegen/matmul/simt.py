@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inferno.codegen.builders.elements import lanes_of, join, load_vector, splat, store_vector
 from inferno.codegen.builders.exact_sums import add_exactly
 from inferno.codegen.builders.expand_math import expand_maps
-from inferno.codegen.builders.gpu_function import device_module_of, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import device_module_of, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.multiply_adds import MultiplyAdds
@@ -19,7 +19,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, llvm, scf, vector
 from inferno.schedule.matmul.contraction import Contraction, parse_contraction
 from inferno.schedule.matmul.simt import Simt, by_vectors
-from inferno.symbolic import bounds, ceildiv, hint, reach
+from inferno.symbolic import bounds, ceildiv, hint
 from inferno.target import Target
 
 
@@ -32,7 +32,7 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
     written = {d.access.argument for d in c.destinations}
     buffers = parameters_of(kernel, written)
     blocks = c.B * ceildiv(c.M, schedule.tile_m) * ceildiv(c.N, schedule.tile_n)
-    width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, blocks)
     emitter = _Emitter(c, schedule, Integers(width))
     name = kernel.name.value
     # Two blocks of 256 threads a multiprocessor, where there are so many; ptxas then keeps to 128 registers.

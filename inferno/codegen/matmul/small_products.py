@@ -14,7 +14,7 @@ from math import ceil
 from inferno.codegen.builders import bytes_to_floats
 from inferno.codegen.builders.elements import join, lanes_of, load_vector, splat
 from inferno.codegen.builders.expand_math import expand_maps
-from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
@@ -47,7 +47,7 @@ def generate(kernel: func.FuncOp, schedule: SmallProducts, target: Target) -> No
     expand_maps(c.lhs.prologue, c.rhs.prologue, c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     threads = s.groups(c) * s.share
-    width = 32 if max(reach(threads) + s.threads, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, reach(threads) + s.threads)
     with gpu_function(kernel, buffers, s.threads, []) as function:
         _Emitter(integers_for(kernel, width, function.buffers), c, s, function.buffers).emit()
     with launcher(kernel) as arguments:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferno.codegen.builders.elements import join, lanes_of, load, splat, store
 from inferno.codegen.builders.exact_sums import add_exactly
 from inferno.codegen.builders.expand_math import expand_maps
-from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.multiply_adds import MultiplyAdds
@@ -21,7 +21,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf, vector
 from inferno.schedule.matmul.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.matmul.vectors import Vectors
-from inferno.symbolic import ceildiv, reach
+from inferno.symbolic import ceildiv
 from inferno.target import Target
 
 
@@ -42,7 +42,7 @@ def emit(kernel: func.FuncOp, c: Contraction, factors: Sequence[Operand], schedu
     expand_maps(c.lhs.prologue, *(f.prologue for f in factors), c.epilogue)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     blocks = c.B * ceildiv(c.M, schedule.rows) * ceildiv(c.N, schedule.width)
-    width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, blocks)
     with gpu_function(kernel, buffers, schedule.threads, [(len(factors) * schedule.shared_elements, c.accumulator)]) as function:
         ints = integers_for(kernel, width, function.buffers)
         _Emitter(ints, c, factors, schedule, function.buffers, function.shared[0]).emit()

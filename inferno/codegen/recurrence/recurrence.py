@@ -14,7 +14,7 @@ from math import prod
 
 from inferno.codegen.builders.elements import join, lanes_of, load, load_vector, splat, store
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, device_module_of, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
@@ -39,7 +39,7 @@ def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:
         expand_math(c.map.generic)
     buffers = parameters_of(kernel, {h.argument for c in parts for h in c.histories})
     words, threads, shared = [s.words(c) for c in parts], s.threads(parts[0]), max(map(s.shared_bytes, parts))
-    width = 32 if max(2 * sum(words), *(b.count for b in buffers)) < 2**31 else 64
+    width = index_width(buffers, 2 * sum(words))
     marks, blocks = Buffer(ir.IntegerType.get_signless(32), sum(words), False), [prod(s.blocks(c)) for c in parts]
     with gpu_function(kernel, [*buffers, marks], threads, (), 1, dynamic=True) as function:
         ints = integers_for(kernel, width, function.buffers)

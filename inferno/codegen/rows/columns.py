@@ -13,7 +13,7 @@ from inferno.codegen.builders import widened_pairs
 from inferno.codegen.builders.elements import as_vector, convert, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gathered_values import GatheredValues
-from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of, stored_type
 from inferno.codegen.builders.inline import inline_body, size_values
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter
@@ -63,7 +63,7 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     points = reach(c.count * c.width) if c.varies else 2 * c.count * c.width
-    width = 32 if max(reach(s.blocks(c) * s.threads), points, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, s.blocks(c) * s.threads, points)
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
     # What warps or threads have, which reductions of different phases leave in the same place; for each result what the block has, and the whole; and of rows
     # that share a reduction what each has.

@@ -17,7 +17,9 @@ all go on.  Words are cleared by a kernel in front, in the order of the stream, 
 
 from inferno.codegen.builders.elements import from_memory, load, opaque_vector, to_memory
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.builders.gpu_function import (
+    Buffer, device_module_of, gpu_function, index_width, integers_for, parameters_of, stored_type,
+)
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.minmax import recognise_maximum
@@ -56,7 +58,7 @@ def generate(kernel: func.FuncOp, schedule: GridRows, target: Target) -> None:
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     words = c.count * s.words(c) * s.share + WARP * (s.share // WARP + 1)
-    width = 32 if max(2 * c.count * c.width, words, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, 2 * c.count * c.width, words)
     reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
     warps = s.threads // WARP
     shared = [(2 * warps, stored_type(k.total)) for _, k in reduced] + [(slots, stored_type(k.total)) for _, k in reduced]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from inferno.codegen.builders.elements import load
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, integers_for, parameters_of, stored_type
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.lane_patterns import Patterns
 from inferno.codegen.builders.launcher import launch, launcher, parameter
@@ -66,7 +66,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     points = reach(c.count * c.width) if c.varies else 2 * c.count * c.width
-    width = 32 if max(reach(s.blocks(c) * s.threads), points, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, s.blocks(c) * s.threads, points)
     places, shared = _exchanged(c, s)
     gathered = written_apart(c) if s.gathers else []
     shared += [(c.width * (s.threads // s.across + GATHERED_APART), stored_type(a.element)) for a in gathered]

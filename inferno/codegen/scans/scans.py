@@ -5,7 +5,9 @@ from other tiles of the row because a block walks all of them, or by a look back
 """
 
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import Buffer, device_module_of, gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.builders.gpu_function import (
+    Buffer, device_module_of, gpu_function, index_width, integers_for, parameters_of, stored_type,
+)
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.nvvm.flagged_words import add_clearing, launch_cleared, word_type
 from inferno.codegen.scans.look_back import LookBack, words_of
@@ -14,7 +16,6 @@ from inferno.codegen.scans.scan_along import Along
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, walk
 from inferno.schedule.scans.scans import Scans, read, read_sized
-from inferno.symbolic import reach
 from inferno.target import Target
 
 
@@ -33,7 +34,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     left = 0 if isinstance(s.blocks(c), int) or not s.group else s.most_left(c)
     words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner, left) if s.group else None
     work = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
-    width = 32 if max(reach(work), *(b.count for b in buffers if b is not None), words.most if words else 0) < 2**31 else 64
+    width = index_width(buffers, work, words.most if words else 0)
     total = stored_type(c.combiner.total)
     shared = [(n, total) for n in s.arrays(c)]
     if words:

@@ -10,7 +10,7 @@ from math import gcd
 
 from inferno.codegen.builders.elements import as_vector, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers, resize
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.maps.elementwise import Emitter
@@ -48,7 +48,7 @@ def generate(kernel: func.FuncOp, schedule: RowSums, target: Target) -> None:
     buffers = [*buffers, made] if apart else buffers
     each = schedule.threads * schedule.vector * schedule.unroll
     blocks = ceildiv(c.count * c.columns, each)
-    width = 32 if max(_points(kernel, c) + each, *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = index_width(buffers, _points(kernel, c) + each)
     with gpu_function(kernel, buffers, schedule.threads, suffix="_1") as function:
         target_, ints = function.buffers[-1 if apart else c.target], integers_for(kernel, width, function.buffers)
         _Adder(c.updates, Elementwise(schedule.threads, schedule.vector, schedule.unroll), ints, function.buffers, rows=c, target=target_).emit()
@@ -82,7 +82,7 @@ Body = Callable[[Integers, list[ir.Value], Integer], None]
 
 def _flat(kernel: func.FuncOp, buffers: list[Buffer], suffix: str, count: Int, body: Body) -> None:
     """A kernel of ``count`` threads, each of which does ``body`` with its number and the kernel's buffers; its sizes are behind them."""
-    width = 32 if max(b.count for b in buffers) < 2**31 else 64
+    width = index_width(buffers)
     sizes = _size_arguments(kernel)
     with gpu_function(kernel, [*buffers, *[None] * len(sizes)], _THREADS, suffix=suffix) as function:
         ints = integers_for(kernel, width, dict(zip(sizes, function.buffers[len(buffers):])))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from inferno.codegen.builders.elements import as_vector, load_vector, splat, store_vector
-from inferno.codegen.builders.gpu_function import gpu_function, parameters_of
+from inferno.codegen.builders.gpu_function import gpu_function, index_width, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers, resize
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.nvvm.shuffles import exchange, from_lane
@@ -36,7 +36,7 @@ def generate(kernel: func.FuncOp, schedule: Scatters, target: Target) -> None:
     if schedule.vector > 1 and (rows.inner > 1 or rows.updates % schedule.vector):
         raise CompileError(f"@{name}: {schedule} has updates of two rows together")
     buffers = parameters_of(kernel, {c.target})
-    ints = Integers(32 if max(b.count for b in buffers) < 2**31 else 64)
+    ints = Integers(index_width(buffers))
     with gpu_function(kernel, buffers, schedule.threads, [(schedule.columns * rows.places, type_)]) as function:
         _Emitter(c, schedule, ints, function.buffers, function.shared[0]).emit()
     with launcher(kernel) as arguments:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
 from inferno.codegen.builders.expand_math import expand_math
-from inferno.codegen.builders.gpu_function import Buffer, gpu_function, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.maps.elementwise import Emitter
@@ -34,7 +34,7 @@ def generate(kernel: func.FuncOp, schedule: SortedRows, target: Target) -> None:
     own, sums = parameters_of(kernel, {c.target}), c.combiner.type
     slices, pieces, shared = s.slices(c), s.pieces(c) + s.whole(c), s.shared(c)
     apart = max(1, s.pieces(c) * c.columns)  # elements of sums of pieces
-    ints = Integers(32 if max(c.count * c.columns, apart, *(b.count for b in own)) < 2**31 else 64)
+    ints = Integers(index_width(own, c.count * c.columns, apart))
     ordering = steps_of(c)
     for number, (body, count, written) in enumerate(ordering):
         with gpu_function(kernel, [*own, *list_buffers(c, s, written)], _THREADS, suffix=f"_{number}" if number else "") as function:

@@ -7,7 +7,7 @@ elements again.  Merging two runs, every block finds by a search what of them it
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.codegen.builders.gpu_function import Buffer, gpu_function, integers_for, parameters_of
+from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, scalar, size, temporary
 from inferno.codegen.sorts.sort_keys import Item, Keys
@@ -17,7 +17,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.sorts.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.sorts import Sorts, places, power
-from inferno.symbolic import ceildiv, reach
+from inferno.symbolic import ceildiv
 from inferno.target import Target
 
 
@@ -44,7 +44,7 @@ class _Generator:
         if tiles > 1 and not isinstance(c.rows, int):
             raise CompileError(f"@{name}: {s} merges tiles of rows, whose number varies")
         self.blocks = ceildiv(c.rows * self.padded, s.tile)
-        self.width = 32 if max(reach(self.blocks * s.tile), *(b.count for b in self.own if b is not None)) < 2**31 else 64
+        self.width = index_width(self.own, self.blocks * s.tile)
         shared = [(Tiles.size(s.threads, s.items), t) for t in self.keys.types]
         runs = [s.tile << i for i in range((tiles - 1).bit_length())]
         left, found = ([Buffer(t, self.blocks * s.tile, readonly) for t in self.keys.types] for readonly in (False, True))

@@ -53,6 +53,7 @@ from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
+from inferno.runtime.region.called import called_graphs, compile_called
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Fallback, Region, build_region, fallback_of
 from inferno.tf32 import takes_tf32
@@ -193,10 +194,10 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     # AOTAutograd gives a backward what the forward kept for it, and the gradients; of what came from outside, "primals", it only says where it is.
     given = {n.name for n in graph.graph.nodes if n.op == "placeholder" and kind == "backward" and not n.name.startswith("primals")}
     frozen = _frozen(graph, options) if kind == "inference" else {}
-    region = build_region(
-        graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs, given=given, frozen=frozen,
-        written=written,
-    )
+    compile_ = lambda called: compile_graph(called, options, regions, "called")  # noqa: E731
+    called = {name: compile_called(m, compile_) for name, m in called_graphs(graph).items()} if options.fallback else {}
+    attributes = lambda name: called[name] if name in called else _attribute(graph, name)  # noqa: E731
+    region = build_region(graph.graph, device, build, options.fallback, attributes, options.cuda_graphs, given=given, frozen=frozen, written=written)
     if options.check:
         region = check_region(region, graph, device)
     region = replace(region, one_size=one_size)

@@ -68,15 +68,21 @@ def _goes_on(calls: int, seconds: float) -> bool:
 def _steps(marks: list[tuple[int, Any]], regions: "Sequence[Region]", clock: "_Clock") -> dict[int, list[float]]:
     """Seconds of each step by region; a run of a region is as many marks as it has starts."""
     found: dict[int, list[float]] = {}
-    place = 0
-    while place < len(marks):
-        number = marks[place][0]
+    running: list[tuple[int, list[Any], list[float]]] = []  # a step may call other regions, as torch.cond its branches: their time is theirs
+    for number, now in marks:
         count = len(regions[number].steps)
-        times = [time for _, time in marks[place : place + count + 1]]
-        total = found.setdefault(number, [0.0] * count)
-        for i in range(count):
-            total[i] += clock.between(times[i], times[i + 1])
-        place += count + 1
+        if not running or running[-1][0] != number:
+            running.append((number, [], [0.0] * count))
+        _, times, called = running[-1]
+        times.append(now)
+        if len(times) > count:
+            running.pop()
+            total = found.setdefault(number, [0.0] * count)
+            for i in range(count):
+                total[i] += clock.between(times[i], times[i + 1]) - called[i]
+            if running:
+                _, outer, inside = running[-1]
+                inside[len(outer) - 1] += clock.between(times[0], times[-1])
     return found
 
 

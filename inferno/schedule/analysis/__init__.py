@@ -1,7 +1,8 @@
 """What analyses of kernels share, whatever kind of kernel it is.
 
 * Where tensors lie, and what an operation reads: ``accesses`` (an offset and strides), ``affine_extracts`` (gathers whose
-  indices are linear), ``chosen_terms`` (pieces of a concatenation), ``pages`` (a page table's rows), ``written_parts`` (results
+  indices are linear), ``chosen_terms`` (pieces of a concatenation), ``known_places``
+  (choices that loops decide), ``pages`` (a page table's rows), ``written_parts`` (results
   that are a changed slice).
 * What an element is: ``expressions``, read off the IR by ``expression_tracer``, simplified by ``expression_folding``, made IR
   again by ``expression_maps``.

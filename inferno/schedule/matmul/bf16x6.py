@@ -266,3 +266,12 @@ def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Tar
     memory = moved_bytes(c, at, more) / MEMORY_RATE
     copies = sum(2 + 8 * at(product(o.shape)) / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(time, memory) + copies
+
+
+def has_room(s: Bf16x6, layout: Shared, target: Target) -> bool:
+    """Whether shared memory has room for the ``layout``, and in it for what is added up: the second slice's sums lie where results are staged, those of other
+    blocks in what is in front of it, or of the barriers."""
+    slices = 64 * s.tile_n * 4 if s.slices > 1 else 0
+    others = s.tile_m * s.tile_n * 4 if s.split > 1 else 0
+    room = layout.results if s.slices > 1 else layout.barriers
+    return layout.total <= target.shared and slices <= layout.raw - layout.results and others <= room

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.errors import PassError
-from inferno.mlir import clone_onto, erase_dead, func, ir, owner, tensor, walk
+from inferno.mlir import clone_onto, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.programs import callee, readers, root_of
 from inferno.passes.shapes import reassociation_attribute
@@ -121,7 +121,7 @@ class _Program:
         """Give a kernel its schedule, and leave it the arguments that it reads, whose numbers are returned; None where no generator takes it."""
         erase_dead(operations_in(kernel)[:-1])
         count = len(kernel.entry_block.arguments) - 1
-        taken = tuple(n for n in range(count) if any(True for _ in kernel.entry_block.arguments[n].uses))
+        taken = tuple(n for n in range(count) if is_read(kernel.entry_block.arguments[n]))
         for number in reversed(range(count)):
             if number not in taken:
                 kernel.entry_block.erase_argument(number)

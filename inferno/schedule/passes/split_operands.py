@@ -10,10 +10,11 @@ from math import inf
 
 from inferno.mlir import clone_onto, func, ir, isolated_copy, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds
+from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, permuted, substitute
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import PRECISION, anonymous, callee, programs, readers, root_of, wants_library
+from inferno.passes.shapes import function_of, mixed, shape
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
@@ -27,6 +28,9 @@ from inferno.symbolic import product
 from inferno.target import Target, find_target
 
 
+_CLEARLY = 0.02  # of a product's time, less of which is no reason to transpose its factor (an estimate)
+
+
 @dataclass(frozen=True, eq=False)
 class _Split:
     """A kernel ``without`` the operation that makes a factor, which reads ``numbers`` of its arguments; of these ``kept`` are read by others too, and those
@@ -37,6 +41,7 @@ class _Split:
     numbers: tuple[int, ...]
     kept: tuple[int, ...]
     saved: float
+    lies: bool  # in the order of what the factor is made of
 
     def time(self, joins: bool) -> float:
         """Microseconds that the factor takes by itself, or where it ``joins`` a kernel that reads what it is made of."""
@@ -116,22 +121,49 @@ def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool)
     before = product_time(kernel, target)
     if before is None and choose(kernel, target).generator == "universal":
         before = inf  # a factor of which places tell what counts, say, which kernels of products compute of few shapes
-    holder = isolated_copy(kernel)
-    split_contractions(holder)
-    copy = holder.body.operations[0]
     best = None
-    for op in [o.operation for o in copy.entry_block.operations if _makes_factor(o.operation)] if before is not None else ():
-        kept = _kept(copy, op)
-        without = _without(module, kernel, copy, op, kept)
-        time = product_time(without, target) if parse_contraction(without) is not None else None
-        if time is None or (time >= before and not always) or (best is not None and before - time <= best.saved):
-            without.operation.erase()
-            continue
-        if best is not None:
-            best.without.operation.erase()
-            best.maker.operation.erase()
-        best = _Split(without, _maker(module, kernel, op), tuple(v.arg_number for v in inputs(op)), kept, before - time)
+    for lies in (True, False) if before is not None else ():
+        holder = isolated_copy(kernel)
+        split_contractions(holder)
+        copy = holder.body.operations[0]
+        made = [o.operation for o in copy.entry_block.operations if _makes_factor(o.operation)]
+        for op in [_as_it_lies(op) for op in made] if lies else made:
+            if op is None:
+                continue
+            kept = _kept(copy, op)
+            without = _without(module, kernel, copy, op, kept)
+            time = product_time(without, target) if parse_contraction(without) is not None else None
+            if time is None or (time >= before and not always) or (best is not None and before - time <= best.saved + _CLEARLY * time * best.lies):
+                without.operation.erase()
+                continue
+            if best is not None:
+                best.without.operation.erase()
+                best.maker.operation.erase()
+            best = _Split(without, _maker(module, kernel, op), tuple(v.arg_number for v in inputs(op)), kept, before - time, lies)
     return best
+
+
+def _as_it_lies(op: ir.Operation) -> ir.Operation | None:
+    """The same in the order of the largest tensor that it reads: nothing is transposed, and contractions that read a factor in two orders share it.
+    None where it is in that order."""
+    whole = [(v, d) for v, m in zip(inputs(op), maps(op)) if m.is_permutation and (d := dims(m)) is not None]
+    order = max(whole, key=lambda x: bit_width(x[0].type.element_type), default=(None, None))[1]
+    if order is None or list(order) == sorted(order):
+        return None
+    value, loops = op.results[0], [ir.AffineDimExpr.get(d) for d in inverse(order)]
+    with ir.InsertionPoint(op), op.location:
+        sizes = shape(value)
+        empty = tensor.EmptyOp(mixed([sizes[d] for d in order], function_of(op)), value.type.element_type).result
+        made = build(
+            inputs(op), [empty], [substitute(m, loops, len(loops)) for m in (*maps(op)[:-1], permuted(maps(op)[-1], order))],
+            kinds(op), lambda given: clone_body(body(op), given, loops), op.location,
+        )
+    (reader,) = users(value)
+    indexing = [permuted(m, order) if v == value else m for v, m in zip(reader.operands, maps(reader))]
+    reader.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing])
+    reader.operation.replace_uses_of_with(value, made.results[0])
+    op.erase()
+    return made
 
 
 def _makes_factor(op: ir.Operation) -> bool:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from inferno.mlir import func
 from inferno.schedule.matmul import simt
-from inferno.schedule.matmul.bf16x6 import CANDIDATES, Bf16x6, candidates, divides, estimate, fit, raw_bytes, sources, splits, tile
+from inferno.schedule.matmul.bf16x6 import (
+    Bf16x6, CANDIDATES, candidates, divides, estimate, fit, has_room, raw_bytes, sources, splits, tile,
+)
 from inferno.schedule.matmul.contraction import Contraction, parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
 from inferno.schedule.tiles.tiling import Tiling
@@ -63,9 +65,4 @@ def _works(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     if s.tile_n == 128 and s.groups > 1 and not sources(c, tiling)[0][1].raw_along_k:
         return False  # registers
-    layout = s.shared(sum(raw_bytes(s, c, tiling)))
-    # The second slice's sums lie where results are staged, the other blocks' in what is in front of it, or of the barriers.
-    gathered = 64 * s.tile_n * 4 if s.slices > 1 else 0
-    left = s.tile_m * s.tile_n * 4 if s.split > 1 else 0
-    room = layout.results if s.slices > 1 else layout.barriers
-    return layout.total <= target.shared and gathered <= layout.raw - layout.results and left <= room
+    return has_room(s, s.shared(sum(raw_bytes(s, c, tiling))), target)

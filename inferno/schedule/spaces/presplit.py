@@ -7,7 +7,7 @@ from dataclasses import replace
 from inferno.mlir import func
 from inferno.schedule.analysis.kept_operands import PARTS, kept
 from inferno.schedule.matmul import simt
-from inferno.schedule.matmul.bf16x6 import divides, splits
+from inferno.schedule.matmul.bf16x6 import divides, has_room, splits
 from inferno.schedule.matmul.contraction import Contraction, parse_contraction
 from inferno.schedule.matmul.presplit import MOST_COLUMNS, Presplit, can_be_split, candidates, estimate, fit, raw_bytes, splitting_time, step_time, tile
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
@@ -59,9 +59,4 @@ def _works(s: Presplit, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False  # registers
     if min(s.stages, s.raw, s.buffers, s.group) < 1 or s.split not in (1, 2, 4, 8) or (s.split > 1 and s.persistent) or not divides(s, tiling):
         return False
-    layout = s.shared(sum(raw_bytes(s, c, tiling)))
-    # The second slice's sums lie where results are staged, the other blocks' in what is in front of it, or of the barriers.
-    gathered = 64 * s.tile_n * 4 if s.slices > 1 else 0
-    left = s.tile_m * s.tile_n * 4 if s.split > 1 else 0
-    room = layout.results if s.slices > 1 else layout.barriers
-    return layout.total <= target.shared and gathered <= layout.raw - layout.results and left <= room
+    return has_room(s, s.shared(sum(raw_bytes(s, c, tiling))), target)
