@@ -6,7 +6,10 @@ import pytest
 import torch
 from added_row_cases import simulated_with
 from checks import check
+from choices import generators
+from universal_program import SimulatedModel
 
+from inferno.capture.devices import capturing_for
 from inferno.schedule.scatters import scatters
 from inferno.schedule.scatters.scatters import Scatters
 from inferno.target import find_target
@@ -123,8 +126,8 @@ def test_means(dtype, include_self):
 
 @pytest.mark.parametrize("far", [1 << 40, -1, -24, (1 << 32) + 1, 24])
 def test_places_outside_are_left_alone(far):
-    x, y = torch.randn(6, 24), torch.randn(6, 8)
-    i = torch.randint(0, 24, (6, 8))
+    x, y = torch.randn(6, 24), torch.randn(6, 12)
+    i = torch.randint(0, 24, (6, 12))
     made = simulated(add(1), (x, i, y))
     i[2, 3] = far
     y[2, 3], i[2, 3], at, moved = 0, 0, far, y[2, 3].clone()
@@ -157,3 +160,35 @@ def _schedules(args, target, used):
         module = ir.Module.parse(linalg)
         run_pipeline(module, f"inferno-fuse,fuse-scatters{{target={target.name}}},assign-schedules{{target={target.name}}}")
         return [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(module)]
+
+
+ROUTER = torch.randn(6, 16), torch.stack([torch.randperm(16)[:4] for _ in range(6)])
+FEW = {
+    "put": (lambda x, i, y: x.scatter(1, i, y), (*ROUTER, torch.randn(6, 5))),
+    "several at one place": (lambda x, i, y: x.scatter(0, i, y), (torch.randn(16, 6), torch.tensor([[3] * 6, [5] * 6, [3] * 6]), torch.randn(3, 6))),
+    "marks": (lambda x, i: torch.zeros_like(x, dtype=torch.bool).scatter(-1, i, True), ROUTER),
+    "added": (lambda x, i, y: x.scatter_add(1, i, y), (ROUTER[0], ROUTER[1] // 3, torch.randn(6, 4))),
+    "added in 16 bits": (lambda x, i, y: x.scatter_add(1, i, y), (ROUTER[0].bfloat16(), ROUTER[1] // 3, torch.randn(6, 4).bfloat16())),
+    "of experts": (lambda x, i: torch.zeros_like(x).scatter(1, i, x.gather(1, i).softmax(-1)), ROUTER),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_few_are_compared(name):
+    """An elementwise operation, in which the last of several stays."""
+    model, args = FEW[name]
+    with capturing_for(True):
+        made = SimulatedModel(model, args)
+    found = check(made, model, args)
+    assert found.right, str(found)
+    assert not any("scatter" in s.kernel for s in made.program.plan.steps)
+
+
+@pytest.mark.parametrize("shape, count, few", [
+    ((4096, 128), 8, True), ((4096, 256), 8, True), ((8, 64), 9, False), ((65536, 128), 8, False), ((8, 1024, 512), 1, False), ((64, 4096), 3, True),
+])
+def test_which_are_few(shape, count, few):
+    """Not so many that comparing them takes longer than launches, and not a cache, of which the rest can stay where it is."""
+    index = torch.empty(shape[0], count, *shape[2:], dtype=torch.int64)
+    found = generators(lambda x, i, y: x.scatter(1, i, y), (torch.empty(shape), index, torch.empty(index.shape)))
+    assert (found == ["elementwise"]) == few, found
