@@ -308,3 +308,49 @@ def test_results_of_training_can_be_written_to(dynamic):
     torch.compile(program, backend="inferno", dynamic=dynamic)(ours).square().sum().backward()
     program(x).square().sum().backward()
     torch.testing.assert_close(ours.grad, x.grad)
+
+
+class Running(nn.Module):
+    """Statistics in float64, of which the count is one number."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3, dtype=torch.float64))
+        self.register_buffer("count", torch.tensor(1e-4, dtype=torch.float64))
+
+    def forward(self, x, scale=1.0):
+        total = self.count + x.shape[0]
+        self.mean.add_((x.double().mean(0) - self.mean) * (x.shape[0] / total))
+        self.count.copy_(total)
+        return (x - self.mean).float() * scale
+
+
+@pytest.mark.parametrize("dynamic", [None, False, True])
+@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.5, 2.5)])
+def test_writes_to_one_number_in_float64(dynamic, scales):
+    """Dynamo takes it for a float, and leaves out the write when it starts again for the sake of that."""
+    torch._dynamo.reset()
+    eager = Running()
+    mine = copy.deepcopy(eager)
+    fast = torch.compile(mine, backend="inferno", dynamic=dynamic)
+    for size, scale in zip((5, 2, 5), scales):
+        x = torch.randn(size, 3)
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x, scale), eager(x, scale))
+        torch.testing.assert_close(mine.count, eager.count)
+        torch.testing.assert_close(mine.mean, eager.mean)
+
+
+def test_one_number_that_is_read_after_it_is_written():
+    torch._dynamo.reset()
+
+    def program(count, x):
+        count.mul_(2)
+        return x * count, count + 1
+
+    count, x = torch.ones((), dtype=torch.float64), torch.ones(2)
+    fast = torch.compile(program, backend="inferno")
+    for step in range(3):
+        with torch.no_grad():
+            scaled, more = fast(count, x)
+        assert count == 2.0 ** (step + 1) and torch.equal(scaled, x * count) and more == count + 1

@@ -56,6 +56,7 @@ from inferno.runtime.prepared import share
 from inferno.runtime.region.called import called_graphs, compile_called
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Fallback, Region, build_region, fallback_of
+from inferno.runtime.region.written_numbers import kept_writes
 from inferno.tf32 import takes_tf32
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,8 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     # AOTAutograd copies a gradient to memory of its output's strides, where elements that overlap would be each other's.
     (output,) = (n for n in graph.graph.nodes if n.op == "output")
     apart = not any(_overlaps(n.meta.get("example_value")) for n in output.all_input_nodes)
-    with results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=apart and torch._functorch.config.guess_tangent_strides_as_outputs):
+    guess = apart and torch._functorch.config.guess_tangent_strides_as_outputs
+    with kept_writes(graph), results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=guess):
         try:
             compiled = compiler(graph, inputs)
         except AssertionError as error:
