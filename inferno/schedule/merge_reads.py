@@ -27,6 +27,7 @@ from inferno.schedule.merge_calls import (
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
 from inferno.schedule.recompute_maps import generics_of
+from inferno.schedule.written_parts import writes_parts
 from inferno.target import Target
 
 _MOST_SUMS = 6  # running values of each of a thread's terms: all of them take registers
@@ -58,7 +59,7 @@ def merge_reads(module: ir.Module, target: str) -> None:
 
 
 def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
-    generics = generics_of(kernel) if is_open(kernel) else []
+    generics = generics_of(kernel) if is_open(kernel) and not writes_parts(kernel) else []
     if not generics or sum(len(body(g).operations) for g in generics) > LARGEST:
         return None
     if len(generics) == 1 and is_elementwise(generics[0]):

@@ -21,6 +21,7 @@ from inferno.schedule.merge_calls import (
 )
 from inferno.schedule.pairs import MOST_INPUTS, MOST_RESULTS
 from inferno.schedule.recompute_maps import generics_of
+from inferno.schedule.written_parts import writes_parts
 from inferno.target import Target, find_target
 
 _WRITE = ["linalg.copy", "tensor.insert_slice", "func.return"]
@@ -87,8 +88,8 @@ class _Program:
 
 
 def _is_map(kernel: func.FuncOp | None) -> bool:
-    """Whether a kernel is one elementwise operation."""
-    generics = generics_of(kernel) if may_change(kernel) else []
+    """Whether a kernel is one elementwise operation, of tensors of their own."""
+    generics = generics_of(kernel) if may_change(kernel) and not writes_parts(kernel) else []
     return len(generics) == 1 and is_elementwise(generics[0])
 
 
