@@ -76,6 +76,7 @@ _SUMMARIES = (
         "hoist-slices": "Compute an elementwise operation or scan only where slices read it.",
         "cut-reshaped": "Slice the reshaped tensor instead of reshaping the slice.",
         "drop-results": "Drop results of multi-result operations that nothing reads.",
+        "fold-reductions": "Make one reduction of a reduction of a reduction.",
         "fuse-gathers": "Compute an elementwise operation only at the elements that are gathered.",
         "narrow-comparisons": "Compare a float32 with a constant in float32 instead of float64.",
         "widen-arithmetic": "Compute bf16 and f16 bodies in f32.",

@@ -32,7 +32,7 @@ _FUSE = (
     "compose-moves", "sink-concats", "join-writes", "expand-pieces", "transpose-returned", "expand-windows", "take-rows", "expand-maps",
     # Elementwise fusion, and the slices and gathers that are left behind it.
     "fuse-elementwise", "unroll-sums", "write-slices", "join-slices", "hoist-slices", "join-slices", "cut-reshaped", "drop-results",
-    "fuse-gathers", "drop-results",
+    "fold-reductions", "fuse-gathers", "drop-results",
     # Which type values are computed in, and which they have in memory.
     "narrow-comparisons", "widen-arithmetic", "widen-sums", "fold-wraps", _CLEAN, "widen-vectors", "narrow-intermediates", "sink-transposes",
     # Contractions take their prologues and epilogues.

@@ -124,8 +124,36 @@ def test_what_stays_apart():
         return torch.stack((x, w, x.exp().sin(), w, x, w, w, x))
 
     x = torch.randn(256, 256)
-    assert inferno.compile(product_between, (x, x), target="sm_90a").explain().launches == 4
+    products = inferno.compile(product_between, (x, x), target="sm_90a").explain().rows
+    assert [(r.generator != "elementwise", r.calls) for r in products] == [(True, 4)]  # each writes to its place (``place-results``)
     assert all("pieces" in r.kernel for r in inferno.compile(few_steps, (x, x), target="sm_90a").explain().rows[-1:])
+
+
+def test_what_else_is_made_of_steps():
+    """Of two stacks of the same steps one is made with them; a step is written to a part of an argument, and summed, by others."""
+    def two(x, y):
+        out, state = [], x
+        for _ in range(4):
+            state = (state * y).sin()
+            out.append(state)
+        return torch.stack(out), torch.stack(out[::-1], -1)
+
+    def written(x, y):
+        out, state = [], x[:, 1:]
+        for _ in range(4):
+            state = (state * y[:, 1:]).sin()
+            out.append(state)
+        x[:, 1:] = state
+        return torch.stack(out), state.sum()
+
+    for model in (two, written):
+        args = torch.randn(24, 40), torch.randn(24, 40)
+        passes = f"{PASSES},merge-maps{{target=sm_90a}},merge-reads{{target=sm_90a}},write-parts{{target=sm_90a}}"
+        joined = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=passes, expand=True)
+        wanted = model(*(a.clone() for a in args))
+        for one, other in zip(joined(*(a.clone() for a in args)), wanted):
+            assert torch.allclose(one, other, atol=1e-5)
+        assert inferno.compile(model, args, target="sm_90a").explain().rows
 
 
 def test_neighbours_of_a_point_are_one_access():

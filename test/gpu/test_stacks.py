@@ -61,3 +61,30 @@ def halves(x, w, v):
 @pytest.mark.parametrize("n", (128, 512, 1000))
 def test_places(model, n, dtype):
     assert_right(model, tuple(torch.randn(n, n, device="cuda", dtype=dtype) for _ in range(3)))
+
+
+def corners(b):
+    return torch.cat((b[..., :2] - b[..., 2:] / 2, b[..., :2] + b[..., 2:] / 2), -1)
+
+
+def boxes(p, t):
+    a, b = corners(p), corners(t)
+    sides = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0)
+    around = torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])
+    union = p[:, 2] * p[:, 3] + t[:, 2] * t[:, 3] - sides[:, 0] * sides[:, 1]
+    apart = (p[:, :2] - t[:, :2]).square().sum(-1) / (around.square().sum(-1) + 1e-3)
+    return (1 - sides[:, 0] * sides[:, 1] / (union + 1e-3) + apart).mean()
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("n", (1000, 262144))
+def test_boxes(n, dtype):
+    compiled = assert_right(boxes, tuple(torch.rand(n, 4, device="cuda", dtype=dtype) + 0.1 for _ in range(2)))
+    assert len(compiled.explain().rows) == 1
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("model", (lambda x: x.mean(3).mean(2), lambda x: x.amax(3).amax(2), lambda x: x.sum(1).sum(2)))
+def test_reductions_of_reductions(model, dtype):
+    compiled = assert_right(model, (torch.randn(16, 64, 28, 36, device="cuda", dtype=dtype),))
+    assert len(compiled.explain().rows) == 1

@@ -23,7 +23,8 @@ from inferno.schedule.passes.mark_overwrites import stored_at, updated
 from inferno.schedule.passes.merge_calls import (
     Edges, defer, edges_by_symbols, is_open, joint_kernel, operations_in, pattern, replace_calls, tensors_of, wait_for_each_other,
 )
-from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
+from inferno.schedule.analysis.written_parts import writes_parts
+from inferno.schedule.passes.pairs import LARGEST, merge_pairs, MOST_INPUTS, MOST_RESULTS, near, SHARE, SMALL
 from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.merge_generics import merge_generics
@@ -58,7 +59,7 @@ def merge_reads(module: ir.Module, target: str) -> None:
 
 
 def _kind(kernel: func.FuncOp | None, target: Target) -> str | None:
-    generics = generics_of(kernel) if is_open(kernel) else []
+    generics = generics_of(kernel) if is_open(kernel) and not writes_parts(kernel) else []
     if not generics or sum(len(body(g).operations) for g in generics) > LARGEST:
         return None
     if len(generics) == 1 and is_elementwise(generics[0]):

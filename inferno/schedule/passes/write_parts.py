@@ -18,6 +18,7 @@ from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
 from inferno.schedule.passes.merge_calls import (
     Edges, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, rewrite_calls, wait_for_each_other,
 )
+from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.pairs import MOST_INPUTS, MOST_RESULTS
 from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.target import Target, find_target
@@ -86,8 +87,8 @@ class _Program:
 
 
 def _is_map(kernel: func.FuncOp | None) -> bool:
-    """Whether a kernel is one elementwise operation."""
-    generics = generics_of(kernel) if may_change(kernel) else []
+    """Whether a kernel is one elementwise operation, of tensors of their own."""
+    generics = generics_of(kernel) if may_change(kernel) and not writes_parts(kernel) else []
     return len(generics) == 1 and is_elementwise(generics[0])
 
 

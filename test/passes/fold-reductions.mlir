@@ -1,0 +1,64 @@
+// RUN: inferno-opt -p fold-reductions %s --split-input-file | FileCheck %s
+
+#cube = affine_map<(i, j, k) -> (i, j, k)>
+#rows = affine_map<(i, j, k) -> (i, j)>
+#points = affine_map<(i, j) -> (i, j)>
+#sums = affine_map<(i, j) -> (i)>
+
+// A mean of means is one sum, whose factor is behind it.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[SUM:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "reduction", "reduction"]} ins(%arg0 :
+// CHECK: arith.addf
+// CHECK-NOT: "reduction"
+// CHECK: linalg.generic {{.*}} ins(%[[SUM]] :
+// CHECK: arith.divf
+func.func @main(%x: tensor<256x8x16xf32>) -> tensor<256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c = arith.constant 16.0 : f32
+  %e = tensor.empty() : tensor<256x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<256x8xf32>) -> tensor<256x8xf32>
+  %s = linalg.generic {indexing_maps = [#cube, #rows], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<256x8x16xf32>) outs(%f : tensor<256x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<256x8xf32>
+  %g = tensor.empty() : tensor<256xf32>
+  %h = linalg.fill ins(%zero : f32) outs(%g : tensor<256xf32>) -> tensor<256xf32>
+  %t = linalg.generic {indexing_maps = [#points, #sums], iterator_types = ["parallel", "reduction"]} ins(%s : tensor<256x8xf32>) outs(%h : tensor<256xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %d = arith.divf %a, %c : f32
+    %y = arith.addf %d, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<256xf32>
+  return %t : tensor<256xf32>
+}
+
+// -----
+
+#cube = affine_map<(i, j, k) -> (i, j, k)>
+#rows = affine_map<(i, j, k) -> (i, j)>
+#points = affine_map<(i, j) -> (i, j)>
+#sums = affine_map<(i, j) -> (i)>
+
+// What the program returns, too, is computed by itself.
+// CHECK-LABEL: func.func @main
+// CHECK: iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: iterator_types = ["parallel", "reduction"]
+func.func @main(%x: tensor<256x8x16xf32>) -> (tensor<256xf32>, tensor<256x8xf32>) {
+  %least = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<256x8xf32>
+  %f = linalg.fill ins(%least : f32) outs(%e : tensor<256x8xf32>) -> tensor<256x8xf32>
+  %s = linalg.generic {indexing_maps = [#cube, #rows], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<256x8x16xf32>) outs(%f : tensor<256x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.maximumf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<256x8xf32>
+  %g = tensor.empty() : tensor<256xf32>
+  %h = linalg.fill ins(%least : f32) outs(%g : tensor<256xf32>) -> tensor<256xf32>
+  %t = linalg.generic {indexing_maps = [#points, #sums], iterator_types = ["parallel", "reduction"]} ins(%s : tensor<256x8xf32>) outs(%h : tensor<256xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.maximumf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<256xf32>
+  return %t, %s : tensor<256xf32>, tensor<256x8xf32>
+}
