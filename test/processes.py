@@ -17,6 +17,11 @@ sys.meta_path.insert(0, Blocker())
 
 def without_a_compiler(code: str, *arguments: str) -> str:
     """What ``code`` prints where neither torch-mlir nor llvmlite is installed; it must end well."""
-    done = subprocess.run([sys.executable, "-c", _BLOCKER + code, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    return of_its_own(_BLOCKER + code, *arguments)
+
+
+def of_its_own(code: str, *arguments: str) -> str:
+    """What ``code`` prints as the first that a process does; it must end well."""
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -8,10 +8,10 @@ Start with ``capture``, which drives torch.export, and ``decompose``.
 * Operations that torch-mlir lacks or gets wrong, in terms of others; ``normalise`` brings what is left into the form that it
   imports: ``decompose``, ``run_decompositions``, ``decompositions``.
 * Which operations run in eager, and how a graph is cut there: ``partition``, ``refusal``, ``library_faster``, ``sink``,
-  ``recompute_pointwise``.
+  ``recompute_pointwise``, ``assertions``.
 * Training: ``rematerialise``, ``trained_attention``, ``attention_by_hand``, ``scored_attention``, ``kept_orders``.
 * Sizes that vary, and values that decide on sizes: ``symbols``, ``dynamic_shapes``, ``residues``, ``equal_sizes``,
-  ``known_sizes``, ``known_values``.
+  ``known_sizes``, ``known_values``, ``scalar_places``.
 * Random numbers: ``draws``, ``replace_draws``, ``random_state``.
 * Loops that Python has unrolled, as operations on whole tensors: ``roll_loops``, ``stack_windows``, ``batch_steps``,
   ``sums_of_products``.

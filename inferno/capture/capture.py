@@ -335,6 +335,7 @@ def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic
 def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
     with torch.no_grad(), warnings.catch_warnings(), convolutions_as_eager():
         warnings.simplefilter("ignore")
+        _drop_annotations(program)
         try:
             known = table()
             kinds = decompose_kinds(program, known)
@@ -349,6 +350,14 @@ def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decom
             raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
     _check_results(program, whole)
     return whole
+
+
+def _drop_annotations(program: ExportedProgram) -> None:
+    """Forget inside of which of torch's own functions an operation was traced: torch 2.13 takes what it notes so of an operation called ``var`` for a
+    buffer of this name as well, and the difference for an error."""
+    for node in program.graph.nodes:
+        if "custom" in node.meta:
+            node.meta["custom"] = {key: value for key, value in node.meta["custom"].items() if not key.startswith("_torchdynamo_disable")}
 
 
 def _check_results(program: ExportedProgram, decomposed: ExportedProgram) -> None:

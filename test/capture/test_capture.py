@@ -9,6 +9,7 @@ import pytest
 import sympy
 import torch
 from checks import assert_right
+from processes import of_its_own
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
@@ -265,3 +266,28 @@ def test_a_failure_prints_no_graph(capsys, caplog):
     assert "aten.sin" not in capsys.readouterr().err and any("aten.sum" in r.getMessage() for r in caplog.records)
     export_model(lambda x: print("the model's own", file=sys.stderr) or x.sin(), (torch.ones(3),))
     assert "the model's own" in capsys.readouterr().err
+
+
+_FIRST = """
+import torch
+import inferno
+
+
+class Statistics(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("var", torch.ones(3, dtype=torch.float64))
+        self.register_buffer("count", torch.tensor(1e-4, dtype=torch.float64))
+
+    def forward(self, x):
+        self.var.copy_(x.double().var(0, unbiased=False))
+        return x
+
+
+print(type(inferno.compile(Statistics(), (torch.randn(5, 3),), target="cpu", fallback=False)).__name__)
+"""
+
+
+def test_a_buffer_that_is_called_like_an_operation_is_captured_whole():
+    """Torch notes inside of which of its functions it is traced, and took the operation's note for the buffer's; in the first graph of a process alone."""
+    assert of_its_own(_FIRST) == "CompiledModule"
