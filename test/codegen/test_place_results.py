@@ -122,3 +122,11 @@ def test_halves_of_what_a_step_attends_to_are_one_product():
     args = q, k, torch.zeros(16, 2048, 8, 64, dtype=torch.uint8), scales
     rows = inferno.compile(attend, args, target="sm_90a").explain().rows
     assert sum(r.bytes for r in rows) < args[1].nbytes + args[2].nbytes + (1 << 22)
+
+
+def test_a_concatenation_that_a_tensor_is_added_to():
+    """Its pieces are of other tensors than what a map reads by its own places: it stays a kernel."""
+    model = lambda x, y, w, p: torch.cat((x @ w, y)) + p  # noqa: E731
+    args = torch.randn(64, 128), torch.randn(64, 128), torch.randn(128, 128), torch.randn(128, 128)
+    compiled = inferno.compile(model, args, target="sm_90a", fallback=False)
+    assert [r.generator for r in compiled.explain().rows] == ["simt", "elementwise"]

@@ -116,16 +116,17 @@ def case_of(
 ) -> ir.Operation | None:
     """One of these maps, at the insertion point, that computes into ``out``."""
     given, own, box = inputs(generic), maps(generic), stack.box_of(number)
-    if any(v == whole and m != own[-1] for v, m in zip(given, own)):
+    stacks = [whole is not None and v == whole for v in given]
+    if any(is_stack and m != own[-1] for is_stack, m in zip(stacks, own)):
         return None
     order, place, count = dims(own[-1]), stack.place(number), len(box)
     at = [place[order.index(d)] for d in range(own[-1].n_dims)]
     read: list[tuple[ir.Value, ir.AffineMap]] = []
-    for value, map_ in zip(given, own):
+    for value, is_stack, map_ in zip(given, stacks, own):
         places = [linear(e, count) for e in substitute(map_, at, count).results]
-        if value != whole and None in places:
+        if not is_stack and None in places:
             return None
-        read.append((piece, ir.AffineMap.get_identity(count)) if value == whole else _in_part(value, places, box))
+        read.append((piece, ir.AffineMap.get_identity(count)) if is_stack else _in_part(value, places, box))
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
         return KnownPlaces(box).clone(body(generic), [*arguments[:-1], None], [linear(e, count) for e in at])
