@@ -54,8 +54,9 @@ def parameters_of(kernel: func.FuncOp, written: set[int]) -> list[Buffer | None]
 
 
 def index_width(buffers: Sequence[Buffer | None], *counts: Int) -> int:
-    """The bits that a kernel computes indices in: 32 if its buffers have fewer than 2^31 elements, and these ``counts`` are below as well, else 64."""
-    return 32 if max([*map(reach, counts), *(b.count for b in buffers if b is not None)]) < 2**31 else 64
+    """The bits that a kernel computes indices in: 32 if its buffers have fewer than 2^31 elements, and these ``counts`` are below as well, else 64.
+    A number among these is one that was asked for as it is: it may be of more than 31 bits where a size has no upper bound."""
+    return 32 if max([*(n if isinstance(n, int) else reach(n) for n in counts), *(b.count for b in buffers if b is not None)]) < 2**31 else 64
 
 
 def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value] | Mapping[int, ir.Value]) -> Integers:
