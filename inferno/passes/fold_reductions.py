@@ -11,7 +11,7 @@ from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.fuse_elementwise import fuse_elementwise
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, knows_sizes, loop_sizes, maps, only_user, outputs,
-    substitute, yielded,
+    substitute, use_count, yielded,
 )
 from inferno.passes.programs import VIEWS
 from inferno.passes.widen_arithmetic import ROUNDS
@@ -48,7 +48,7 @@ def _reduces(op: ir.Operation) -> bool:
 def _combiner(op: ir.Operation) -> str:
     """What an operation combines its terms by; "" for any other."""
     last, total = owner(yielded(op)[0]), list(body(op).arguments)[-1]
-    known = last is not None and last.name in _COMBINERS and total in list(last.operands) and sum(1 for _ in total.uses) == 1
+    known = last is not None and last.name in _COMBINERS and total in list(last.operands) and use_count(total) == 1
     return last.name if known else ""
 
 
@@ -69,7 +69,7 @@ def _factors(inner: ir.Operation, outer: ir.Operation) -> list[ir.Operation] | N
     found: list[ir.Operation] = []
     while value != argument:
         made = owner(value)
-        if made is None or sum(1 for _ in value.uses) != 1:
+        if made is None or use_count(value) != 1:
             return None
         if made.name == "arith.extf" and (narrow := owner(made.operands[0])) is not None and narrow.name == "arith.truncf" and ROUNDS not in narrow.attributes:
             if narrow.operands[0].type != made.results[0].type:

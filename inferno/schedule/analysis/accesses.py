@@ -39,6 +39,13 @@ Linear = tuple[tuple[int, ...], int]
 """Coefficients of the dimensions, and a constant."""
 
 
+def extent(place: Linear, sizes: Sequence[int]) -> tuple[int, int]:
+    """The least and the largest that a function of loops of these sizes is."""
+    coefficients, begin = place
+    ends = [c * (n - 1) for c, n in zip(coefficients, sizes)]
+    return begin + sum(e for e in ends if e < 0), begin + sum(e for e in ends if e > 0)
+
+
 def linear(expr: ir.AffineExpr, dims: int) -> Linear | None:
     """``expr`` as a linear function of ``dims`` dimensions; None if it has a symbol, a division or a remainder."""
     if isinstance(expr, ir.AffineDimExpr):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from inferno.mlir import erase_dead, ir, owner, walk
 from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
 from inferno.passes.shapes import row_major
-from inferno.schedule.analysis.accesses import Linear, loop_sizes
+from inferno.schedule.analysis.accesses import Linear, extent, loop_sizes
 
 _LEAST = 16  # elements along both loops that a tile is worth it for
 
@@ -57,9 +57,9 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
     places = [linear(v, len(sizes)) for v in list(op.operands)[1:]]
     if any(p is None for p in places):
         return None
-    for (coefficients, begin), size in zip(places, table.shape):
-        reach = [c * (n - 1) for c, n in zip(coefficients, sizes)]
-        if begin + sum(r for r in reach if r < 0) < 0 or begin + sum(r for r in reach if r > 0) >= size:
+    for place, size in zip(places, table.shape):
+        least, largest = extent(place, sizes)
+        if least < 0 or largest >= size:
             return None
     strides = strides_at(places, table.shape, len(sizes))
     if not every and not _is_uncoalesced(list(maps(generic)[-1].results)[-1:], strides, sizes):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inferno.mlir import arith, clone_onto, ir, owner
 from inferno.passes.generics import index, loop
-from inferno.schedule.analysis.accesses import Linear
+from inferno.schedule.analysis.accesses import Linear, extent
 
 _EQ, _NE, _ULT, _ULE, _UGT, _UGE = 0, 1, 6, 7, 8, 9  # arith.cmpi's predicates of places
 _AND, _OR = "arith.andi", "arith.ori"
@@ -36,7 +36,7 @@ class KnownPlaces:
             if op.name == "linalg.index":
                 self._places[op.results[0]] = loops[ir.IntegerAttr(op.attributes["dim"]).value]
             elif op.name == "scf.if":
-                if (truth := self._truth(op.operands[0])) is None:
+                if (truth := self._truths.get(op.operands[0])) is None:
                     raise Undecided
                 self._known.update(zip(op.results, self._inline(op.regions[0 if truth else 1].blocks[0], loops)))
             elif len(op.regions):
@@ -45,7 +45,7 @@ class KnownPlaces:
                 self._places[op.results[0]] = place
             elif (truth := self._truth_made(op)) is not None:
                 self._truths[op.results[0]] = truth
-            elif op.name == "arith.select" and (truth := self._truth(op.operands[0])) is not None:
+            elif op.name == "arith.select" and (truth := self._truths.get(op.operands[0])) is not None:
                 self._known[op.results[0]] = self._value(op.operands[1 if truth else 2])
             else:
                 for v in op.operands:
@@ -77,14 +77,6 @@ class KnownPlaces:
             return (0,) * len(self._sizes), ir.IntegerAttr(made.attributes["value"]).value
         return None
 
-    def _truth(self, value: ir.Value) -> bool | None:
-        return self._truths.get(value)
-
-    def _range(self, place: Linear) -> tuple[int, int]:
-        steps, begin = place
-        ends = [c * (n - 1) for c, n in zip(steps, self._sizes)]
-        return begin + sum(e for e in ends if e < 0), begin + sum(e for e in ends if e > 0)
-
     def _place_made(self, op: ir.Operation) -> Linear | None:
         """The place that an operation makes of others, if it is linear, too."""
         if op.name not in ("arith.addi", "arith.subi", "arith.muli", "arith.remui", "arith.divui"):
@@ -103,15 +95,15 @@ class KnownPlaces:
         if op.name == "arith.muli":
             return tuple(c * number for c in steps), begin * number
         rest = tuple(0 if c % number == 0 else c for c in steps), begin % number
-        low, high = self._range(rest)
-        if low < 0 or high >= number or self._range(first)[0] < 0:
+        low, high = extent(rest, self._sizes)
+        if low < 0 or high >= number or extent(first, self._sizes)[0] < 0:
             return None
         return rest if op.name == "arith.remui" else (tuple(c // number if c % number == 0 else 0 for c in steps), begin // number)
 
     def _truth_made(self, op: ir.Operation) -> bool | None:
         """The truth that an operation makes, if it is known."""
         if op.name in (_AND, _OR) and str(op.results[0].type) == "i1":
-            found = [self._truth(v) for v in op.operands]
+            found = [self._truths.get(v) for v in op.operands]
             decides = op.name == _OR
             return decides if decides in found else None if None in found else not decides
         if op.name != "arith.cmpi":
@@ -119,7 +111,7 @@ class KnownPlaces:
         first, second = (self._place(v) for v in op.operands)
         if first is None or second is None or any(second[0]):
             return None
-        (low, high), number = self._range(first), second[1]
+        (low, high), number = extent(first, self._sizes), second[1]
         if high < 0:  # without a sign it is larger than any size
             low = high = 1 << 62
         if low < 0 or number < 0:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from inferno.mlir import erase_dead, ir, owner, tensor, walk
+from inferno.mlir import constant_number, erase_dead, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, maps, outputs, substitute
-from inferno.schedule.analysis.accesses import Linear, linear
+from inferno.schedule.analysis.accesses import Linear, extent, linear
 from inferno.schedule.analysis.known_places import KnownPlaces, Undecided
 from inferno.schedule.analysis.affine_extracts import linear as linear_place
 
@@ -82,11 +82,11 @@ def stack_of(generic: ir.Operation) -> Stack | None:
         return None
     shape, turns, begins = tuple(type_.shape), set(), defaultdict(set)
     for op in walk(generic, "arith.cmpi"):
-        value, number = owner(op.operands[0]), _constant(op.operands[1])
+        value, number = owner(op.operands[0]), constant_number(op.operands[1])
         if value is None or number is None or ir.IntegerAttr(op.attributes["predicate"]).value != _ULT:
             continue
         if value.name == "arith.remui" and (made := owner(value.operands[0])) is not None and made.name == "linalg.index":
-            turns.add((place.index(_loop(made)), _constant(value.operands[1]) or 1))
+            turns.add((place.index(_loop(made)), constant_number(value.operands[1]) or 1))
         elif value.name == "linalg.index":
             dim = place.index(_loop(value))
             begins[dim] |= {0, number} if 0 < number < shape[dim] else set()
@@ -166,8 +166,8 @@ def _read_by_maps(case: ir.Operation, box: Sequence[int]) -> ir.Operation:
 
 
 def _is_inside(place: Linear, size: int, box: Sequence[int]) -> bool:
-    ends = [c * (n - 1) for c, n in zip(place[0], box)]
-    return place[1] + sum(e for e in ends if e < 0) >= 0 and place[1] + sum(e for e in ends if e > 0) < size
+    least, largest = extent(place, box)
+    return least >= 0 and largest < size
 
 
 def _in_part(value: ir.Value, places: Sequence[Linear], box: Sequence[int]) -> tuple[ir.Value, ir.AffineMap]:
@@ -193,8 +193,3 @@ def _in_part(value: ir.Value, places: Sequence[Linear], box: Sequence[int]) -> t
 
 def _loop(op: ir.Operation) -> int:
     return ir.IntegerAttr(op.attributes["dim"]).value
-
-
-def _constant(value: ir.Value) -> int | None:
-    made = owner(value)
-    return ir.IntegerAttr(made.attributes["value"]).value if made is not None and made.name == "arith.constant" else None
