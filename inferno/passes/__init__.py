@@ -66,6 +66,7 @@ _SUMMARIES = (
         "sink-concats": "Reduce the pieces of a concatenation separately instead of concatenating them.",
         "expand-pieces": "Rewrite concatenations, paddings and slice writes as elementwise operations.",
         "transpose-returned": "Compute a result in the transposed layout that the program returns.",
+        "split-windows": "Reduce large windows that overlap along one side after the other.",
         "expand-windows": "Rewrite poolings and reductions of few rows as elementwise operations.",
         "take-rows": "Gather rows before a norm or softmax of each row, not after it.",
         "expand-maps": "Move a reshape between two elementwise operations behind the second one.",
