@@ -45,7 +45,7 @@ GENERATORS = {
     "pixel_sums": "inferno.schedule.convolution.pixel_sums:PixelSums",
     "dual": "inferno.schedule.matmul.dual:Dual",
     "grouped": "inferno.schedule.matmul.grouped:Grouped",
-    "attention": "inferno.schedule.attention.attention_schedule:Attention",
+    "attention": "inferno.schedule.attention.schedule:Attention",
     "attention_gradients": "inferno.schedule.attention.attention_gradients:AttentionGradients",
     "dual_bf16x6": "inferno.schedule.matmul.dual_bf16x6:DualBf16x6",
     "dual_vectors": "inferno.schedule.matmul.dual_vectors:DualVectors",

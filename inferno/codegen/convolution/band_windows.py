@@ -17,11 +17,11 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, pointer
 from inferno.codegen.convolution.finite_sums import unless_finite
 from inferno.codegen.convolution.vector_results import VECTOR, VectorResults
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer,
     special_register, store,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, nvvm
 from inferno.schedule.analysis.accesses import Access

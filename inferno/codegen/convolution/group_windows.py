@@ -18,11 +18,11 @@ from inferno.codegen.builders.launcher import launch, launcher, pointer
 from inferno.codegen.convolution.group_sums import exact_sums
 from inferno.codegen.convolution.vector_results import VECTOR, VectorResults
 from inferno.codegen.matmul.mma_tile import Lane, Multiplier
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, shared_pointer,
     special_register, store, widen_pointer,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.tensor_core import load_matrices
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf

@@ -15,12 +15,12 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, tensor_map
 from inferno.codegen.convolution.window_sums import Sums, next_sums, widened
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.mbarriers import Position, Ring
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register,
     uniform,
 )
+from inferno.codegen.nvvm.global_memory import Elements
+from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors

@@ -17,10 +17,10 @@ from inferno.codegen.builders.launcher import launch, launcher, pointer, tempora
 from inferno.codegen.convolution.tap_results import SUMMING, Results, deep
 from inferno.codegen.convolution.tap_tiles import Tiles
 from inferno.codegen.convolution.window_sums import widened
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, only_if, special_register,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, nvvm, scf, vector
 from inferno.schedule.convolution.tap_kernel import TapKernel, read, seen

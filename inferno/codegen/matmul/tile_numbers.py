@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
-from inferno.codegen.nvvm.mbarriers import Ring
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     WRITTEN_BUFFER, Words, device_kernel, integer_type, load_shared, loop, loop_while, only_if, shared_pointer, special_register, store, uniform,
 )
+from inferno.codegen.nvvm.mbarriers import Ring
 from inferno.mlir import ir, llvm
 from inferno.symbolic import Int, minimum
 

@@ -1,6 +1,6 @@
 """Asynchronous copies (cp.async) from global to shared memory, which take no registers; a thread waits for groups of them in their order."""
 
-from inferno.codegen.nvvm.nvvm_builder import assembly
+from inferno.codegen.nvvm.builder import assembly
 from inferno.mlir import ir
 
 BYTES = (4, 8, 16)

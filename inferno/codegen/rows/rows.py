@@ -35,7 +35,7 @@ from inferno.mlir import func, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.rows import sized_rows
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_lanes import can_be_ragged
 from inferno.schedule.rows.row_maxima import OnlineSum, online_sums
 from inferno.schedule.rows.row_schedule import Rows

@@ -12,7 +12,7 @@ from math import gcd
 
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.nvvm_builder import only_if
+from inferno.codegen.nvvm.builder import only_if
 from inferno.mlir import arith, gpu, ir, scf
 from inferno.schedule.sorts.short_sorts import is_access
 from inferno.symbolic import Int, bounds, is_multiple

@@ -9,13 +9,13 @@ from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import CLOCK, bit_width
-from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
-from inferno.schedule.attention.attention_kernel import sources
-from inferno.schedule.attention.attention_masks import widths, with_maps
-from inferno.schedule.attention.attention_schedule import LINE, Consumers, MaskSlot, lines
-from inferno.schedule.attention.attention_support import inlined, negative
-from inferno.schedule.attention.attention_tiling import Copied, one_axis
+from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.attention.kept_scores import QuerySums, estimate_queries, estimate_rounding, heads_together, kept_line, query_sums
+from inferno.schedule.attention.kernel import sources
+from inferno.schedule.attention.masks import widths, with_maps
+from inferno.schedule.attention.schedule import LINE, Consumers, MaskSlot, lines
+from inferno.schedule.attention.support import inlined, negative
+from inferno.schedule.attention.tiling import Copied, one_axis
 from inferno.schedule.maps.elementwise import supported_element
 from inferno.schedule.tiles.result_parts import Brought
 from inferno.schedule.tiles.tiling import Axis, axes, direct

@@ -16,7 +16,7 @@ from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention, short_attention
-from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.kernel import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
 from inferno.schedule.passes.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls

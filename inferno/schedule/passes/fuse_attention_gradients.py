@@ -13,7 +13,7 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention_gradients
-from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.passes.fuse_attention import Calls, Fusion
 from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, free_name, merge_in, merged_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.operation_order import order_by_need

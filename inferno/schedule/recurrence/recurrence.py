@@ -11,8 +11,8 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors
 from inferno.schedule.analysis.cost import CLOCK, fastest
-from inferno.schedule.recurrence.recurrence_kernel import Recurrence as Kernel
-from inferno.schedule.recurrence.recurrence_kernel import parse_recurrences
+from inferno.schedule.recurrence.kernel import Recurrence as Kernel
+from inferno.schedule.recurrence.kernel import parse_recurrences
 from inferno.target import WARP, Target
 
 LANES = 4  # terms of a vector in shared memory

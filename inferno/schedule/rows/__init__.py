@@ -1,6 +1,6 @@
 """Softmax, norms, and whatever else is maps, reductions and scans of the same rows.
 
-``row_kernel`` reads a kernel: its operations are ``row_steps``, what it reads ``row_pieces``, what only moves its results
+``kernel`` parses a kernel function: its operations are ``row_steps``, what it reads ``row_pieces``, what only moves its results
 ``row_results`` (``split_loops``); ``moments``, ``row_maxima`` and ``group_channels`` are patterns in it.  Schedules:
 
 * ``rows``: a row is contiguous (``row_schedule``, ``row_lanes``, ``row_sectors``, ``row_work``); ``long_rows`` of clusters,

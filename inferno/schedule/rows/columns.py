@@ -18,9 +18,9 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.column_time import Work, time
 from inferno.schedule.rows.group_channels import channels_of_groups, efficiency, pick_side
+from inferno.schedule.rows.kernel import RowKernel, parse_by_loops, parse_extrema
 from inferno.schedule.rows.moments import met, moments
 from inferno.schedule.rows.packed_rows import packs, row_runs, scans_alone, staged_bytes, stages, staging_threads, whole_pieces, whole_rows
-from inferno.schedule.rows.row_kernel import RowKernel, parse_by_loops, parse_extrema
 from inferno.schedule.rows.row_schedule import narrowest, row_bytes
 from inferno.schedule.rows.row_work import arithmetic, instructions
 from inferno.schedule.rows.rows import estimated, read_rows

@@ -9,7 +9,7 @@ from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows import rows
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_lanes import can_be_ragged, leading, lanes, most_lanes
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import row_bytes

@@ -7,7 +7,7 @@ from typing import ClassVar
 from inferno.mlir import walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width, extracted_bytes
-from inferno.schedule.rows.row_kernel import Part, RowKernel
+from inferno.schedule.rows.kernel import Part, RowKernel
 from inferno.schedule.rows.row_sectors import spread
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target

@@ -10,7 +10,7 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width, clusters_at_once
 from inferno.schedule.maps.elementwise import supported_body, supported_element
 from inferno.schedule.rows import long_rows
-from inferno.schedule.rows.row_kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_turning
+from inferno.schedule.rows.kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_turning
 from inferno.schedule.rows.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes

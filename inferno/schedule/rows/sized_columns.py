@@ -13,7 +13,7 @@ from inferno.powers import next_power_of_two
 from inferno.schedule.composite.by_size import BySize, along, at_point
 from inferno.schedule.rows import columns
 from inferno.schedule.rows.columns import MOST, Columns
-from inferno.schedule.rows.row_kernel import RowKernel, parse_varying_rows
+from inferno.schedule.rows.kernel import RowKernel, parse_varying_rows
 from inferno.schedule.rows.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.rows.rows import read_rows
 from inferno.symbolic import hint

@@ -5,7 +5,7 @@ from math import gcd
 
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.target import SECTOR
 
 SIDE = 4  # threads side by side: 64 bytes of a line

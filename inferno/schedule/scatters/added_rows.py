@@ -16,7 +16,7 @@ from inferno.schedule.maps.elementwise import supported, transposed
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.passes.recompute_maps import compute_first, generics_of
 from inferno.schedule.scatters.flat_elements import Elements, read_elements
-from inferno.schedule.scatters.scatter_kernel import is_update, start_of
+from inferno.schedule.scatters.kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
 
 EXTREMES = ("arith.maxsi", "arith.minsi")

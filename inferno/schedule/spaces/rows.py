@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_schedule import Rows, most_bits, most_blocks
 from inferno.schedule.rows.rows import can_gather, estimate, pick, read
 from inferno.target import Target
