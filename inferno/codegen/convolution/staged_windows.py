@@ -107,7 +107,7 @@ class _Emitter:
         around = outer(c)
         *others, floor, span = words.split(number, [*(c.sizes[d] for d in reversed(around)), s.floors(c), s.spans(c)])
         at = dict(zip(reversed(around), others))
-        return at | {c.down.loop: words.mul(floor, s.height(c)), c.along.loop: words.mul(span, s.along * s.runs)}
+        return at | {c.down.loop: words.mul(floor, s.height), c.along.loop: words.mul(span, s.along * s.runs)}
 
     # Copies.
 
@@ -277,7 +277,7 @@ class _Emitter:
         """The epilogue of the outputs of a row, and the stores."""
         c, s, words = self.c, self.s, self.words
         row, conditions = words.add(at[c.down.loop], done), list(inside)
-        if c.outputs(c.down) % s.height(c):
+        if c.outputs(c.down) % s.height:
             conditions.append(words.less(row, c.outputs(c.down)))
         at = {**at, c.down.loop: row}
         vectors = sums if c.side_by_side else [join([lanes_of(x)[0] for x in sums])]

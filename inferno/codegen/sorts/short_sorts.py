@@ -46,7 +46,7 @@ def _array(c: SortKernel, s: ShortSorts, places: bool) -> tuple[int, ir.Type] | 
     held = _place() if places else c.element
     counts = [s.rows * c.count for k in c.kept if k.indices == places and not Chunks.is_direct(s.rows * c.count, _in_memory(c, places))]
     counts += [s.rows * c.length] if not places and not Chunks.is_direct(s.rows * c.length, c.element) else []
-    return (max(Chunks.size(n, s.threads, held) for n in counts), held) if counts else None
+    return (max(Chunks.size(n, s.threads) for n in counts), held) if counts else None
 
 
 def _place() -> ir.Type:

@@ -40,7 +40,7 @@ class Chunks:
         return is_access(count * element.width // 8)
 
     @staticmethod
-    def size(count: int, threads: int, held: ir.Type) -> int:
+    def size(count: int, threads: int) -> int:
         """Elements of the array in shared memory."""
         return threads * count * 9 // 8 + _VECTOR
 

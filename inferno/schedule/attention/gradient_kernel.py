@@ -194,7 +194,7 @@ class _Parser(Parser):
         score = None if seen.scores is seen.inner else make_map(self.module, [seen.scores], self.numbers, seen.inner)
         gradient = make_map(self.module, [found[0]], self.numbers, power, kept)
         dropout = None if dropped is None else read_dropout(dropped, keys, self.numbers)
-        made = [self.stored(*each) for each in zip(which, results, sums, outs, ends)]
+        made = [self.stored(*each) for each in zip(which, results, sums, outs)]
         a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
         base, totals = softmax.base, softmax.totals
         of_totals = None if base is totals else make_map(self.module, [base], self.numbers, totals)
@@ -362,7 +362,7 @@ class _Parser(Parser):
             strides[self.numbers[loop]] = stride
         return tuple(strides)
 
-    def stored(self, number: int, result: Expression, sum_: Expression, out: Sequence[Loops], end: Sequence[Loop]) -> Sum:
+    def stored(self, number: int, result: Expression, sum_: Expression, out: Sequence[Loops]) -> Sum:
         type_ = self.returned[number].type
         strides = [0] * len(self.numbers)
         for own, step in zip(out, row_major(list(type_.shape))):
