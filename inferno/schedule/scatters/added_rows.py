@@ -58,6 +58,8 @@ def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
     if not knows_arguments(kernel) or list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])) != [0] or any(0 in shape(v) for v in op.operands):
         return None
     (count, each), (rows, *inner) = shape(table), shape(old)
+    if not inner:
+        return None  # single elements, which ``scatters`` has rows of
     start, body = start_of(kernel, old), op.regions[0].blocks[0]
     combiner = read_combiner(body, body.arguments[1])
     if start is None or combiner is None or not is_update(body) or str(old.type.element_type) not in _TYPES.get(combiner.name, ()):
