@@ -1,4 +1,4 @@
-"""Integers that depend on no input are computed when compiling, where there are few of them, and what they come to is said in their place.
+"""Constant folding of small tensors of integers that depend on no input.
 
 Transformers finds out from positions, which it has just counted itself, which of several sequences in a row a token belongs to: differences, a
 running sum and two gathers, of which nothing but zeros comes, and a mask of which only that remains which the numbers of queries and keys tell.

@@ -1,4 +1,4 @@
-"""A value of a graph that has become a part of a larger one: its readers see a view, whose strides and place in memory are others than the graph says."""
+"""A value of a graph that is now a slice of a larger one: the strides and storage offsets that the graph's nodes have for it and its views are corrected."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from universal_program import SimulatedModel
 from inferno.codegen.attention.attention import Emitter
 from inferno.mlir import ir
 from inferno.passes.programs import PRECISION
-from inferno.schedule.attention.kernel import parse_attention
+from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.schedule import Attention
 
 

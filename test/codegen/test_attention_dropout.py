@@ -13,7 +13,7 @@ from inferno.runtime.workers import jobs
 from inferno.schedule.attention import dropout as attention_dropout
 from inferno.schedule.attention.attention_gradients import AttentionGradients
 from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
-from inferno.schedule.attention.kernel import parse_attention
+from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.schedule import Attention
 
 PASSES = "fuse-attention{target=sm_90a always=1},fuse-attention-gradients{target=sm_90a always=1 together=1}"

@@ -16,7 +16,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention.attention import choose
-from inferno.schedule.attention.kernel import parse_attention
+from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.resources import fits
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read

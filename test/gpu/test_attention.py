@@ -156,7 +156,7 @@ def compiled_as(schedule, model, args):
     """Attention with a schedule."""
     from fixed_schedules import TARGET
     from inferno.schedule import assign
-    from inferno.schedule.attention.kernel import parse_attention
+    from inferno.schedule.attention.parser import parse_attention
     from universal_program import compile_universal
 
     def choose(kernel):

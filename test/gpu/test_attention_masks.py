@@ -10,7 +10,7 @@ from fixed_schedules import TARGET
 from on_gpu import on_hopper
 
 from inferno.schedule import assign
-from inferno.schedule.attention.kernel import parse_attention
+from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.schedule import Attention
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))

@@ -1,7 +1,7 @@
 """Schedule tiles of attention so that every block of threads gets equally many blocks of keys: its share may begin or end within a tile, which it then has
 together with a neighbour (``fixup``).
 
-Each worker has whole tiles, every so-manieth, as many as leave more than one for each; those that are left lie behind each other,
+Each of n workers has whole tiles, every n-th, as many as leave more than one for each; those that are left lie behind each other,
 and each worker has as many of their blocks of keys as the others, a tile's or more.  So a tile belongs to two workers at most.
 """
 

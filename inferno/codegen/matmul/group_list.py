@@ -64,7 +64,7 @@ class _List:
             begins.append(last)
         carried = self.scan(last, arith.maxui, 0)[0]
         begins = [arith.maxui(words.value(b), carried) for b in begins]
-        # Every so-manieth row of a group begins a tile.
+        # Every tile_m-th row of a group begins a tile.
         chosen = []
         for row, number, begin in zip(own, found, begins):
             first = words.equal(words.mask(words.sub(row, begin), self.tile_m - 1), 0)

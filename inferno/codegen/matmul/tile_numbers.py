@@ -33,7 +33,7 @@ def emit_counter(words: Words, module: ir.Block, name: str) -> None:
 
 @dataclass(frozen=True)
 class TileNumbers:
-    """``count`` tiles, of which this block, ``worker`` of ``workers``, takes every so-manieth; or, with a ``counter``, a zero in global memory, whenever
+    """``count`` tiles, of which this block, ``worker`` of n ``workers``, takes every n-th; or, with a ``counter``, a zero in global memory, whenever
     it has begun the copies of one the next.  A consumer's slot of ``rows`` also holds the number of the tile then, at shared address ``numbers``.
     ``late``: the next number is taken when all of a tile's copies are started; few long tiles come out more evenly, for a wait."""
 

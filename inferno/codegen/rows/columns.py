@@ -36,7 +36,8 @@ from inferno.mlir import arith, func, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.rows import sized_columns
-from inferno.schedule.rows.columns import Columns, kept_accesses, parse
+from inferno.schedule.rows.column_schedule import Columns, kept_accesses
+from inferno.schedule.rows.columns import parse
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.moments import Moments, met, moments
 from inferno.schedule.rows.packed_rows import is_packed, packs, row_runs

@@ -15,8 +15,10 @@ from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUndersto
 from inferno.schedule.analysis.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.schedule.attention.bands import Band, find_band
 from inferno.schedule.attention.dropout import Dropout, find_factor, read_dropout
-from inferno.schedule.attention.kernel import Parser, holds, only, parse_by, plain, sources, unrounded, unscaled
+from inferno.schedule.attention.kernel import sources
 from inferno.schedule.attention.listed_blocks import Blocks, Peeled, make_blocks, peel_blocks, queries_of
+from inferno.schedule.attention.parser import Parser, parse_by
+from inferno.schedule.attention.score_expressions import holds, only, plain, unrounded, unscaled
 from inferno.schedule.matmul.contraction import Destination, Group, Map, Operand
 from inferno.symbolic import Int
 

@@ -48,7 +48,7 @@ class Attention(Consumers):
     """One warpgroup starts copies; ``consumers`` warpgroups have 64 queries each, and walk together over blocks of ``keys`` keys (and of
     values), which come to ``stages`` slots of each.
 
-    ``order``: a block of threads has a ``single`` tile of queries, or takes every so-manieth (``static``), or whenever it has finished one the
+    ``order``: a block of threads has a ``single`` tile of queries, or takes every n-th, of n blocks (``static``), or whenever it has finished one the
     next of a counter (``dynamic``); or all have equally many blocks of keys (``even``), some of them of a tile that two share (``even_shares``).
     ``turns``: consumers start their products one after the other, so that one's exponentials lie under another's products.
     ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.

@@ -2,10 +2,11 @@
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.attention.kernel import AttentionKernel, parse_attention
+from inferno.schedule.attention.kernel import AttentionKernel
+from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.attention.schedule import FEW_ROWS
 from inferno.schedule.attention.tiling import AttentionTiling, tile_attention, transposed_operands
-from inferno.schedule.maps.elementwise import supported_body, supported_element
+from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Map, Operand
 from inferno.symbolic import Int, bounds, product, quotient, reach
 from inferno.target import Target

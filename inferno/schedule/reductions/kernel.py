@@ -18,7 +18,7 @@ from inferno.schedule.analysis.chosen_terms import chosen_together, table_access
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.analysis.varying_rows import read_varying
-from inferno.schedule.maps.elementwise import supported_body, supported_element
+from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.reductions.exponential_sums import ExponentialSum, read_exponential_sum, to_first_term
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate, unround
 from inferno.schedule.reductions.merge_generics import merge_generics

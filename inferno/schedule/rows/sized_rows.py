@@ -14,7 +14,8 @@ from inferno.schedule.rows.row_lanes import leading, most_lanes
 from inferno.schedule.rows.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import HELD, Rows
-from inferno.schedule.rows.rows import estimate, read_rows
+from inferno.schedule.rows.row_time import estimate
+from inferno.schedule.rows.rows import read_rows
 from inferno.symbolic import Int, hint, is_multiple, minimum, quotient
 from inferno.target import Target
 

@@ -12,8 +12,9 @@ from inferno.passes.programs import root_of
 from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
 from inferno.schedule.analysis.accesses import argument_index, knows_arguments
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
-from inferno.schedule.maps.elementwise import supported, transposed
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.maps.supported import supported
+from inferno.schedule.maps.transposed import transposed
 from inferno.schedule.passes.recompute_maps import compute_first, generics_of
 from inferno.schedule.scatters.flat_elements import Elements, read_elements
 from inferno.schedule.scatters.kernel import is_update, start_of
