@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from inferno.capture.draws import Generator, draw_states, philox
+from inferno.capture.nodes import value_meta
 from inferno.capture.orders import dense_order, inverse
 from inferno.capture.partition import effect
 from inferno.philox import Draw, threads_of
@@ -195,7 +196,7 @@ class _Writer:
     def add(self, target: Any, args: tuple, value: Any) -> Node:
         with self.graph.inserting_before(self.node):
             made = self.graph.call_function(target, args)
-        made.meta = {**{k: v for k, v in self.node.meta.items() if k != "tensor_meta"}, "val": value}
+        made.meta = value_meta(self.node, value)
         return made
 
     def call(self, target: Any, *args: Any) -> Node:
