@@ -12,7 +12,8 @@ from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import callee, main_and_kernels, root_of
 from inferno.runtime.workers import jobs
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.attention.attention_kernel import AttentionKernel, parse_attention
+from inferno.schedule.attention.kernel import AttentionKernel
+from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.contraction import Group, Map
 
 F = torch.nn.functional

@@ -2,8 +2,8 @@
 
 Start with ``capture``, which drives torch.export, and ``decompose``.
 
-* Export, the torch dialect, and how a call's Python values become the program's arguments and back: ``capture``, ``tracing``,
-  ``importer``, ``signature``.
+* Export, the torch dialect, and how a call's Python values become the program's arguments and back: ``capture``, ``as_module``,
+  ``export``, ``tracing``, ``program_tensors``, ``importer``, ``signature``.
 * Mutation and memory that tensors share: ``functionalise``, ``written_inputs``, ``views``, ``aliases``, ``part_views``.
 * Operations that torch-mlir lacks or gets wrong, in terms of others; ``normalise`` brings what is left into the form that it
   imports: ``decompose``, ``run_decompositions``, ``decompositions``.

@@ -1,7 +1,7 @@
-"""Let a convolution's gradients of torch's library have their operands in one order, with channels last where one of them is.
+"""Give the library's gradients of a convolution all operands in one memory format: channels last, where one of them is.
 
-Of a mixture the library copies what is row-major, at a third of a copy's rate.  Of a sequence it copies what is not, and cuDNN then turns that
-back: it takes its gradients as those of an image of one row, which may have channels last.
+Of mixed formats the library copies the row-major tensors, at a third of a copy's rate.  Of one-dimensional convolutions it copies the others, and cuDNN
+transposes them back: it computes these as convolutions of an image of one row, which may have channels last.
 """
 
 import operator

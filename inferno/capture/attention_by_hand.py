@@ -1,9 +1,9 @@
-"""Attention that a program writes by hand, where it is trained: two products with a softmax between them become one operation, which leaves neither weights nor
-what dropout keeps in memory.
+"""Recognise attention that a program writes by hand, where it is trained: two products with a softmax between them become one operation, which keeps neither
+the weights nor dropout's mask in memory.
 
-That is done in the graph that Dynamo captures, where a dropout is still one call.  There a softmax is found with a product in front of it and one behind, and
-steps between them that nothing else reads (``written_scores`` says what they mean).  Where that is none of attention's, or the operation is not taken, the
-program's own calls stand.
+That is done in the graph that Dynamo captures, where a dropout is still one call.  There a softmax is looked for with a product before it and one after it,
+and steps between them that nothing else reads (``written_scores`` says what they mean).  Where these are not attention, or no generator takes it, the
+program's own calls stay.
 """
 
 from collections.abc import Callable

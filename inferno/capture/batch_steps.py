@@ -1,4 +1,4 @@
-"""What a program computes again and again of neighbouring parts of tensors, computed of all parts at once."""
+"""Batch a computation that a program repeats for one slice of its tensors after the other: it is done once, for all slices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -202,7 +202,7 @@ def _sum(target: Callable) -> Callable:
         if d is None:
             return real, b
         if b is None:
-            d = split.call(aten.mul.Tensor, d, alpha) if isinstance(d, Node) and alpha != 1 else d
+            d = _scaled(split, d, alpha)
             return real, (_negated(split, d) if target is aten.sub.Tensor else d)
         return real, _of_tensor(split, target, b, d, alpha)
 
@@ -212,8 +212,14 @@ def _sum(target: Callable) -> Callable:
 def _of_tensor(split: _Split, target: Callable, x: Any, y: Any, alpha: Any) -> Node:
     if isinstance(x, Node):
         return split.call(target, x, y, **({} if alpha == 1 else {"alpha": alpha}))
-    y = y if alpha == 1 else split.call(aten.mul.Tensor, y, alpha)
+    y = _scaled(split, y, alpha)
     return split.call(aten.add.Tensor, _negated(split, y) if target is aten.sub.Tensor else y, x)
+
+
+def _scaled(split: _Split, x: Node | float, alpha: Any) -> Node | float:
+    if alpha == 1:
+        return x
+    return split.call(aten.mul.Tensor, x, alpha) if isinstance(x, Node) else x * alpha
 
 
 def _exponential(split: _Split, x: Node) -> Parts:

@@ -1,5 +1,5 @@
-"""Sizes that others tell: of ``n`` rows that are said to be ``b`` times ``h``, or of a mask that has as many blocks as a sequence, torch keeps an equation
-among what it assumed, and a symbol for each.  Where an equation is solved for a symbol, that is what the others make of it.
+"""Eliminate symbols that equations determine.  Where a reshape says that ``n`` rows are ``b`` times ``h``, torch keeps a symbol for each, and an equation among
+its guards; a symbol for which the equation can be solved is replaced by the expression of the others.
 """
 
 from collections.abc import Callable, Iterable, Iterator

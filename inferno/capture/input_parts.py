@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.nn import Parameter
 
+from inferno.capture.nodes import value_meta
 from inferno.capture.orders import dense_order
 
 _MOST = 16  # times as many elements as the part's: a call's tensor that lies differently is copied to so much memory
@@ -96,7 +97,7 @@ def take_part(graph: Graph, node: Node, value: Tensor, part: Part, shape: tuple[
     order = sorted((d for d, n in enumerate(part.shape) if n != 1), key=lambda d: -part.strides[d])
     strides, begin, found = _row_major(shape), part.begins, node
     example = value.new_empty(shape)
-    node.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": example}
+    node.meta = value_meta(node, example)
 
     def call(target: Any, *args: Any) -> None:
         nonlocal found, example

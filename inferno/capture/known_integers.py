@@ -1,4 +1,4 @@
-"""Integers that depend on no input are computed when compiling, where there are few of them, and what they come to is said in their place.
+"""Constant folding of small tensors of integers that depend on no input.
 
 Transformers finds out from positions, which it has just counted itself, which of several sequences in a row a token belongs to: differences, a
 running sum and two gathers, of which nothing but zeros comes, and a mask of which only that remains which the numbers of queries and keys tell.
@@ -12,6 +12,7 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from inferno.capture.dimensions import as_dimension
+from inferno.capture.nodes import value_meta
 
 aten = torch.ops.aten
 
@@ -101,5 +102,5 @@ def _counts(value: Tensor, dim: int) -> bool:
 
 def _call(graph: Graph, node: Node, target: Any, args: tuple, value: Tensor) -> Node:
     made = graph.call_function(target, args, {"dtype": value.dtype, "device": torch.device("cpu")} if target in _MADE else {})
-    made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": node.meta["val"].new_empty(value.shape, dtype=value.dtype)}
+    made.meta = value_meta(node, node.meta["val"].new_empty(value.shape, dtype=value.dtype))
     return made

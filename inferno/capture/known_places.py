@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from inferno.capture.known_integers import value_of
+from inferno.capture.nodes import value_meta
 
 aten = torch.ops.aten
 
@@ -83,13 +84,9 @@ def _sliced(graph: Graph, node: Node, source: Node, dim: int, runs: list[tuple[i
         for begin, end, step in runs:
             part = graph.call_function(aten.slice.Tensor, (source, dim, begin, end, step))
             sizes = [len(range(begin, end, step)) if d == dim else n for d, n in enumerate(given.shape)]
-            part.meta = {**_about(node), "val": given.new_empty(sizes)}
+            part.meta = value_meta(node, given.new_empty(sizes))
             made.append(part)
         if len(made) > 1:
             made = [graph.call_function(aten.cat.default, (made, dim))]
-            made[0].meta = {**_about(node), "val": node.meta["val"]}
+            made[0].meta = value_meta(node, node.meta["val"])
     return made[0]
-
-
-def _about(node: Node) -> dict:
-    return {key: value for key, value in node.meta.items() if key not in ("val", "tensor_meta")}

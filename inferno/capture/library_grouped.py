@@ -1,6 +1,5 @@
-"""Which matmuls of groups of rows, experts of a mixture, torch's library does faster: than a kernel of ours for groups (see ``schedule.grouped``), and where
-there is none than a product of all matrices with all rows, of which the right rows are selected (see ``decompositions.grouped``), so that only few groups, or
-few rows, are ours."""
+"""Which grouped matmuls (experts of a mixture) are left to torch's library, because it is faster than the generator ``grouped``, or, where that takes none,
+than a product of all matrices with all rows of which the right rows are selected (``decompositions.grouped``): that is for few groups or few rows."""
 
 from math import ceil
 

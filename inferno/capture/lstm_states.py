@@ -1,5 +1,5 @@
-"""The states of an LSTM, which torch 2.11 takes apart wrong: it takes the batches' dimension off them in place of the one that it has put on, so that
-those of several batches have one too many."""
+"""The states of an LSTM, whose decomposition in torch 2.11 is wrong: it squeezes the batch dimension instead of the one that it has added, so that the states
+of several batches have a dimension too many."""
 
 import contextlib
 from collections.abc import Iterator

@@ -79,10 +79,9 @@ def value_bytes(node: torch.fx.Node) -> int:
 
 
 def apply(node: torch.fx.Node, target: Callable, *more: Any, **options: Any) -> torch.fx.Node:
-    """A call of ``target`` on what a node gives, where the graph inserts, with the node's metadata but for its value.  (The importer would take
-    "tensor_meta" before "val".)"""
+    """A call of ``target`` on what a node gives, where the graph inserts, with the node's metadata but for its value."""
     made = node.graph.call_function(target, (node, *more), options)
-    made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": target(node.meta["val"], *more, **options)}
+    made.meta = value_meta(node, target(node.meta["val"], *more, **options))
     return made
 
 
@@ -92,7 +91,7 @@ def call_beside(node: torch.fx.Node, target: Callable, *args: Any, **kwargs: Any
     given, named = map_arg((args, kwargs), lambda n: n.meta["val"])
     mode = getattr(node.meta.get("val"), "fake_mode", contextlib.nullcontext())  # what is made of no tensor
     with mode, enable_python_dispatcher():  # without which some operations take a size that varies for the example's
-        made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": target(*given, **named)}
+        made.meta = value_meta(node, target(*given, **named))
     return made
 
 
@@ -120,10 +119,9 @@ def _describe(node: torch.fx.Node) -> str:
 def copy_before(node: torch.fx.Node, traced: torch.fx.Graph, given: Sequence[torch.fx.Node]) -> dict[torch.fx.Node, torch.fx.Node]:
     """The functions of ``traced`` copied in front of ``node``, at the user's line of it, on ``given`` for its inputs; what each of its nodes is there."""
     known = dict(zip((n for n in traced.nodes if n.op == "placeholder"), given))
-    kept = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
     with node.graph.inserting_before(node):
         for each in traced.nodes:
             if each.op == "call_function":
                 known[each] = node.graph.node_copy(each, known.__getitem__)
-                known[each].meta = {**kept, "val": each.meta["val"]}
+                known[each].meta = value_meta(node, each.meta["val"])
     return known

@@ -136,7 +136,7 @@ def _reshape_flat(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
             flat = graph.call_function(prims.collapse.default, (source, 0, old.dim() - 1))
             flat.meta = value_meta(node, old.reshape(-1))
         if value.dim() > 1:
-            sizes = [s if isinstance(s, int) else _integer(graph, node, i, s) for i, s in enumerate(value.shape)]
+            sizes = [s if isinstance(s, int) else _integer(graph, node, i) for i, s in enumerate(value.shape)]
             made = graph.call_function(aten.unflatten.int, (flat, 0, sizes))
             made.meta = node.meta
         else:
@@ -179,7 +179,7 @@ def _count_indices_from_the_front(graph: torch.fx.Graph, put: torch.fx.Node) -> 
     put.args = (put.args[0], indices, *put.args[2:])
 
 
-def _integer(graph: torch.fx.Graph, view: torch.fx.Node, dim: int, size: torch.SymInt) -> object:
+def _integer(graph: torch.fx.Graph, view: torch.fx.Node, dim: int) -> object:
     """The size as the graph computes it; where it only says -1, from the product of all sizes."""
     given = view.args[1][dim]
     if isinstance(given, torch.fx.Node):

@@ -1,4 +1,4 @@
-"""``p.data *= mask``: Python takes ``p.data``, writes into it, and sets ``p.data`` to what it has written to, which is what it was.
+"""``p.data *= mask``: Python reads ``p.data``, writes to it in place, and assigns it to ``p.data``, which it is already.
 
 Dynamo's graph has the last step as ``set_``, which AOTAutograd does not take beside other changes of a parameter.  So a PixelCNN masks its kernels.
 """

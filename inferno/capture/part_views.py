@@ -1,4 +1,4 @@
-"""A value of a graph that has become a part of a larger one: its readers see a view, whose strides and place in memory are others than the graph says."""
+"""A value of a graph that is now a slice of a larger one: the strides and storage offsets that the graph's nodes have for it and its views are corrected."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from inferno.capture.nodes import value_meta
 from inferno.capture.partition import is_view
 
 aten = torch.ops.aten
@@ -25,7 +26,7 @@ def say_views(part: Node, meta: dict[str, Any]) -> None:
             user.replace_input_with(part, own)
             continue
         for view, value in values.items():
-            view.meta = {**{k: v for k, v in view.meta.items() if k != "tensor_meta"}, "val": value}
+            view.meta = value_meta(view, value)
 
 
 def _leaves(user: Node) -> bool:

@@ -14,6 +14,7 @@ from torch.fx import Graph, Node
 
 from inferno.capture import input_parts
 from inferno.capture.draws import is_drawing, is_philox
+from inferno.capture.nodes import value_meta
 from inferno.capture.orders import inverse, permuted_order
 from inferno.capture.sink import sink
 
@@ -287,23 +288,23 @@ class _Extraction:
         self.copies[value] = node
         node.meta = dict(value.meta)
         if (order := permuted_order(value.meta["val"])) is not None:
-            node.meta = {**_plain(value.meta), "val": value.meta["val"].permute(order)}
+            node.meta = value_meta(value, value.meta["val"].permute(order))
 
     def _restore(self, value: Node) -> None:
         """Where the tensor has another order of dimensions in memory, the graph reads it permuted, and a part of a tensor it takes."""
         if (whole := self.wholes[self.inputs.index(value)]) is not None:
             self.copies[value] = input_parts.take_part(self.graph, self.copies[value], value.meta["val"], *whole)
         if (order := permuted_order(value.meta["val"])) is not None:
-            self.copies[value] = self._call(aten.permute.default, (self.copies[value], inverse(order)), value.meta, value.meta["val"])
+            self.copies[value] = self._call(aten.permute.default, (self.copies[value], inverse(order)), value, value.meta["val"])
 
     def _dense(self, value: Node) -> Node:
         if (order := permuted_order(value.meta["val"])) is None:
             return self.copies[value]
-        return self._call(aten.permute.default, (self.copies[value], list(order)), value.meta, value.meta["val"].permute(order))
+        return self._call(aten.permute.default, (self.copies[value], list(order)), value, value.meta["val"].permute(order))
 
-    def _call(self, target: object, args: tuple, meta: dict, value: torch.Tensor) -> Node:
+    def _call(self, target: object, args: tuple, like: Node, value: torch.Tensor) -> Node:
         node = self.graph.call_function(target, args)
-        node.meta = {**_plain(meta), "val": value}
+        node.meta = value_meta(like, value)
         return node
 
     def _copy_free(self, value: Node) -> None:
@@ -322,8 +323,3 @@ def _vary(nodes: Iterable[Node]) -> bool:
     """Whether one of them is a size, or a tensor of which one varies."""
     examples = [n.meta["val"] for n in nodes]
     return any(isinstance(s, torch.SymInt) for e in examples for s in (e.shape if isinstance(e, torch.Tensor) else (e,)))
-
-
-def _plain(meta: dict) -> dict:
-    """The metadata without the importer's second description of the tensor."""
-    return {k: v for k, v in meta.items() if k != "tensor_meta"}

@@ -1,5 +1,5 @@
-"""Whether a forward that is traced seeds torch's generators, or draws numbers of Python's or NumPy's: these are numbers of the host, of which a
-program has those of the trace."""
+"""Whether a forward seeds torch's generators, or draws random numbers from Python's or NumPy's, while it is traced: a graph would hold the numbers of
+the trace as constants."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Compute in a piece what an earlier one made element by element of tensors that the piece reads anyway, instead of writing it there and reading it here.
+"""Recompute elementwise results of an earlier piece in a piece that reads their operands anyway, instead of storing them there and loading them here.
 
 A backward recomputes an activation for the gradient of a convolution's weight, which is the library's.  What the chain rule needs of it behind
 that, as the sigmoid in SiLU's derivative, is the first piece's then, as float32: three times as many bytes as the image that it is made of.

@@ -1,5 +1,5 @@
-"""``inferno::reduce_rows(x, places, rows, kind)``: rows of whole numbers of which each is joined with the row of ``x`` that its place says, elementwise, by the
-largest or the smallest of both; one whose place is none of x's is left out.  Torch's own operation has a place for each element, as a table would be.
+"""``inferno::reduce_rows(x, places, rows, kind)``: ``x`` of integers whose row ``places[i]`` is the elementwise maximum or minimum of itself and ``rows[i]``,
+for each i; rows whose place is out of range are left out.  Torch's own operation, ``scatter_reduce``, has an index for each element.
 Decompositions make it; ``import-row-extremes`` makes a scatter of rows of it.
 """
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from inferno.capture.draws import Generator, draw_states, philox
+from inferno.capture.nodes import value_meta
 from inferno.capture.orders import dense_order, inverse
 from inferno.capture.partition import effect
 from inferno.philox import Draw, threads_of
@@ -92,7 +93,7 @@ def _drawn(node: Node, generator: Generator) -> _Drawn | None:
     return rule(node, value, generator)
 
 
-def _plain(node: Node, value: Tensor, generator: Generator, kind: str, make: Callable, span: int = 1, base: int = 0) -> _Drawn | None:
+def _plain(value: Tensor, generator: Generator, kind: str, make: Callable, span: int = 1, base: int = 0) -> _Drawn | None:
     """A draw whose threads go over the elements as they lie in memory, one after the other."""
     if not generator.draws_alike(kind):
         return None
@@ -109,7 +110,7 @@ def _uniform(node: Node, value: Tensor, generator: Generator) -> _Drawn | None:
         highest = w.call(aten.ge.Scalar, u, _ROUNDS_TO_ONE[value.dtype])
         return (w.cast(w.call(aten.where.self, highest, w.call(aten.zeros_like.default, u), u), value.dtype),)
 
-    return _plain(node, value, generator, _kind(value), make)
+    return _plain(value, generator, _kind(value), make)
 
 
 def _range(node: Node) -> tuple[Any, Any]:
@@ -123,7 +124,7 @@ def _bernoulli(node: Node, value: Tensor, generator: Generator) -> _Drawn | None
     if not isinstance(p, (int, float)) or not 0 <= p <= 1:
         return None
     limit = _in(_kind(value), p)
-    return _plain(node, value, generator, _kind(value), lambda w, u: (w.cast(w.call(aten.lt.Scalar, u, limit), value.dtype),))
+    return _plain(value, generator, _kind(value), lambda w, u: (w.cast(w.call(aten.lt.Scalar, u, limit), value.dtype),))
 
 
 def _integers(node: Node, value: Tensor, generator: Generator) -> _Drawn | None:
@@ -132,7 +133,7 @@ def _integers(node: Node, value: Tensor, generator: Generator) -> _Drawn | None:
     low, high = given.get("low", 0), given["high"]
     if value.dtype not in (torch.int64, torch.int32) or type(low) is not int or type(high) is not int or not 0 < high - low < _WIDEST_SPAN:
         return None
-    return _plain(node, value, generator, "integer", lambda w, n: (w.cast(n, value.dtype),), high - low, low)
+    return _plain(value, generator, "integer", lambda w, n: (w.cast(n, value.dtype),), high - low, low)
 
 
 def _dropout(node: Node, value: Tensor, generator: Generator) -> _Drawn | None:
@@ -195,7 +196,7 @@ class _Writer:
     def add(self, target: Any, args: tuple, value: Any) -> Node:
         with self.graph.inserting_before(self.node):
             made = self.graph.call_function(target, args)
-        made.meta = {**{k: v for k, v in self.node.meta.items() if k != "tensor_meta"}, "val": value}
+        made.meta = value_meta(self.node, value)
         return made
 
     def call(self, target: Any, *args: Any) -> Node:

@@ -1,4 +1,4 @@
-"""Put what a function is traced to in the place of an operation of a graph."""
+"""Replace an operation of a graph by the operations that a function of its operands is traced to."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter, getitem

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
+from inferno.capture.nodes import value_meta
 from inferno.capture.orders import expression
 
 aten = torch.ops.aten
@@ -32,7 +33,7 @@ def _replace(node: Node, source: Node) -> None:
     shape = list(node.meta["val"].shape)
     with node.graph.inserting_before(node):
         view = node.graph.call_function(aten.view.default, (source, shape))
-    view.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": source.meta["val"].view(shape)}
+    view.meta = value_meta(node, source.meta["val"].view(shape))
     node.replace_all_uses_with(view)
     node.graph.erase_node(node)
 

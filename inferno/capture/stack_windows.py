@@ -1,4 +1,4 @@
-"""Sums of many shifted parts of a tensor that Python's loops put together, as the costs of matching each place with its neighbours, as one sum of all.
+"""Roll Python's loops over shifts of a tensor, as of correlation volumes, into one sum over a view of all shifts.
 
 ``torch.stack([(a * b[..., i:i + h, j:j + w]).mean(1) for i in range(9) for j in range(9)], 1)`` is 81 reductions of 81 parts; over two dimensions more, along
 which windows of ``b`` move, it is one.

@@ -1,5 +1,5 @@
-"""Symbols that no size of an input tells, because all that is there of them is what something was made of: a convolution's gradient knows ``(s1 - 1) // 2``
-rows and not the picture's ``s1``, and what reads rows flattened knows ``s0*s1`` of them.  What is there is a symbol of its own instead."""
+"""Symbols that are the size of no input, only part of one: a convolution's gradient has an input of ``(s1 - 1) // 2`` rows, and none of ``s1``; what reads
+rows flattened has one of ``s0*s1``.  Such an expression becomes a symbol of its own."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
-"""Between which numbers the elements of a graph's tensor lie, as far as the operations that make it say so: the factor of a decay is no more than 1.
+"""Bounds of the elements of a graph's tensors (interval analysis): the factor of a decay is at most 1.
 
-Ends are numbers that rounding leaves in order: what is between 0 and 1 before it is rounded is so afterwards.  NaN is in every range.
+Rounding keeps them: what is between 0 and 1 before it is rounded is so afterwards.  NaN is in every range.
 """
 
 import math

@@ -95,7 +95,7 @@ def is_sum_of_products(op: ir.Operation | None) -> bool:
     """Whether ``op`` is a plain multiply-add of two operands by whatever maps: a contraction, or a convolution."""
     if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op):
         return False
-    factors = _factors(op, yielded(op)[0], body(op).arguments[2])
+    factors = _factors(yielded(op)[0], body(op).arguments[2])
     return factors is not None and all(_is_plain(v, op) for v in factors)
 
 
@@ -195,7 +195,7 @@ def parse_fused(op: ir.Operation | None) -> FusedContraction | None:
     else:
         chosen = _selected(op, values[0])
         sum_, value = (values[0], None) if chosen is None else (chosen[1], chosen[0])
-    factors = _factors(op, sum_, body(op).arguments[count])
+    factors = _factors(sum_, body(op).arguments[count])
     if factors is None:
         return None
     before = list(body(op).arguments)[count:]  # what was accumulated before this step is nothing but a term of the sum
@@ -239,7 +239,7 @@ def _at_last(compare: ir.Operation, sizes: Sequence[Int | None]) -> int | None:
     return loop if limit is not None and sizes[loop] is not None and limit + after == sizes[loop] else None
 
 
-def _factors(op: ir.Operation, sum_: ir.Value, accumulator: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+def _factors(sum_: ir.Value, accumulator: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     add = owner(sum_)
     if add is None or add.name not in _ADD or accumulator not in list(add.operands):
         return None

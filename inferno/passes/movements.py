@@ -40,16 +40,16 @@ def order_before(op: ir.Operation, order: Order) -> Order | None:
     """The order of the operands of which the result comes in ``order`` without moving anything else; None where there is none."""
     if op.name not in RESHAPES:
         return order
-    groups, many, few = _reshape(op)
-    return _of_many(groups, order) if op.name == "tensor.collapse_shape" else _of_few(groups, many, few, order)
+    groups, many = _reshape(op)
+    return _of_many(groups, order) if op.name == "tensor.collapse_shape" else _of_few(groups, many, order)
 
 
 def order_after(op: ir.Operation, order: Order) -> Order | None:
     """The order of the result if the operands come in ``order``."""
     if op.name not in RESHAPES:
         return order
-    groups, many, few = _reshape(op)
-    return _of_many(groups, order) if op.name == "tensor.expand_shape" else _of_few(groups, many, few, order)
+    groups, many = _reshape(op)
+    return _of_many(groups, order) if op.name == "tensor.expand_shape" else _of_few(groups, many, order)
 
 
 def move(op: ir.Operation, values: Sequence[ir.Value], order: Order) -> ir.Value:
@@ -133,10 +133,10 @@ def _yielded(op: ir.Operation) -> list[ir.Value]:
     return [v for region in op.regions for block in region.blocks for v in block.operations[len(block.operations) - 1].operands]
 
 
-def _reshape(op: ir.Operation) -> tuple[list[list[int]], list[int], list[int]]:
-    """The groups of a reshape, and the sizes on the side with more dimensions and on the other."""
-    before, after = (list(v.type.shape) for v in (op.operands[0], op.results[0]))
-    return reassociation(op), *((after, before) if op.name == "tensor.expand_shape" else (before, after))
+def _reshape(op: ir.Operation) -> tuple[list[list[int]], list[int]]:
+    """The groups of a reshape, and the sizes on the side with more dimensions."""
+    many = op.results[0] if op.name == "tensor.expand_shape" else op.operands[0]
+    return reassociation(op), list(many.type.shape)
 
 
 def _of_many(groups: list[list[int]], order: Order) -> Order:
@@ -144,7 +144,7 @@ def _of_many(groups: list[list[int]], order: Order) -> Order:
     return tuple(d for g in order for d in groups[g])
 
 
-def _of_few(groups: list[list[int]], many: list[int], few: list[int], order: Order) -> Order | None:
+def _of_few(groups: list[list[int]], many: list[int], order: Order) -> Order | None:
     """The order of the few dimensions if the many are in ``order``; None where one's parts would not lie together, in their order."""
     group_of = {d: i for i, g in enumerate(groups) for d in g}
     large = [d for d in order if many[d] != 1]

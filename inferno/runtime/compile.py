@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from inferno.capture import Captured, Exported, autocast, export_model
-from inferno.capture.capture import leaf_names
+from inferno.capture.as_module import leaf_names
 from inferno.capture.devices import capturing_for
 from inferno.capture.dynamic_shapes import check_dynamic_shapes
 from inferno.capture.known_values import KnownValues, asks_for_values, known_values, reads_tokens, unrolls

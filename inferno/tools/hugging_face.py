@@ -53,7 +53,7 @@ def load_model(name: str, sizes: Sizes, device: str) -> tuple[torch.nn.Module, d
         raise InputError(f"{name!r} is neither a Python file nor a Hugging Face model: {error}") from error
     kind = next((c for n in config.architectures or () if (c := getattr(transformers, n, None)) is not None), None)
     dtype = sizes.dtype or config.dtype or torch.float32
-    with _quiet(transformers):
+    with _quiet():
         model = _with_weights(kind or transformers.AutoModel, name, dtype)
     if model is None:
         print(f"{name} holds no weights: they are random", file=sys.stderr)
@@ -72,7 +72,7 @@ def _with_weights(kind: Any, name: str, dtype: torch.dtype) -> torch.nn.Module |
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Any:
+def _quiet() -> Any:
     """Without progress bars: stdout and stderr are the command's."""
     from transformers.utils import logging
 

@@ -34,7 +34,7 @@ CASES = {
     "of other types": (lambda f, r: (f.to(torch.complex128) * 2, r.to(torch.complex64) * f, f * r.double()), (F, REAL)),
     "with what is not known": (lambda f: (f @ f.mT.conj()).real + (f * 2).sin().sum().real, (F,)),
     "joined with real ones": (lambda f, r: (torch.cat([f * 2, r]), torch.cat([r, f])), (F, REAL)),
-    "sums with numbers": (lambda r: (r + 0j, r - 2j, r * 1j), (REAL,)),
+    "sums with numbers": (lambda r: (r + 0j, r - 2j, r * 1j, torch.add(r, 1 + 2j, alpha=3), torch.sub(r, 1 - 2j, alpha=2)), (REAL,)),
     "returned as they came": (lambda f, r: (f, r * 2), (F, REAL)),
 }
 

@@ -51,15 +51,6 @@ def mixed(a, b):
     return torch.stack(out, -1)
 
 
-def decayed(b):
-    """One factor for all tokens."""
-    h, out = torch.zeros_like(b[:, 0]), []
-    for i in range(b.shape[1]):
-        h = 0.9 * h + b[:, i]
-        out.append(h)
-    return torch.stack(out, 1)
-
-
 CASES = {
     "written": (written, lambda: (randn(2, 24, 16), randn(2, 24, 16))),
     "a state space": (state_space, lambda: (randn(2, 8, 20).abs(), randn(8, 16), randn(2, 20, 16), randn(2, 20, 16), randn(2, 8, 20))),

@@ -11,8 +11,8 @@ from universal_program import SimulatedModel
 from inferno.codegen.attention.attention import Emitter
 from inferno.mlir import ir
 from inferno.passes.programs import PRECISION
-from inferno.schedule.attention.attention_kernel import parse_attention
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.parser import parse_attention
+from inferno.schedule.attention.schedule import Attention
 
 
 def simulate(function: Callable, args: tuple[Tensor, ...], schedule: Attention, early: bool = False) -> Tensor:

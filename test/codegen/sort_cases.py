@@ -3,9 +3,9 @@
 import torch
 
 from inferno.schedule.sorts import select, short_sorts, sorts
+from inferno.schedule.sorts.kernel import parse_sort_kernel
 from inferno.schedule.sorts.select import Select
 from inferno.schedule.sorts.short_sorts import ShortSorts
-from inferno.schedule.sorts.sort_kernel import parse_sort_kernel
 from inferno.schedule.sorts.sorts import Sorts
 
 nan, inf = float("nan"), float("inf")

@@ -10,11 +10,11 @@ from universal_program import SimulatedModel
 from inferno.capture import capture, trained_attention
 from inferno.codegen import generate
 from inferno.runtime.workers import jobs
-from inferno.schedule.attention import attention_dropout
-from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention import dropout as attention_dropout
 from inferno.schedule.attention.attention_gradients import AttentionGradients
-from inferno.schedule.attention.attention_kernel import parse_attention
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.parser import parse_attention
+from inferno.schedule.attention.schedule import Attention
 
 PASSES = "fuse-attention{target=sm_90a always=1},fuse-attention-gradients{target=sm_90a always=1 together=1}"
 SEED = torch.tensor(-7_000_000_123_456_789)

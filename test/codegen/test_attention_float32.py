@@ -10,9 +10,9 @@ from test_attention import TARGET, causal, heads, kernel_of
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention.attention import choose
-from inferno.schedule.attention.attention_room import fits
-from inferno.schedule.attention.attention_schedule import Attention
-from inferno.schedule.attention.attention_support import read
+from inferno.schedule.attention.resources import fits
+from inferno.schedule.attention.schedule import Attention
+from inferno.schedule.attention.support import read
 from inferno.schedule.spaces import attention as spaces
 
 F = torch.nn.functional

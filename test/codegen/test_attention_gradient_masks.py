@@ -14,9 +14,9 @@ from universal_program import SimulatedModel
 from inferno.capture import scored_attention, trained_attention
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
 from inferno.schedule.attention.attention_gradients import AttentionGradients, brought_masks, candidates, choose, fits, held, read, tile_gradient
-from inferno.schedule.attention.attention_masks import widths
+from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.masks import widths
 from inferno.schedule.spaces import attention_gradients as spaces
 
 PASSES = "fuse-attention-gradients{target=sm_90a always=1}"

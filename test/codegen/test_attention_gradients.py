@@ -20,10 +20,10 @@ from inferno.passes.programs import FEW
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import kept_scores
-from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
 from inferno.schedule.attention.attention_gradients import AttentionGradients, candidates, choose, read
-from inferno.schedule.attention.attention_kernel import parse_attention
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.parser import parse_attention
+from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.spaces import attention_gradients as spaces
 
 PASSES = "fuse-attention-gradients{target=sm_90a always=1}"

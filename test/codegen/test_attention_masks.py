@@ -10,10 +10,10 @@ from test_wgmma import assembled
 
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention.attention_masks import brought_masks, widths
-from inferno.schedule.attention.attention_room import fits
-from inferno.schedule.attention.attention_schedule import Attention
-from inferno.schedule.attention.attention_support import read
+from inferno.schedule.attention.masks import brought_masks, widths
+from inferno.schedule.attention.resources import fits
+from inferno.schedule.attention.schedule import Attention
+from inferno.schedule.attention.support import read
 
 F = torch.nn.functional
 

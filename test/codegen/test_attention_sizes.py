@@ -13,8 +13,8 @@ from inferno.capture import capture
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention.attention import choose
-from inferno.schedule.attention.attention_kernel import parse_attention
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.parser import parse_attention
+from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.composite.by_size import BySize
 

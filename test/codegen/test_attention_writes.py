@@ -8,7 +8,7 @@ from attention_write_cases import PagedStep, Step, apart, inputs, one, rows_outs
 from paged_cases import operands
 from test_cache_writes import OnGpu
 
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 
 

@@ -10,7 +10,7 @@ from piece_cases import CASES, F, cat, half, neighbours, rope
 from torch.export import Dim
 from universal_program import SimulatedModel
 
-from inferno.schedule.maps import elementwise
+from inferno.schedule.maps import elementwise, shared_reads
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.target import find_target
 
@@ -42,14 +42,14 @@ def test_right(name, vector):
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("rope")] + ["of broadcasts"])
 @pytest.mark.parametrize("vector, across", [(8, 2), (2, 4)])
 def test_reads_what_is_broadcast_once(name, vector, across, monkeypatch):
-    monkeypatch.setattr(elementwise, "_FAR", 1)
+    monkeypatch.setattr(shared_reads, "_FAR", 1)
     model, args = CASES[name]
     did = []
 
     def choose(kernel):
         own = elementwise.choose(kernel, TARGET)
         point = parse_pointwise(kernel)
-        fits = own and elementwise.reused(point, across, vector) is not None
+        fits = own and shared_reads.reused(point, across, vector) is not None
         did.append(fits)
         return own and replace(own, vector=vector if fits else 1, across=across if fits else 1, tile=0)
 

@@ -20,7 +20,6 @@ from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6
 from inferno.target import find_target
 from inferno.tools.check import compare, reference
 
-F = torch.nn.functional
 USUAL = DirectBf16x6(32, 16, 8, 2)
 right = partial(assert_product_right, direct_bf16x6)
 

@@ -9,9 +9,9 @@ from torch.fx import symbolic_trace
 from universal_program import SimulatedModel
 
 from inferno.capture import flex_attention
-from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
 from inferno.schedule.attention.attention_gradients import AttentionGradients
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.schedule import Attention
 
 
 @pytest.mark.thorough

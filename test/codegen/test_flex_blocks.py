@@ -9,10 +9,10 @@ from torch.nn.attention.flex_attention import noop_mask
 from universal_program import SimulatedModel
 
 from inferno.capture import flex_attention
-from inferno.codegen.attention.attention_tiles import TileOrder
-from inferno.schedule.attention.attention_gradient_kernel import parse_attention_gradient
+from inferno.codegen.attention.tiles import TileOrder
 from inferno.schedule.attention.attention_gradients import AttentionGradients
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention.schedule import Attention
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from scheduled_program import assert_right, launches
 
 import inferno
 from inferno.schedule.rows import rows
+from inferno.schedule.rows.gathered_results import written_apart
 from inferno.target import find_target
 
 F = torch.nn.functional
@@ -35,7 +36,7 @@ def images(x, y):
 
 def gather(kernel, schedule):
     c = rows.read(kernel, find_target("sm_90a"))
-    if schedule.generator != "rows" or not rows.written_apart(c):
+    if schedule.generator != "rows" or not written_apart(c):
         return schedule
     return replace(schedule, threads=128, across=8, cluster=1, held=True, gathers=True, packed=False)
 

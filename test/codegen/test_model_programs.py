@@ -9,7 +9,6 @@ import inferno
 from inferno.schedule import assign
 from inferno.target import find_target
 
-F = torch.nn.functional
 TARGET = find_target("sm_90a")
 
 

@@ -9,7 +9,7 @@ from paged_cases import CASES, cache_of, operands, poisoned
 from torch.export import Dim
 
 from inferno.mlir import idle_context, ir
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.schedule import Attention
 
 
 @pytest.mark.covering(most=2)

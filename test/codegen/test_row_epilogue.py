@@ -15,8 +15,8 @@ from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.matmul.row_epilogue import RowEpilogue
 from inferno.codegen.matmul.wgmma import prepare_bodies
 from inferno.codegen.matmul.wgmma_epilogue import Warpgroup
+from inferno.codegen.nvvm.builder import Words, device_kernel, device_module, special_register
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words, device_kernel, device_module, special_register
 from inferno.mlir import ir, idle_context, walk
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul.row_contraction import parse_rows

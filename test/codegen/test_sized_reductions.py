@@ -11,8 +11,6 @@ from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.reductions import Reductions
 from inferno.target import STATIC_SHARED
 
-F = torch.nn.functional
-
 
 def chosen(force: Reductions | None):
     """Chooses ``reductions`` for what they take, ``force`` if it fits."""

@@ -9,13 +9,13 @@ from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
 import inferno
-from inferno.codegen.sorts.sort_keys import network
+from inferno.codegen.sorts.keys import network
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.schedule.sorts import short_sorts
+from inferno.schedule.sorts.kernel import Kept, SortKernel
 from inferno.schedule.sorts.select import Select, pick
 from inferno.schedule.sorts.short_sorts import ShortSorts
-from inferno.schedule.sorts.sort_kernel import Kept, SortKernel
 from inferno.schedule.sorts.sorts import Sorts
 from inferno.symbolic import Symbol, size_of
 from inferno.target import find_target

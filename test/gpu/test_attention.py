@@ -9,7 +9,7 @@ from on_gpu import on_hopper
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import inferno
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.schedule import Attention
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
@@ -156,7 +156,7 @@ def compiled_as(schedule, model, args):
     """Attention with a schedule."""
     from fixed_schedules import TARGET
     from inferno.schedule import assign
-    from inferno.schedule.attention.attention_kernel import parse_attention
+    from inferno.schedule.attention.parser import parse_attention
     from universal_program import compile_universal
 
     def choose(kernel):

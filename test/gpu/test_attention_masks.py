@@ -10,8 +10,8 @@ from fixed_schedules import TARGET
 from on_gpu import on_hopper
 
 from inferno.schedule import assign
-from inferno.schedule.attention.attention_kernel import parse_attention
-from inferno.schedule.attention.attention_schedule import Attention
+from inferno.schedule.attention.parser import parse_attention
+from inferno.schedule.attention.schedule import Attention
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal

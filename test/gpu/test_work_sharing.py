@@ -8,8 +8,6 @@ from on_gpu import on_hopper
 
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
-F = torch.nn.functional
-
 pytestmark = on_hopper
 
 

@@ -7,8 +7,6 @@ import torch
 
 import inferno
 
-F = torch.nn.functional
-
 
 def net():
     torch.manual_seed(0)

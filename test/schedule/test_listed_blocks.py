@@ -8,11 +8,11 @@ from flex_block_cases import alibi, by_hand, causal, tensors
 from inferno.mlir import idle_context, ir
 from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood
 from inferno.schedule.analysis.expressions import Loop
-from inferno.schedule.attention.attention_candidates import candidates
-from inferno.schedule.attention.attention_kernel import sources
-from inferno.schedule.attention.attention_room import fits
-from inferno.schedule.attention.attention_schedule import Attention
-from inferno.schedule.attention.attention_tiling import tile_attention
+from inferno.schedule.attention.candidates import candidates
+from inferno.schedule.attention.kernel import sources
+from inferno.schedule.attention.resources import fits
+from inferno.schedule.attention.schedule import Attention
+from inferno.schedule.attention.tiling import tile_attention
 from inferno.target import find_target
 
 

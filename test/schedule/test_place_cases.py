@@ -3,7 +3,7 @@
 import pytest
 
 from inferno.mlir import func, idle_context, ir
-from inferno.schedule.scatters.scatter_kernel import Rows, parse_scatter
+from inferno.schedule.scatters.kernel import Rows, parse_scatter
 
 # Each is computed of %x, an index that was read, and of %r, %m and %c, the numbers of its row, of it in the row, and of its column.
 PLACE = """

@@ -5,7 +5,7 @@ import torch
 from unusual_shapes import PROGRAMS, one_hot
 
 import inferno
-from inferno.schedule.rows.columns import Columns
+from inferno.schedule.rows.column_schedule import Columns
 
 F = torch.nn.functional
 

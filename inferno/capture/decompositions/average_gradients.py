@@ -1,4 +1,4 @@
-"""Gradients of average poolings: each place of an image is in a few windows, which are known, and takes its share of what each of them is given."""
+"""Gradients of average poolings: an element of the image is in a few windows, which are known, and its gradient is the sum of its shares of theirs."""
 
 import functools
 import math

@@ -1,5 +1,5 @@
-"""A convolution's gradients apart: that of the input is a convolution of the result's gradient, transposed where the first one is not, by the same
-window, that of the weight a convolution of the image, with images for channels, by the result's gradient, and that of the bias a sum.
+"""A convolution's three gradients as operations of their own.  The input's is a convolution of the result's gradient by the same weights, transposed where the
+convolution is not; the weight's is a convolution of the image by the result's gradient, with the batch as channels; the bias's is a sum.
 
 Only where generators for Hopper's tensor cores, or for depthwise windows, take the input's, and a training step is faster (see ``docs/convolution.md``);
 the weight's stays an operation of torch's library where none does.

@@ -1,4 +1,4 @@
-"""Gradients of distances between rows: each difference takes its share of what is given to the distance that it is a part of."""
+"""Gradients of distances between rows (``cdist``, ``pdist``), from the differences of the rows' elements."""
 
 import math
 

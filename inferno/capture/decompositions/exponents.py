@@ -1,4 +1,4 @@
-"""Exponent and neighbours of floating-point numbers, without a look at their bits: exact in float64, by powers of two."""
+"""``frexp``, ``nextafter`` and the like without access to a number's bits: exact in float64, by powers of two."""
 
 import math
 

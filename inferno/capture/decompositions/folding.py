@@ -1,5 +1,5 @@
-"""``F.fold``, which is the gradient of ``F.unfold``, and the gradient of ``Tensor.unfold``: each element is the sum of the windows' elements that lie on it.
-They are few, and where they are is known, so nothing is scattered."""
+"""``F.fold``, which is the gradient of ``F.unfold``, and the gradient of ``Tensor.unfold``: each element is the sum of the windows' elements that overlap
+there.  They are few, and at known places, so they are gathered, and nothing is scattered."""
 
 import functools
 import operator

@@ -1,4 +1,4 @@
-"""Losses that torch takes apart wrongly, or whose gradient it loses digits of, or takes apart so that it goes over memory more often than it has to."""
+"""Losses whose decomposition by torch is wrong, loses digits of the gradient, or goes over memory more often than it has to."""
 
 import torch
 from torch import Tensor

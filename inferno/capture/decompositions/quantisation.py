@@ -1,4 +1,4 @@
-"""Numbers rounded to a few steps, each channel's of its own size, as training does for a model that is to be quantised."""
+"""Fake quantisation: numbers are rounded to the steps of a quantised type, with a scale for each channel, as quantisation-aware training does."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The largest or the smallest of what goes to each place, on a GPU, whose memory joins whole numbers so, but no floats."""
+"""``scatter_reduce`` by amax and amin on a GPU, whose atomic maxima and minima are of integers: floats become integers of the same order, and floats again."""
 
 import torch
 from torch import Tensor

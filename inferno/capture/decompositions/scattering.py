@@ -1,5 +1,6 @@
-"""Scatters with one number for each place, where the import has a table of all coordinates; of booleans, and sums of 16-bit floats on a CPU: what it would
-add up as bits, or round another way; and sums and means of what goes to each place."""
+"""Scatters, in forms that kernels are good at.  The place of an element, or of a row, is one linear index, where the import has a table of all coordinates;
+few elements for each row are compared with their places instead.  Sums of booleans, and of 16-bit floats on a CPU, are made in wider types, which the import
+does not; means are sums and counts."""
 
 import math
 from collections.abc import Sequence

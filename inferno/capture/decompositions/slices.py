@@ -1,7 +1,7 @@
-"""Writes of whole slices, ``index_copy``: a choice between the old element and the new one, in one pass.
+"""Writes of whole slices, ``index_copy``, as a select between the old element and the new one, in one pass.
 
-A key-value cache takes a token this way.  As a scatter it would be a list of every element's place, and a kernel that writes to
-wherever the list says; here a place that there is not is written to by nobody.
+A key-value cache takes a token this way.  As a scatter it would be a table of every element's place, and a kernel that writes wherever the table says;
+here nothing is written for an index that is out of range.
 """
 
 import torch

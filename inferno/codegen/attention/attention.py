@@ -1,45 +1,45 @@
 """Attention on Hopper's tensor cores: warp-specialised, pipelined by the copy engine, without scores in memory.
 
 After FlashAttention-3 (Shah, Bikshandi, Zhang, Thakkar, Ramani, Dao, "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
-Low-precision", 2024).  One thread of warpgroup 0 starts the copies of queries, keys and values (``attention_producer``); each of the others
-has 64 queries and walks over the blocks of keys (``attention_consumer``).
+Low-precision", 2024).  One thread of warpgroup 0 starts the copies of queries, keys and values (``producer``); each of the others
+has 64 queries and walks over the blocks of keys (``consumer``).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from inferno.codegen.attention.attention_blocks import BlockLists, LaidLists, laid_at
-from inferno.codegen.attention.attention_consumer import Consumer
-from inferno.codegen.attention.attention_cuts import CuttingProducer
-from inferno.codegen.attention.attention_exact import ExactConsumer
-from inferno.codegen.attention.attention_frame import Frame
-from inferno.codegen.attention.attention_masks import mask_map
-from inferno.codegen.attention.attention_meeting import Meeting
-from inferno.codegen.attention.attention_pieces import Pieces
-from inferno.codegen.attention.attention_producer import Producer
-from inferno.codegen.attention.attention_results import result_axes, result_schedule, with_sources
-from inferno.codegen.attention.attention_shares import InMemory, meet_parts
-from inferno.codegen.attention.attention_warps import WarpConsumer
-from inferno.codegen.attention.attention_writes import CacheWriter, emit_copies, launch_copies
+from inferno.codegen.attention.blocks import BlockLists, LaidLists, laid_at
+from inferno.codegen.attention.cluster_shares import InMemory, meet_parts
+from inferno.codegen.attention.consumer import Consumer
+from inferno.codegen.attention.exact_consumer import ExactConsumer
+from inferno.codegen.attention.fixup import Meeting
+from inferno.codegen.attention.frame import Frame
+from inferno.codegen.attention.masks import mask_map
+from inferno.codegen.attention.pieces import Pieces
+from inferno.codegen.attention.producer import Producer
+from inferno.codegen.attention.results import result_axes, result_schedule, with_sources
+from inferno.codegen.attention.splitting_producer import CuttingProducer
+from inferno.codegen.attention.warps import WarpConsumer
+from inferno.codegen.attention.writes import CacheWriter, emit_copies, launch_copies
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, temporary, tensor_map
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.matmul.tile_numbers import emit_counter, launch_counter
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.attention.attention_kernel import AttentionKernel
-from inferno.schedule.attention.attention_masks import brought_masks
-from inferno.schedule.attention.attention_room import fits
-from inferno.schedule.attention.attention_schedule import FEW_ROWS, Attention, adders, most_rows, tile_rows
-from inferno.schedule.attention.attention_support import read
-from inferno.schedule.attention.attention_tiling import AttentionTiling, Copied, transposed_lines
+from inferno.schedule.attention.kernel import AttentionKernel
+from inferno.schedule.attention.masks import brought_masks
+from inferno.schedule.attention.resources import fits
+from inferno.schedule.attention.schedule import FEW_ROWS, Attention, adders, most_rows, tile_rows
+from inferno.schedule.attention.support import read
+from inferno.schedule.attention.tiling import AttentionTiling, Copied, transposed_lines
 from inferno.schedule.tiles.result_parts import columns_together, store_maps
 from inferno.symbolic import Symbol, minimum
 from inferno.target import Target

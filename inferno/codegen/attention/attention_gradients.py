@@ -2,10 +2,10 @@
 
 After the backward of FlashAttention (Dao, "FlashAttention-2", 2023), as two kernels, each of which computes the weights for itself: so no result
 is added up in memory, and every launch gives the same bits.  One thread of warpgroup 0 starts the copies
-(``attention_gradients_producer``); each of the others has 64 rows and walks over the blocks of columns (``attention_gradients_consumer``).
+(``gradients_producer``); each of the others has 64 rows and walks over the blocks of columns (``gradients_consumer``).
 
-Or the first kernel leaves gradients of scores in memory for the second one (``attention_gradients_kept``), or it adds up the gradients of queries there, in
-turns (``attention_gradients_added``), and the last one rounds the sums.
+Or the first kernel leaves gradients of scores in memory for the second one (``gradients_kept``), or it adds up the gradients of queries there, in
+turns (``gradients_added``), and the last one rounds the sums.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,32 +13,32 @@ from dataclasses import dataclass
 from math import ceil
 
 from inferno.codegen.attention.attention import REGISTERS
-from inferno.codegen.attention.attention_blocks import BlockLists, laid_at
-from inferno.codegen.attention.attention_gradients_added import Added, AddingConsumer
-from inferno.codegen.attention.attention_gradients_block import Block
-from inferno.codegen.attention.attention_gradients_consumer import Consumer, result_of, stored
-from inferno.codegen.attention.attention_gradients_frame import Frame
-from inferno.codegen.attention.attention_gradients_producer import Producer
-from inferno.codegen.attention.attention_gradients_queries import Queries
-from inferno.codegen.attention.attention_gradients_rounded import Rounded
-from inferno.codegen.attention.attention_masks import mask_map
+from inferno.codegen.attention.blocks import BlockLists, laid_at
+from inferno.codegen.attention.gradients_added import Added, AddingConsumer
+from inferno.codegen.attention.gradients_block import Block
+from inferno.codegen.attention.gradients_consumer import Consumer, result_of, stored
+from inferno.codegen.attention.gradients_frame import Frame
+from inferno.codegen.attention.gradients_producer import Producer
+from inferno.codegen.attention.gradients_queries import Queries
+from inferno.codegen.attention.gradients_rounded import Rounded
+from inferno.codegen.attention.masks import mask_map
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, size, temporary, tensor_map
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.matmul.tile_numbers import emit_counter, launch_counter
+from inferno.codegen.nvvm.builder import READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Words, device_kernel, device_module, elect, only_if
 from inferno.codegen.nvvm.filled_words import add_filling, launch_filled
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Words, device_kernel, device_module, elect, only_if
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention.attention_gradients import AttentionGradients, GradientTiling, brought_masks, fits, heads_at_a_time, read
-from inferno.schedule.attention.attention_schedule import LINE
-from inferno.schedule.attention.attention_tiling import Copied
+from inferno.schedule.attention.gradient_kernel import AttentionGradient
 from inferno.schedule.attention.kept_scores import QuerySums, heads_together, kept_line, lies_in_blocks, query_sums
+from inferno.schedule.attention.schedule import LINE
+from inferno.schedule.attention.tiling import Copied
 from inferno.schedule.tiles.result_parts import StoreMap, columns_together, store_maps
 from inferno.target import Target
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import e, inf, log2
 
-from inferno.codegen.attention.attention_results import rounded, with_sources
-from inferno.codegen.attention.attention_softmax import HALVES, Softmax, number, pack_weights, scale_rows
+from inferno.codegen.attention.results import rounded, with_sources
+from inferno.codegen.attention.softmax import HALVES, Softmax, number, pack_weights, scale_rows
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, index_width, integers_for, parameters_of
@@ -21,7 +21,7 @@ from inferno.codegen.matmul.direct_factor import Factor, pairs
 from inferno.codegen.matmul.mma_tile import Multiplier
 from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.codegen.matmul.simt_operand import Reader
-from inferno.codegen.nvvm.nvvm_builder import Words, integer_type
+from inferno.codegen.nvvm.builder import Words, integer_type
 from inferno.codegen.reductions.joining import where
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir

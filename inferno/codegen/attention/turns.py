@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import Words, only_if
+from inferno.codegen.nvvm.builder import Words, only_if
 from inferno.mlir import nvvm
 
 

@@ -8,7 +8,7 @@ instruction runs at a quarter of the rate, and wants its byte moved to the front
 from collections.abc import Sequence
 
 from inferno.codegen.builders.elements import join, lanes_of, splat
-from inferno.codegen.nvvm.nvvm_builder import integer_type, operation
+from inferno.codegen.nvvm.builder import integer_type, operation
 from inferno.mlir import arith, ir, llvm
 
 _EXPONENT = 0x4B000000  # of 2^23

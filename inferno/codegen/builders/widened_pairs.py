@@ -6,7 +6,7 @@ of columns one and a half for each point and phase."""
 from collections.abc import Sequence
 
 from inferno.codegen.builders.elements import convert, join, lanes_of
-from inferno.codegen.nvvm.nvvm_builder import integer_type
+from inferno.codegen.nvvm.builder import integer_type
 from inferno.mlir import arith, ir, vector
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, scalar
 from inferno.codegen.builders.launcher import size as sized
-from inferno.codegen.nvvm.nvvm_builder import Words, special_register
+from inferno.codegen.nvvm.builder import Words, special_register
 from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
 from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, scf, walk

@@ -14,14 +14,15 @@ from itertools import product
 from inferno.codegen.builders.elements import join, lanes_of, splat
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.builders.launcher import launch, launcher, pointer
+from inferno.codegen.builders.launcher import launch, launcher
 from inferno.codegen.convolution.finite_sums import unless_finite
 from inferno.codegen.convolution.vector_results import VECTOR, VectorResults
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer,
+from inferno.codegen.convolution.window_tensors import WindowTensors
+from inferno.codegen.nvvm.builder import (
+    Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer,
     special_register, store,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, nvvm
 from inferno.schedule.analysis.accesses import Access
@@ -40,17 +41,15 @@ def generate(kernel: func.FuncOp, schedule: BandWindows, target: Target) -> None
     """Add the ``gpu.module`` of a depthwise convolution and make ``kernel`` its launcher."""
     c, name = read(kernel, target), kernel.name.value
     if c is None or not fits(schedule, c):
-        raise CompileError(f"@{name}: {schedule} does not fit a kernel without such windows")
+        raise CompileError(f"@{name} is not a depthwise convolution that {schedule} computes")
     if c.contraction.epilogue is not None:
         expand_math(c.contraction.epilogue.generic)
-    written = {d.access.argument: d.access.element for d in c.contraction.destinations}
-    tensors = {a.argument: a.element for a in (c.image, c.weight, *c.contraction.extras)} | written
-    parameters = [WRITTEN_BUFFER if n in written else READ_BUFFER for n in sorted(tensors)]
-    with device_module(kernel) as module, device_kernel(module, name, parameters, schedule.threads, shared=True) as device:
-        _Emitter(c, schedule, Words({}), device).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
+    tensors = WindowTensors.of((c.image, c.weight, *c.contraction.extras), (d.access for d in c.contraction.destinations))
+    with device_module(kernel) as module, device_kernel(module, name, tensors.parameters, schedule.threads, shared=True) as device:
+        words = Words({})
+        _Emitter(c, schedule, words, device, tensors.elements(words, device.parameters)).emit()
     with launcher(kernel) as arguments:
-        given = [pointer(arguments[n]) for n in sorted(tensors)]
-        launch(f"{name}_gpu", name, given, (schedule.blocks(c), 1, 1), (schedule.threads, 1, 1), shared=_SHARED)
+        launch(f"{name}_gpu", name, tensors.given(arguments), (schedule.blocks(c), 1, 1), (schedule.threads, 1, 1), shared=_SHARED)
 
 
 @dataclass(frozen=True)
@@ -82,12 +81,12 @@ class _Emitter:
     s: BandWindows
     words: Words
     device: Device
+    tensors: dict[int, Elements]
 
-    def emit(self, tensors: dict[int, tuple[ir.Type, bool]]) -> None:
+    def emit(self) -> None:
         c, s, words = self.c, self.s, self.words
-        self.tensors = {n: Elements(words, p, *tensors[n]) for n, p in zip(tensors, self.device.parameters)}
         self.vectors = VectorResults(words, c, self.tensors)
-        self.pairs = {n: Elements(words, p, integer_type(32)) for n, p in zip(tensors, self.device.parameters)}
+        self.pairs = {n: Elements(words, p, integer_type(32)) for n, p in zip(self.tensors, self.device.parameters)}
         self.thread, block = special_register("tid.x"), special_register("ctaid.x")
         self.warp, self.lane = words.shr(self.thread, 5), words.mask(self.thread, 31)
         self.pair, self.quad = words.shr(self.lane, 2), words.mask(self.lane, 3)

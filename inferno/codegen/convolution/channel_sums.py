@@ -14,10 +14,10 @@ from inferno.codegen.convolution.halo import HaloEmitter
 from inferno.codegen.convolution.halo_phases import PhasesEmitter
 from inferno.codegen.convolution.summing_epilogue import SummingEpilogue, SummingHaloEpilogue
 from inferno.codegen.matmul import wgmma
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, load_shared, only_if, shared_pointer, special_register, store,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm
 from inferno.schedule.convolution.channel_sums import WARPS, ChannelSums, takes_schedule, tiling_of

@@ -7,8 +7,8 @@ from inferno.codegen.builders.elements import join, splat
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.convolution.finite_sums import unless_finite
 from inferno.codegen.convolution.vector_results import VECTOR
+from inferno.codegen.nvvm.builder import Words, loop
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words, loop
 from inferno.mlir import arith, ir
 from inferno.schedule.convolution.group_windows import GroupKernel
 

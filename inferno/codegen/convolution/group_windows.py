@@ -14,15 +14,16 @@ from math import prod
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.builders.launcher import launch, launcher, pointer
+from inferno.codegen.builders.launcher import launch, launcher
 from inferno.codegen.convolution.group_sums import exact_sums
 from inferno.codegen.convolution.vector_results import VECTOR, VectorResults
+from inferno.codegen.convolution.window_tensors import WindowTensors
 from inferno.codegen.matmul.mma_tile import Lane, Multiplier
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, shared_pointer,
+from inferno.codegen.nvvm.builder import (
+    Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, shared_pointer,
     special_register, store, widen_pointer,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.tensor_core import load_matrices
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -35,18 +36,16 @@ def generate(kernel: func.FuncOp, schedule: GroupWindows, target: Target) -> Non
     """Add the ``gpu.module`` of a convolution in groups and make ``kernel`` its launcher."""
     k, name = read(kernel, target), kernel.name.value
     if k is None or not fits(schedule, k, target):
-        raise CompileError(f"@{name}: {schedule} does not fit a kernel without such groups")
+        raise CompileError(f"@{name} is not a convolution in groups that {schedule} computes")
     c = k.window
     if c.contraction.epilogue is not None:
         expand_math(c.contraction.epilogue.generic)
-    written = {d.access.argument: d.access.element for d in c.contraction.destinations}
-    tensors = {a.argument: a.element for a in (c.image, c.weight, *c.contraction.extras)} | written
-    parameters = [WRITTEN_BUFFER if n in written else READ_BUFFER for n in sorted(tensors)]
-    with device_module(kernel) as module, device_kernel(module, name, parameters, schedule.threads, shared=True) as device:
-        _Emitter(k, schedule, Words({}), device).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
+    tensors = WindowTensors.of((c.image, c.weight, *c.contraction.extras), (d.access for d in c.contraction.destinations))
+    with device_module(kernel) as module, device_kernel(module, name, tensors.parameters, schedule.threads, shared=True) as device:
+        words = Words({})
+        _Emitter(k, schedule, words, device, tensors.elements(words, device.parameters)).emit()
     with launcher(kernel) as arguments:
-        given = [pointer(arguments[n]) for n in sorted(tensors)]
-        launch(f"{name}_gpu", name, given, (prod(schedule.grid(k)), 1, 1), (schedule.threads, 1, 1), shared=sum(schedule.regions(k)))
+        launch(f"{name}_gpu", name, tensors.given(arguments), (prod(schedule.grid(k)), 1, 1), (schedule.threads, 1, 1), shared=sum(schedule.regions(k)))
 
 
 @dataclass
@@ -63,11 +62,11 @@ class _Emitter:
     s: GroupWindows
     words: Words
     device: Device
+    tensors: dict[int, Elements]
 
-    def emit(self, tensors: dict[int, tuple[ir.Type, bool]]) -> None:
+    def emit(self) -> None:
         k, s, words = self.k, self.s, self.words
         self.c, self.tile = k.window, s.tile(k)
-        self.tensors = {n: Elements(words, p, *tensors[n]) for n, p in zip(tensors, self.device.parameters)}
         self.results = VectorResults(words, self.c, self.tensors)
         self.thread, self.lane = special_register("tid.x"), Lane.make(words)
         self.warp = words.shr(self.thread, 5)

@@ -13,8 +13,8 @@ from inferno.codegen.convolution.halo_consumer import HaloConsumer, HaloEpilogue
 from inferno.codegen.matmul import wgmma
 from inferno.codegen.matmul.tile_order import tile_position
 from inferno.codegen.nvvm import tma
+from inferno.codegen.nvvm.builder import elect, loop, only_if
 from inferno.codegen.nvvm.mbarriers import Position, Ring
-from inferno.codegen.nvvm.nvvm_builder import elect, loop, only_if
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access

@@ -9,8 +9,8 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import tensor_map
 from inferno.codegen.convolution.halo import HaloEmitter
 from inferno.codegen.nvvm import tma
+from inferno.codegen.nvvm.builder import loop, opaque
 from inferno.codegen.nvvm.mbarriers import Position
-from inferno.codegen.nvvm.nvvm_builder import loop, opaque
 from inferno.mlir import ir
 
 

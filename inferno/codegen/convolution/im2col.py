@@ -13,7 +13,7 @@ from inferno.codegen.convolution.halo_phases import PhasesEmitter
 from inferno.codegen.matmul import wgmma
 from inferno.codegen.matmul.stream_k import StreamEmitter
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.nvvm_builder import Words
+from inferno.codegen.nvvm.builder import Words
 from inferno.codegen.nvvm.tensor_core import Tile
 from inferno.errors import CompileError
 from inferno.mlir import func, ir

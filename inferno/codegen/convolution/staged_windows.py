@@ -12,15 +12,16 @@ from inferno.codegen.builders.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.builders.launcher import launch, launcher, pointer, scalar, tensor_map
+from inferno.codegen.builders.launcher import launch, launcher, scalar, tensor_map
 from inferno.codegen.convolution.window_sums import Sums, next_sums, widened
+from inferno.codegen.convolution.window_tensors import WindowTensors
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.mbarriers import Position, Ring
-from inferno.codegen.nvvm.nvvm_builder import (
-    READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register,
+from inferno.codegen.nvvm.builder import (
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register,
     uniform,
 )
+from inferno.codegen.nvvm.global_memory import Elements
+from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors
@@ -39,19 +40,17 @@ def generate(kernel: func.FuncOp, schedule: StagedWindows, target: Target) -> No
     """Add the ``gpu.module`` of a depthwise convolution and make ``kernel`` its launcher."""
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None or not fits(s, c):
-        raise CompileError(f"@{name}: {s} does not fit a kernel without such windows")
+        raise CompileError(f"@{name} is not a depthwise convolution that {s} computes")
     if c.contraction.epilogue is not None:
         expand_math(c.contraction.epilogue.generic)
-    written = {d.access.argument: d.access.element for d in c.contraction.destinations}
-    tensors = {a.argument: a.element for a in (c.weight, *c.contraction.extras)} | written
-    pointers = [WRITTEN_BUFFER if n in written else READ_BUFFER for n in sorted(tensors)]
+    tensors = WindowTensors.of((c.weight, *c.contraction.extras), (d.access for d in c.contraction.destinations))
     workers, symbols = s.workers(c, target), symbol_arguments(kernel.operation)
     numbers = {symbol: value.arg_number for symbol, value in symbols.items()}
-    parameters = [TENSOR_MAP, *pointers, *["i64"] * len(numbers)]
+    parameters = [TENSOR_MAP, *tensors.parameters, *["i64"] * len(numbers)]
     with device_module(kernel) as module, device_kernel(module, name, parameters, s.threads, 1, True, s.resident) as device:
         words = Words({})
-        words.take(list(numbers), device.parameters[1 + len(pointers):])
-        _Emitter(c, s, words, device, workers).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
+        words.take(list(numbers), device.parameters[1 + len(tensors.types):])
+        _Emitter(c, s, words, device, tensors.elements(words, device.parameters[1:]), workers).emit()
     with launcher(kernel) as arguments:
         width, dims = bit_width(c.image.element) // 8, dimensions(c)
         box = [s.chunk, s.pitch(c), s.box_rows(c)] if c.side_by_side else [s.pitch(c), s.box_rows(c), s.chunk]
@@ -63,7 +62,7 @@ def generate(kernel: func.FuncOp, schedule: StagedWindows, target: Target) -> No
             arguments[c.image.argument], sizes=sizes, strides=[x * width for _, x in dims], box=[*box, *[1] * (len(dims) - 3)],
             element=str(c.image.element), swizzle=0, l2=256 if whole else 128 if s.chunk * width % 128 == 0 else 64,
         )
-        given = [map_, *(pointer(arguments[n]) for n in sorted(tensors)), *(scalar(arguments[n]) for n in numbers.values())]
+        given = [map_, *tensors.given(arguments), *(scalar(arguments[n]) for n in numbers.values())]
         launch(f"{name}_gpu", name, given, (s.chunks(c) * workers, 1, 1), (s.threads, 1, 1), shared=s.shared(c))
 
 
@@ -73,13 +72,13 @@ class _Emitter:
     s: StagedWindows
     words: Words
     device: Device
+    tensors: dict[int, Elements]
     workers: int
     kept: dict[Access, ir.Value] = field(default_factory=dict)  # what the epilogue reads that is the same for all outputs of a thread
 
-    def emit(self, tensors: dict[int, tuple[ir.Type, bool]]) -> None:
+    def emit(self) -> None:
         c, s, words = self.c, self.s, self.words
-        self.map, *pointers = self.device.parameters[:1 + len(tensors)]
-        self.tensors = {n: Elements(words, p, *tensors[n]) for n, p in zip(tensors, pointers)}
+        self.map = self.device.parameters[0]
         self.width, self.step = bit_width(c.image.element) // 8, s.rows_of_turn(c)
         thread, block = special_register("tid.x"), special_register("ctaid.x")
         warp = uniform(words, words.shr(thread, 5))
@@ -107,7 +106,7 @@ class _Emitter:
         around = outer(c)
         *others, floor, span = words.split(number, [*(c.sizes[d] for d in reversed(around)), s.floors(c), s.spans(c)])
         at = dict(zip(reversed(around), others))
-        return at | {c.down.loop: words.mul(floor, s.height(c)), c.along.loop: words.mul(span, s.along * s.runs)}
+        return at | {c.down.loop: words.mul(floor, s.height), c.along.loop: words.mul(span, s.along * s.runs)}
 
     # Copies.
 
@@ -277,7 +276,7 @@ class _Emitter:
         """The epilogue of the outputs of a row, and the stores."""
         c, s, words = self.c, self.s, self.words
         row, conditions = words.add(at[c.down.loop], done), list(inside)
-        if c.outputs(c.down) % s.height(c):
+        if c.outputs(c.down) % s.height:
             conditions.append(words.less(row, c.outputs(c.down)))
         at = {**at, c.down.loop: row}
         vectors = sums if c.side_by_side else [join([lanes_of(x)[0] for x in sums])]

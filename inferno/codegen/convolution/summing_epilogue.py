@@ -7,7 +7,7 @@ from inferno.codegen.builders.elements import lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.convolution.halo_consumer import HaloEpilogue
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue
-from inferno.codegen.nvvm.nvvm_builder import load_shared, shared_pointer, store
+from inferno.codegen.nvvm.builder import load_shared, shared_pointer, store
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.mlir import arith, ir
 from inferno.schedule.convolution.summed_columns import Summed

@@ -7,8 +7,8 @@ from inferno.codegen.builders.inline import epilogue_arguments, inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.convolution.tap_tiles import pieces
 from inferno.codegen.matmul.row_epilogue import exchange
+from inferno.codegen.nvvm.builder import Words, load_shared, loop, only_if, shared_pointer, special_register, store
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words, load_shared, loop, only_if, shared_pointer, special_register, store
 from inferno.mlir import arith, ir, nvvm
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.accesses import Access

@@ -17,10 +17,11 @@ from inferno.codegen.builders.launcher import launch, launcher, pointer, tempora
 from inferno.codegen.convolution.tap_results import SUMMING, Results, deep
 from inferno.codegen.convolution.tap_tiles import Tiles
 from inferno.codegen.convolution.window_sums import widened
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
-    READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, only_if, special_register,
+from inferno.codegen.convolution.window_tensors import WindowTensors
+from inferno.codegen.nvvm.builder import (
+    WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, only_if, special_register,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, nvvm, scf, vector
 from inferno.schedule.convolution.tap_kernel import TapKernel, read, seen
@@ -33,46 +34,36 @@ def generate(kernel: func.FuncOp, schedule: TapSums, target: Target) -> None:
     """Add the ``gpu.module`` of such sums, with a second kernel where several blocks have parts of them, and make ``kernel`` its launcher."""
     k, s, name = read(kernel, target), schedule, kernel.name.value
     if k is None or not fits(s, k, target):
-        raise CompileError(f"@{name}: {s} does not fit a kernel without such sums")
+        raise CompileError(f"@{name} is not a gradient of depthwise weights that {s} computes")
     if k.contraction.epilogue is not None:
         expand_math(k.contraction.epilogue.generic)
-    written = {d.access.argument: d.access.element for d in k.contraction.destinations}
-    factors = {a.argument: a.element for a in (k.image, k.gradient)}
-    beside = {a.argument: a.element for a in k.contraction.extras} | written
-    apart = s.parts > 1
+    factors, written, apart = (k.image, k.gradient), [d.access for d in k.contraction.destinations], s.parts > 1
     total = ir.F64Type.get() if k.width == 4 else ir.F32Type.get()  # as which sums of several threads are added
-    first = factors if apart else factors | beside
+    first = WindowTensors.of(factors, ()) if apart else WindowTensors.of((*factors, *k.contraction.extras), written)
+    last = WindowTensors.of(k.contraction.extras, written)
     with device_module(kernel) as module:
-        with device_kernel(module, name, [*_parameters(first, written), *_PART[:apart]], s.threads, shared=True, resident=resident(s, k, target)) as device:
+        with device_kernel(module, name, [*first.parameters, *_PART[:apart]], s.threads, shared=True, resident=resident(s, k, target)) as device:
             words = Words({})
-            tensors = _tensors(words, first, written, device)
+            tensors = first.elements(words, device.parameters)
             part = Elements(words, device.parameters[-1], total, readonly=False) if apart else None
             _Emitter(k, s, words, device, tensors, total, part, keeps_places(s, k, target)).emit()
         if apart:
-            with device_kernel(module, f"{name}_sums", [*_parameters(beside, written), *_PART], SUMMING, shared=True) as device:
+            with device_kernel(module, f"{name}_sums", [*last.parameters, *_PART], SUMMING, shared=True) as device:
                 words = Words({})
                 part = Elements(words, device.parameters[-1], total)
-                Results(k, s, words, device.shared, _tensors(words, beside, written, device), total, part, special_register("tid.x")).add_parts()
+                Results(k, s, words, device.shared, last.elements(words, device.parameters), total, part, special_register("tid.x")).add_parts()
     with launcher(kernel) as arguments:
         count = k.channels * k.taps
         parts = [pointer(temporary([s.parts * count], total))] if apart else []
-        given = [*(pointer(arguments[n]) for n in sorted(first)), *parts]
+        given = [*first.given(arguments), *parts]
         launch(f"{name}_gpu", name, given, (s.blocks(k), 1, 1), (s.threads, 1, 1), shared=s.shared(k))
         if apart:
-            given = [*(pointer(arguments[n]) for n in sorted(beside)), *parts]
+            given = [*last.given(arguments), *parts]
             blocks = -(-count // (SUMMING // deep(s.parts)))
             launch(f"{name}_gpu", f"{name}_sums", given, (blocks, 1, 1), (SUMMING, 1, 1), shared=SUMMING * total.width // 8)
 
 
 _PART = [WRITTEN_BUFFER]
-
-
-def _parameters(tensors: dict[int, ir.Type], written: dict[int, ir.Type]) -> list[str]:
-    return [WRITTEN_BUFFER if n in written else READ_BUFFER for n in sorted(tensors)]
-
-
-def _tensors(words: Words, tensors: dict[int, ir.Type], written: dict[int, ir.Type], device: Device) -> dict[int, Elements]:
-    return {n: Elements(words, p, tensors[n], n not in written) for n, p in zip(sorted(tensors), device.parameters)}
 
 
 @dataclass

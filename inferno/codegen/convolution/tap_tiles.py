@@ -5,8 +5,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer
+from inferno.codegen.nvvm.builder import Words, only_if, opaque, shared_pointer, store
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words, only_if, opaque, shared_pointer, store
 from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.convolution.tap_kernel import Side, TapKernel

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, opaque_vector
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body
 from inferno.codegen.builders.integers import Integer
+from inferno.codegen.nvvm.builder import Words
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words
 from inferno.mlir import ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.convolution.window_kernel import WindowKernel

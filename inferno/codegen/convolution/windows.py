@@ -34,7 +34,7 @@ def generate(kernel: func.FuncOp, schedule: Windows, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel with windows and make ``kernel`` its launcher."""
     c, name = read(kernel, target), kernel.name.value
     if c is None or not fits(schedule, c):
-        raise CompileError(f"@{name}: {schedule} does not fit a kernel without such windows")
+        raise CompileError(f"@{name} is not a sum over windows that {schedule} computes")
     if c.contraction.epilogue is not None:
         expand_math(c.contraction.epilogue.generic)
     c = c.sized or c

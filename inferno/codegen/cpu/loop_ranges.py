@@ -12,9 +12,6 @@ from inferno.mlir import arith, ir, scf
 
 STRIP = 2048  # elements: 8 KB of float32 an operand, which the second loop finds in the L1 cache
 
-Emit = Callable[[dict], None]
-"""Emits one point of a loop; takes ``custom`` for ``inline_body``."""
-
 
 def has_ranged(block: ir.Block) -> bool:
     """Whether a body calls such a function."""

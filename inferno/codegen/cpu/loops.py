@@ -5,7 +5,7 @@ items ``begin`` to ``end`` of a range; ``inferno.launch``'s grid is that range. 
 around tensors) makes the kernel one function that does everything, by upstream's loops.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.builders import launcher as host
@@ -13,6 +13,7 @@ from inferno.codegen.cpu.loop_nests import Nest, read_nest
 from inferno.codegen.cpu.loop_operands import root_of
 from inferno.codegen.cpu.loop_rows import Rows, read_rows
 from inferno.codegen.cpu.loop_scan import Scan, read_scan
+from inferno.codegen.cpu.loop_scope import Scope, read_by, taken_by
 from inferno.codegen.cpu.loop_sorts import merge_sorts
 from inferno.codegen.cpu.native_checks import add_checks
 from inferno.codegen.cpu.register_accumulators import register_accumulators
@@ -184,16 +185,16 @@ class _Builder:
 
     def _emit_rows(self, by_rows: Rows) -> None:
         """One function that does all of a row before the next one."""
-        touched = [r for nest in by_rows.nests for r in (*nest.roots, *_read_by(nest))]
+        touched = [r for nest in by_rows.nests for r in (*nest.roots, *read_by(nest))]
         roots = [r for r in dict.fromkeys(touched) if r not in by_rows.local and (owner(r) is None or r in self._temporaries)]
         function, arguments, known = self._function_for(roots)
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             parts = {root: memref.AllocaOp(type_, [], [], alignment=64).memref for root, type_ in by_rows.types().items()}
-            scope = _Scope({**known, **parts}, function.regions[0].blocks[0])
+            scope = Scope({**known, **parts}, function.regions[0].blocks[0])
             loop = scf.ForOp(*arguments[-2:], arith.constant(ir.IndexType.get(), 1))
             with ir.InsertionPoint(loop.body):
                 for nest in by_rows.nests:
-                    for value in _taken(nest):
+                    for value in taken_by(nest):
                         new = scope.value(value)
                         for inner in walk(nest.op):
                             if inner != nest.op:
@@ -271,11 +272,11 @@ class _Builder:
 
     def _emit(self, nest: Nest | Scan) -> None:
         """The function of one structured operation; for a reduction in parts, also the one that adds the parts up."""
-        taken = _taken(nest)
-        roots = [r for r in dict.fromkeys([*nest.roots, *_read_by(nest)]) if owner(r) is None or r in self._temporaries]
+        taken = taken_by(nest)
+        roots = [r for r in dict.fromkeys([*nest.roots, *read_by(nest)]) if owner(r) is None or r in self._temporaries]
         partials = [Temporary((nest.order.parts * size,), element) for size, element in nest.partial_sizes]
         function, arguments, known = self._function_for([*roots, *partials])
-        scope = _Scope(known, function.regions[0].blocks[0], self._number)
+        scope = Scope(known, function.regions[0].blocks[0], self._number)
         nest.numbers = self._number
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             for value in taken:
@@ -293,7 +294,7 @@ class _Builder:
         result, size = nest.results[number], nest.partial_sizes[number][0]
         root = result.operand.root
         function, arguments, known = self._function_for([root, partial])
-        scope = _Scope(known, function.regions[0].blocks[0])
+        scope = Scope(known, function.regions[0].blocks[0])
         constant = lambda v: arith.constant(ir.IndexType.get(), v)  # noqa: E731
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             target, parts = scope.flat(root), arguments[1]
@@ -376,95 +377,6 @@ def _reshaped(argument: ir.Value, sizes: Sequence[Int], values: dict[Symbol, ir.
     return memref.ReinterpretCastOp(type_, argument, [], extents, strides, [0], static(sizes), steps).result
 
 
-class _Scope:
-    """What stands in a new function for values of the kernel: parameters for buffers, clones for the rest."""
-
-    def __init__(self, known: dict[ir.Value, ir.Value], inside: ir.Block, number: Callable[[Int], ir.Value] | None = None) -> None:
-        self._known = dict(known)
-        self._flat: dict[ir.Value, ir.Value] = {}
-        self._inside, self._number = inside, number
-
-    def value(self, value: ir.Value) -> ir.Value:
-        op = owner(value)
-        if value in self._known or op is None or not self._outside(op):
-            return self._known.get(value, value)
-        operands = [self.value(v) for v in op.operands]
-        with ir.InsertionPoint.at_block_begin(self._inside) if not operands else self._after(operands):
-            new = op.clone()
-        for i, v in enumerate(operands):
-            new.operands[i] = v
-        self._known.update(zip(op.results, new.results))
-        return self._known[value]
-
-    def _after(self, operands: list[ir.Value]) -> ir.InsertionPoint:
-        """Behind the last of the operands that are made in the entry block."""
-        made = [owner(v) for v in operands if owner(v) is not None]
-        last = None
-        for op in self._inside.operations:
-            if op.operation in made:
-                last = op.operation
-        if last is None:
-            return ir.InsertionPoint.at_block_begin(self._inside)
-        following = list(self._inside.operations)
-        at = next(i for i, o in enumerate(following) if o.operation == last)
-        return ir.InsertionPoint(following[at + 1]) if at + 1 < len(following) else ir.InsertionPoint(self._inside)
-
-    def _outside(self, op: ir.Operation) -> bool:
-        at = op
-        while at.name != "func.func":
-            at = at.parent
-        return at.operation != self._inside.owner.operation
-
-    def flat(self, root: ir.Value) -> ir.Value:
-        """A root as one dimension."""
-        buffer = self.value(root)
-        if buffer not in self._flat:
-            type_ = ir.MemRefType(buffer.type)
-            if type_.rank == 1:
-                self._flat[buffer] = buffer
-            elif not type_.has_static_shape:
-                with self._after([buffer]):
-                    count = self._number(product(shape(root)))
-                    flat = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], type_.element_type)
-                    self._flat[buffer] = memref.ReinterpretCastOp(flat, buffer, [], [count], [], [0], list(flat.shape), [1]).result
-            else:
-                count = _count(type_.shape)
-                with self._after([buffer]):
-                    self._flat[buffer] = memref.ReinterpretCastOp(
-                        ir.MemRefType.get([count], type_.element_type), buffer, [], [], [], [0], [count], [1]
-                    ).result
-        return self._flat[buffer]
-
-
-def _taken(nest: Nest) -> list[ir.Value]:
-    """The values that the body takes from outside of the operation."""
-    inside: set[ir.Value] = set(nest.block.arguments)
-    found: dict[ir.Value, None] = {}
-    for op in walk(nest.op):
-        if op == nest.op:
-            continue
-        inside.update(op.results)
-        inside.update(a for region in op.regions for block in region.blocks for a in block.arguments)
-    for op in walk(nest.op):
-        if op != nest.op:
-            found.update((v, None) for v in op.operands if v not in inside)
-    return list(found)
-
-
-def _read_by(nest: Nest) -> list[ir.Value]:
-    """The buffers that scalars from outside are read from, also through what is computed from them."""
-    found: dict[ir.Value, None] = {}
-    scalars = [v for v in nest.op.operands if not isinstance(v.type, ir.MemRefType)]
-    pending = [*_taken(nest), *scalars, *(r.start for r in getattr(nest, "results", ()) if r.start is not None)]
-    while pending:
-        value = pending.pop(0)
-        if isinstance(value.type, ir.MemRefType):
-            found[root_of(value)] = None
-        elif owner(value) is not None:
-            pending += owner(value).operands
-    return list(found)
-
-
 def _filled(op: ir.Operation) -> ir.Value | None:
     """The scalar that a generic fills its one result with."""
     if op.name != "linalg.generic" or len(op.opview.outputs) != 1 or not all(_parallel(op)):
@@ -483,11 +395,3 @@ def _filled(op: ir.Operation) -> ir.Value | None:
 
 def _parallel(op: ir.Operation) -> list[bool]:
     return ["parallel" in str(k) for k in op.attributes["iterator_types"]]
-
-
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
-

@@ -1,18 +1,19 @@
 """Elementwise kernels on the gpu, vector, memref and arith dialects: a flat grid over the points of the destination."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
 
-from inferno.codegen.builders.elements import as_vector, branch_together, join, lanes_of, load, load_lanes, load_vector, splat, store, store_vector
+from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_lanes, load_vector, splat, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.builders.lane_patterns import Condition, Pattern, Patterns, uniform
+from inferno.codegen.builders.lane_patterns import Pattern, Patterns, uniform
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.maps.begin_copies import copy_begins
+from inferno.codegen.maps.branches import Branches
 from inferno.codegen.maps.clamped_places import ClampedPlaces
 from inferno.codegen.maps.lane_places import lane_places
 from inferno.codegen.maps.narrow_index import Offsets
@@ -22,18 +23,16 @@ from inferno.codegen.maps.transposing import Transposing, shared_arrays
 from inferno.codegen.maps.transposing_gathers import GatherTransposing
 from inferno.codegen.maps.transposing_vectors import VectorTransposing, shared_words
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, owner, scf, vector, walk
+from inferno.mlir import arith, func, ir, scf, walk
 from inferno.passes.shapes import row_major, shape
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.maps.elementwise import Elementwise, reused, transposed, transposes_by_vectors
+from inferno.schedule.maps.elementwise import Elementwise, transposes_by_vectors
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.maps.shared_reads import reused
+from inferno.schedule.maps.transposed import transposed
 from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
 from inferno.symbolic import Int, bounds, ceildiv, divisor, is_multiple, product
 from inferno.target import Target
-
-
-_MUCH = 16  # operations of a branch that lanes of a vector may all leave out
-_WARPS = 8  # of a row, from which on that is so of most
 
 
 def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None:
@@ -96,10 +95,7 @@ class Emitter:
     schedule: Elementwise
     ints: Integers
     buffers: list[ir.Value]
-    patterns: Patterns = field(default_factory=lambda: Patterns({}))
     loops: dict[ir.Value, int] = field(default_factory=dict)  # whose coordinates the indices of a body are
-    active: tuple[bool, ...] | None = None  # lanes that take the branch that is inlined
-    clamped: bool = False  # what is inlined is computed in lanes that do not take its branch
     loaded: dict = field(default_factory=dict)  # parts of tables, see ``load_lanes``
     first: list[Integer] = field(default_factory=list)  # the coordinates of a vector's first point
     places: ClampedPlaces = field(default_factory=lambda: ClampedPlaces(()))
@@ -107,7 +103,7 @@ class Emitter:
     run: int | None = None  # of which a thread does several iterations, far apart
 
     def __post_init__(self) -> None:
-        self.offsets = Offsets(self.ints)
+        self.offsets, self.branches = Offsets(self.ints), Branches(self.point, self.schedule.vector)
         # The box of first points: of that run it has as many less.
         sizes = self.point.run_sizes
         self.sizes = tuple(s // self.schedule.across if r == self.run else s for r, s in enumerate(sizes))
@@ -290,73 +286,9 @@ class Emitter:
     def body(self, start: Integer, lanes: int, values: list[ir.Value | None]) -> list[ir.Value]:
         return inline_body(
             self.point.block, [v if v is not None else _unused() for v in values], self.indices(start, lanes), lanes,
-            {"tensor.extract": self.extract}, self.point.outside(self.buffers), lambda *a: self.branch(lanes, *a),
-            NarrowLanes(Patterns(self.patterns.known, strict=True), lanes) if lanes else None,
+            {"tensor.extract": self.extract}, self.point.outside(self.buffers), lambda *a: self.branches.emit(lanes, *a),
+            NarrowLanes(Patterns(self.branches.patterns.known, strict=True), lanes) if lanes else None,
         )
-
-    def branch(self, lanes: int, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
-        """A branch where all lanes take the same; both of them, of which each lane has one, where they do not."""
-        known = self.patterns.condition(condition) if isinstance(condition.type, ir.VectorType) else Condition((), True)
-        if known.same and not (lanes and any(_is_constant(region) for region in op.regions)):
-            return branch_together(op, condition, lanes, inline)
-        before, found = (self.active, self.clamped), []
-        whole = known.lanes or (None,) * lanes
-        for region, wanted in zip(op.regions, (True, False)):
-            self.active = tuple((before[0] is None or before[0][i]) and whole[i] in (wanted, None) for i in range(lanes))
-            self.clamped = before[1] or None in whole
-            if not any(self.active):
-                found.append(None)
-            elif None in whole and self.is_long() and (_computes_much(region) or _read_one_table(op)):
-                found.append(self.where_any(lanes_of(as_vector(condition, lanes)), wanted, op, region, inline))
-            else:
-                found.append([as_vector(v, lanes) for v in inline(region)])
-        self.active, self.clamped = before
-        then, other = found
-        if then is None or other is None:
-            return then or other
-        if None in whole:
-            return [self.chosen(condition, known, a, b) for a, b in zip(then, other)]
-        return [vector.shuffle(a, b, [i if w else lanes + i for i, w in enumerate(whole)]) for a, b in zip(then, other)]
-
-    def is_long(self) -> bool:
-        """Whether most warps have points of one piece alone: of 1026 columns beside 1026 a kernel took 90 us so, and 116; of 129 beside 129 138, and 122."""
-        inner = self.point.run_sizes[-1]
-        return isinstance(inner, int) and inner >= _WARPS * 32 * self.schedule.vector
-
-    def where_any(
-        self, conditions: list[ir.Value], wanted: bool, op: ir.Operation, region: ir.Region, inline: Callable[[ir.Region], list[ir.Value]],
-    ) -> list[ir.Value]:
-        """The values of a branch that is taken if any lane takes it, else 0: most vectors lie in one piece."""
-        some, lanes = conditions[0], len(conditions)
-        for x in conditions[1:]:
-            some = arith.ori(some, x) if wanted else arith.andi(some, x)
-        types = [ir.VectorType.get([lanes], r.type) for r in op.results]
-        choice = scf.IfOp(some, types, has_else=True)
-        taken, left = (choice.then_block, choice.else_block) if wanted else (choice.else_block, choice.then_block)
-        with ir.InsertionPoint(taken):
-            scf.yield_([as_vector(v, lanes) for v in inline(region)])
-        with ir.InsertionPoint(left):
-            scf.yield_([splat(t, 0) for t in types])
-        return list(choice.results)
-
-    def chosen(self, condition: ir.Value, known: Condition, a: ir.Value, b: ir.Value) -> ir.Value:
-        """Lanes of ``a`` where the condition is true, of ``b`` where not: all at once where it is one for all, lane by lane where few differ."""
-        op = owner(condition) if isinstance(condition.type, ir.VectorType) else None
-        if known.same:
-            return arith.select(lanes_of(condition)[0], a, b)
-        if op is not None and op.name == "arith.andi":
-            for first, second in (op.operands, reversed(op.operands)):
-                if (one := self.patterns.condition(first)).same:
-                    return self.chosen(first, one, self.chosen(second, self.patterns.condition(second), a, b), b)
-        open_ = [i for i, w in enumerate(known.lanes) if w is None]
-        if len(open_) > 2:
-            return arith.select(condition, a, b)
-        asked = lanes_of(condition)
-        found = vector.shuffle(a, b, [i + len(known.lanes) * (w is False) for i, w in enumerate(known.lanes)])
-        for i in open_:
-            one = arith.select(asked[i], lanes_of(a)[i], lanes_of(b)[i])
-            found = vector.InsertOp(one, found, [], [i]).result
-        return found
 
     def indices(self, start: Integer, lanes: int) -> list[ir.Value]:
         """For ``linalg.index``: each loop's coordinate, a vector where the lanes differ in it."""
@@ -375,7 +307,7 @@ class Emitter:
                 found.append(self.ints.index(x))
             else:
                 found.append(join([self.ints.index(self.ints.add(x, r - pattern.residues[0])) for r in pattern.residues]))
-        self.patterns = Patterns({v: p for v, p in zip(found, patterns) if p is not None})
+        self.branches.patterns = Patterns({v: p for v, p in zip(found, patterns) if p is not None})
         self.loops = {v: d for d, v in enumerate(found)}
         self.first, self.places, self.begins = first, ClampedPlaces(patterns), {}
         return found
@@ -425,11 +357,11 @@ class Emitter:
         lanes = ir.VectorType(vectors[0].type).shape[0]
         if (pattern := self.table_pattern(where, strides, lanes)) is not None:
             first, constant = self.offsets.of(where, strides)
-            return load_lanes(self.ints, buffer, first, pattern, element, count, self.active, self.clamped, constant, self.loaded)
+            return load_lanes(self.ints, buffer, first, pattern, element, count, self.branches.active, self.branches.clamped, constant, self.loaded)
         if (found := self.extract_clamped(op, buffer, where, strides, lanes, element, count)) is not None:
             return found
         offsets = [self.ints.add(*self.offsets.of(where, strides, i)) for i in range(lanes)]
-        live = [i for i in range(lanes) if self.active is None or self.active[i]]
+        live = [i for i in range(lanes) if self.branches.active is None or self.branches.active[i]]
         read = {i: load(self.ints, buffer, self.inside(offsets[i], count), element) for i in live}
         return join([read.get(i, read[live[0]]) for i in range(lanes)])
 
@@ -438,9 +370,9 @@ class Emitter:
     ) -> ir.Value | None:
         """The same by vectors, where neighbours are read but for what is kept inside of the table; what is not where its neighbours say comes alone."""
         place, width = self.places.of(op.operands[len(op.operands) - 1]), self.schedule.vector
-        if place is None or self.clamped or self.places.dims[place.loop].modulus != width or (any(place.apart) and not self.schedule.windows):
+        if place is None or self.branches.clamped or self.places.dims[place.loop].modulus != width or (any(place.apart) and not self.schedule.windows):
             return None
-        rest, active = self.table_pattern(where[:-1], strides[:-1], lanes), self.active or (True,) * lanes
+        rest, active = self.table_pattern(where[:-1], strides[:-1], lanes), self.branches.active or (True,) * lanes
         whole = [i for i in range(lanes) if active[i] and place.apart[i] is None]
         begin = self.begin(place.loop, place.pattern.modulus)
         if rest is None or begin is None:
@@ -473,13 +405,13 @@ class Emitter:
 
     def inside(self, offset: Integer, count: Int) -> Integer:
         """An offset that is inside of a buffer where the lane may be one that does not take the branch."""
-        return self.ints.min(offset, self.ints.value(count - 1)) if self.clamped else offset
+        return self.ints.min(offset, self.ints.value(count - 1)) if self.branches.clamped else offset
 
     def table_pattern(self, where: list[ir.Value], strides: Sequence[Int], lanes: int) -> Pattern | None:
         found, at = Pattern(0, (0,) * lanes), 0
         while at < len(where):
             run = self.run_at(where, strides, at)
-            pattern = self.patterns.of(where[at], lanes) if run is None else (self.run_patterns(lanes) or {run: None})[run]
+            pattern = self.branches.patterns.of(where[at], lanes) if run is None else (self.run_patterns(lanes) or {run: None})[run]
             at += 1 if run is None else len(self.point.runs[run])
             stride = strides[at - 1]
             if pattern is None or (not isinstance(stride, int) and not pattern.same):
@@ -495,24 +427,6 @@ class Emitter:
                 if all(a == b * self.point.sizes[d] for a, b, d in zip(walked, walked[1:], run[1:])):
                     return number
         return None
-
-
-def _is_constant(region: ir.Region) -> bool:
-    """Whether a branch yields nothing but constants, and values from around it."""
-    return all(o.operation.name in ("arith.constant", "scf.yield") for o in region.blocks[0].operations)
-
-
-def _computes_much(region: ir.Region) -> bool:
-    """Whether a branch computes more than going around it costs."""
-    inside = [op for o in region.blocks[0].operations for op in walk(o)]
-    return sum(op.name.startswith(("arith.", "math.", "llvm.")) and op.name != "arith.constant" for op in inside) > _MUCH
-
-
-def _read_one_table(op: ir.Operation) -> bool:
-    """Whether both branches read the same, at other places: what a vector's other lanes would have is somewhere else in memory.  (A roll of 8192x8192 took
-    an H200 138.0 us in float32 and 70.7 in bf16, with both read, 126.1 and 65.0 so.)"""
-    tables = [{r.operands[0] for o in region.blocks[0].operations for r in walk(o, "tensor.extract")} for region in op.regions]
-    return not tables[0].isdisjoint(tables[1])
 
 
 def _unused() -> ir.Value:

@@ -14,8 +14,9 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.maps.transposing import Transposing, loop_indices
 from inferno.mlir import gpu, ir, vector, walk
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.maps.elementwise import LINE, Elementwise, aligned
-from inferno.schedule.maps.pointwise import Pointwise
+from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.maps.pointwise import Pointwise, aligned
+from inferno.schedule.maps.transposed import LINE
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from inferno.codegen.builders.launcher import tensor_map
 from inferno.codegen.matmul.splitting import PARTS, Fragments, Pieces, split_all
 from inferno.codegen.matmul.wgmma import Emitter, emit, prepare_bodies
 from inferno.codegen.nvvm import tma
+from inferno.codegen.nvvm.builder import integer_type, load_shared, loop, only_if, opaque, operation, shared_pointer, store
 from inferno.codegen.nvvm.mbarriers import Position, Ring
-from inferno.codegen.nvvm.nvvm_builder import integer_type, load_shared, loop, only_if, opaque, operation, shared_pointer, store
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers, pin
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf

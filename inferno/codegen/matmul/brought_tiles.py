@@ -13,8 +13,8 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import tensor_map
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue, Warpgroup
 from inferno.codegen.nvvm import tma
+from inferno.codegen.nvvm.builder import Words, elect, load_shared, only_if, operation, shared_pointer
 from inferno.codegen.nvvm.mbarriers import Position, Ring
-from inferno.codegen.nvvm.nvvm_builder import Words, elect, load_shared, only_if, operation, shared_pointer
 from inferno.codegen.nvvm.tensor_core import load_matrices
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access

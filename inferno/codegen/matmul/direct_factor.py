@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferno.codegen.builders.elements import join, lanes_of, splat
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.simt_operand import Reader
-from inferno.codegen.nvvm.nvvm_builder import integer_type
+from inferno.codegen.nvvm.builder import integer_type
 from inferno.mlir import arith, ir, vector
 from inferno.schedule.matmul.direct_bf16x6 import Way
 

@@ -10,11 +10,11 @@ from math import ceil
 
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, integer_type, load_shared, loop, only_if, operation, shared_pointer,
     special_register, store,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, clone_onto, ir, nvvm, owner
 from inferno.schedule.matmul.selected_products import SelectedProduct
 
@@ -64,7 +64,7 @@ class _List:
             begins.append(last)
         carried = self.scan(last, arith.maxui, 0)[0]
         begins = [arith.maxui(words.value(b), carried) for b in begins]
-        # Every so-manieth row of a group begins a tile.
+        # Every tile_m-th row of a group begins a tile.
         chosen = []
         for row, number, begin in zip(own, found, begins):
             first = words.equal(words.mask(words.sub(row, begin), self.tile_m - 1), 0)

@@ -14,8 +14,8 @@ from inferno.codegen.builders.launcher import pointer
 from inferno.codegen.matmul import dual, group_list, wgmma
 from inferno.codegen.matmul.operand_copy import OperandCopy
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue
+from inferno.codegen.nvvm.builder import WRITTEN_BUFFER, Device, loop, operation, uniform
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import WRITTEN_BUFFER, Device, loop, operation, uniform
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.schedule.matmul.grouped import Grouped, read, tile

@@ -17,10 +17,10 @@ from inferno.codegen.matmul.mma_tile import Fragments, Lane, Multiplier, Tile, r
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.matmul.tile_order import tile_position
 from inferno.codegen.matmul.wgmma import prepare_bodies
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, loop, only_if, opaque, special_register,
 )
+from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm
 from inferno.passes.shapes import symbol_arguments

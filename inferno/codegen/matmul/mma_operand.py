@@ -14,8 +14,8 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.unaligned import piece, place_pieces
 from inferno.codegen.matmul.mma_tile import Tile, round_to_tf32
 from inferno.codegen.matmul.rewriting import lanes_before
+from inferno.codegen.nvvm.builder import Words, integer_type, shared_pointer, store
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words, integer_type, shared_pointer, store
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Operand

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.nvvm_builder import Words, integer_type, operation, shared_pointer, special_register, widen_pointer
+from inferno.codegen.nvvm.builder import Words, integer_type, operation, shared_pointer, special_register, widen_pointer
 from inferno.codegen.nvvm.tensor_core import load_matrices
 from inferno.errors import CompileError
 from inferno.mlir import ir, llvm

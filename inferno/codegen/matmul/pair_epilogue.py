@@ -14,8 +14,8 @@ from inferno.codegen.builders.elements import as_vector, join, lanes_of
 from inferno.codegen.builders.gpu_function import element_bytes
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.builders.integers import Integer
+from inferno.codegen.nvvm.builder import Words, only_if, operation, store
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words, only_if, operation, store
 from inferno.mlir import arith, ir, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Contraction

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.nvvm_builder import load_shared, only_if, operation, store
+from inferno.codegen.nvvm.builder import load_shared, only_if, operation, store
 from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.tiles.result_parts import ROW

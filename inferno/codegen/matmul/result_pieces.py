@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from inferno.codegen.builders.elements import lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.nvvm_builder import only_if, operation, shared_pointer, store
+from inferno.codegen.nvvm.builder import only_if, operation, shared_pointer, store
 from inferno.codegen.nvvm.tensor_core import store_matrices
 from inferno.mlir import arith, ir
 from inferno.symbolic import ceildiv

@@ -13,8 +13,8 @@ from inferno.codegen.builders.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
+from inferno.codegen.nvvm.builder import Words, integer_type, load_shared, loop, operation, shared_pointer, store
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import Words, integer_type, load_shared, loop, operation, shared_pointer, store
 from inferno.codegen.nvvm.tensor_core import Tile
 from inferno.mlir import arith, ir, llvm, vector
 from inferno.schedule.analysis.accesses import Access

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from inferno.codegen.builders.elements import as_vector, join, lanes_of
 from inferno.codegen.builders.inline import epilogue_arguments, inline_body, size_values
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue
-from inferno.codegen.nvvm.nvvm_builder import Words, integer_type, opaque, operation
+from inferno.codegen.nvvm.builder import Words, integer_type, opaque, operation
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.rows.row_steps import RowStep

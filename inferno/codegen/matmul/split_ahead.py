@@ -10,8 +10,8 @@ from math import gcd
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.splitting import PARTS, split_all
+from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register
 from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.nvvm_builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.bf16x6 import DEPTH

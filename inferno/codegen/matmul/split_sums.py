@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import load_remote, load_shared, loop, only_if, send, shared_pointer, store
+from inferno.codegen.nvvm.builder import load_remote, load_shared, loop, only_if, send, shared_pointer, store
 from inferno.mlir import arith, ir, scf
 from inferno.symbolic import ceildiv
 

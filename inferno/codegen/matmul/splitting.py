@@ -14,7 +14,7 @@ from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.rewriting import Rewriting
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.nvvm_builder import integer_type, load_shared, loop, operation, shared_pointer, store
+from inferno.codegen.nvvm.builder import integer_type, load_shared, loop, operation, shared_pointer, store
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm
 from inferno.schedule.matmul.bf16x6 import CUT, DEPTH

@@ -28,7 +28,7 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
 from inferno.codegen.matmul.wgmma import Emitter
 from inferno.codegen.matmul.wgmma_registers import RegisterEmitter
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     WRITTEN_BUFFER, Device, Words, assembly, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store,
     widen_pointer,
 )

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
-from inferno.codegen.nvvm.mbarriers import Ring
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     WRITTEN_BUFFER, Words, device_kernel, integer_type, load_shared, loop, loop_while, only_if, shared_pointer, special_register, store, uniform,
 )
+from inferno.codegen.nvvm.mbarriers import Ring
 from inferno.mlir import ir, llvm
 from inferno.symbolic import Int, minimum
 
@@ -33,7 +33,7 @@ def emit_counter(words: Words, module: ir.Block, name: str) -> None:
 
 @dataclass(frozen=True)
 class TileNumbers:
-    """``count`` tiles, of which this block, ``worker`` of ``workers``, takes every so-manieth; or, with a ``counter``, a zero in global memory, whenever
+    """``count`` tiles, of which this block, ``worker`` of n ``workers``, takes every n-th; or, with a ``counter``, a zero in global memory, whenever
     it has begun the copies of one the next.  A consumer's slot of ``rows`` also holds the number of the tile then, at shared address ``numbers``.
     ``late``: the next number is taken when all of a tile's copies are started; few long tiles come out more evenly, for a wait."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import Words
+from inferno.codegen.nvvm.builder import Words
 from inferno.mlir import arith
 from inferno.symbolic import Int, product
 

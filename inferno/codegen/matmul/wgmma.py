@@ -25,11 +25,11 @@ from inferno.codegen.matmul.wgmma_launch import Launch
 from inferno.codegen.matmul.wgmma_producer import Producer
 from inferno.codegen.matmul.wgmma_rewriter import Rewriter
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.global_memory import Elements
-from inferno.codegen.nvvm.mbarriers import Barriers, Ring
-from inferno.codegen.nvvm.nvvm_builder import (
+from inferno.codegen.nvvm.builder import (
     READ_BUFFER, TENSOR_MAP, WRITTEN_BUFFER, Device, Words, device_kernel, device_module, elect, loop, only_if, opaque, special_register, uniform,
 )
+from inferno.codegen.nvvm.global_memory import Elements
+from inferno.codegen.nvvm.mbarriers import Barriers, Ring
 from inferno.codegen.nvvm.tensor_core import Tile
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf

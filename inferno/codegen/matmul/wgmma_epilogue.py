@@ -15,7 +15,7 @@ from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.codegen.matmul.result_lines import ResultLines
 from inferno.codegen.matmul.result_pieces import ResultPieces
 from inferno.codegen.nvvm import tma
-from inferno.codegen.nvvm.nvvm_builder import Words, only_if, operation, shared_pointer, store
+from inferno.codegen.nvvm.builder import Words, only_if, operation, shared_pointer, store
 from inferno.codegen.nvvm.tensor_core import store_matrices
 from inferno.mlir import ir, nvvm
 from inferno.schedule.analysis.accesses import Access

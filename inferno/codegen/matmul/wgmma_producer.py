@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from inferno.codegen.builders.integers import Integer
+from inferno.codegen.nvvm.builder import loop
 from inferno.codegen.nvvm.mbarriers import Position
-from inferno.codegen.nvvm.nvvm_builder import loop
 from inferno.mlir import ir
 from inferno.schedule.tiles.tiling import BEHIND, Axis
 from inferno.symbolic import ceildiv

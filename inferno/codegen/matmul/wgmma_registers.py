@@ -17,8 +17,8 @@ from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.wgmma import Emitter
 from inferno.codegen.matmul.wgmma_epilogue import Epilogue
+from inferno.codegen.nvvm.builder import integer_type, load_shared, loop
 from inferno.codegen.nvvm.mbarriers import Position
-from inferno.codegen.nvvm.nvvm_builder import integer_type, load_shared, loop
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers, pin
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, nvvm

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.rewriting import Rewriting
 from inferno.codegen.nvvm import tma
+from inferno.codegen.nvvm.builder import loop, only_if
 from inferno.codegen.nvvm.mbarriers import Position
-from inferno.codegen.nvvm.nvvm_builder import loop, only_if
 from inferno.mlir import ir, nvvm
 
 _BARRIER = 8  # the first of the rewriters' named barriers, one a slice; the consumers have those before

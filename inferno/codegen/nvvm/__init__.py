@@ -1,5 +1,5 @@
 """A thin layer over the nvvm dialect, and what threads and blocks exchange.
 
-``nvvm_builder`` and ``global_memory`` (numbers, pointers, control flow), ``mbarriers``, ``tma``, ``tensor_core`` (wgmma),
+``builder`` and ``global_memory`` (numbers, pointers, control flow), ``mbarriers``, ``tma``, ``tensor_core`` (wgmma),
 ``async_copies``, ``cluster`` and ``cluster_exchange``, ``shuffles``; through memory ``flagged_words``, ``marked_words``,
 ``filled_words``."""

@@ -1,15 +1,12 @@
 """Asynchronous copies (cp.async) from global to shared memory, which take no registers; a thread waits for groups of them in their order."""
 
-from inferno.codegen.nvvm.nvvm_builder import assembly
+from inferno.codegen.nvvm.builder import assembly
 from inferno.mlir import ir
-
-BYTES = (4, 8, 16)
-"""What one copy can have."""
 
 
 def start_copy(target: ir.Value, place: ir.Value, source: ir.Value, offset: ir.Value, width: int, given: ir.Value | None = None) -> None:
-    """Copy ``width`` bytes from ``source + offset`` (i64) to shared address ``target + place`` (i32), both aligned to them.  Of these only ``given`` (i32) are
-    read, if it is there; the others become 0."""
+    """Copy ``width`` bytes (4, 8 or 16) from ``source + offset`` (i64) to shared address ``target + place`` (i32), both aligned to them.  Of these only
+    ``given`` (i32) are read, if it is there; the others become 0."""
     size = f"{width}, $4" if given is not None else str(width)
     text = (
         "{ .reg .b64 a; .reg .b32 d; add.s64 a, $2, $3; add.s32 d, $0, $1; "

@@ -1,6 +1,6 @@
 """What the blocks of a cluster exchange by distributed shared memory, in kernels on memrefs."""
 
-from inferno.codegen.nvvm.nvvm_builder import CLUSTER, SHARED, integer_type, operation, pointer_type
+from inferno.codegen.nvvm.builder import CLUSTER, SHARED, integer_type, operation, pointer_type
 from inferno.mlir import arith, ir, memref, nvvm
 
 

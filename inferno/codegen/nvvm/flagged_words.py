@@ -7,8 +7,8 @@ A kernel in front clears the words.
 from collections.abc import Sequence
 
 from inferno.codegen.builders.integers import Integer, Integers
+from inferno.codegen.nvvm.builder import assembly, only_if
 from inferno.codegen.nvvm.filled_words import add_filling, launch_filled
-from inferno.codegen.nvvm.nvvm_builder import assembly, only_if
 from inferno.mlir import arith, ir, llvm, memref
 from inferno.symbolic import Int
 

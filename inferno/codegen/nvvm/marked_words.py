@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from inferno.codegen.builders.elements import join
 from inferno.codegen.builders.integers import Integer, Integers
+from inferno.codegen.nvvm.builder import assembly
 from inferno.codegen.nvvm.filled_words import add_filling, launch_filled
-from inferno.codegen.nvvm.nvvm_builder import assembly
 from inferno.mlir import arith, ir, llvm, memref
 
 _MARK, _OTHER = -1, 0x7FFFFFFF  # as bits

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import CLUSTER, Words, integer_type, only_if, pointer_type, shared_pointer
+from inferno.codegen.nvvm.builder import CLUSTER, Words, integer_type, only_if, pointer_type, shared_pointer
 from inferno.mlir import arith, ir, nvvm
 from inferno.symbolic import Int
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import Words, integer_type, operation, shared_pointer
+from inferno.codegen.nvvm.builder import Words, integer_type, operation, shared_pointer
 from inferno.mlir import arith, ir, llvm, nvvm
 from inferno.schedule.tiles.result_parts import ROW
 from inferno.schedule.tiles.shared_tiles import height, panel

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import assembly, CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
+from inferno.codegen.nvvm.builder import assembly, CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
 from inferno.mlir import arith, ir, nvvm
 
 

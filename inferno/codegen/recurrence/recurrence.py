@@ -18,15 +18,15 @@ from inferno.codegen.builders.gpu_function import Buffer, device_module_of, gpu_
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter
+from inferno.codegen.nvvm.builder import Words, load_shared, only_if, shared_pointer
+from inferno.codegen.nvvm.builder import store as store_shared
 from inferno.codegen.nvvm.marked_words import MarkedWords, add_marking, launch_marked
-from inferno.codegen.nvvm.nvvm_builder import Words, load_shared, only_if, shared_pointer
-from inferno.codegen.nvvm.nvvm_builder import store as store_shared
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf
 from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.recurrence.kernel import Recurrence as Kernel
 from inferno.schedule.recurrence.recurrence import ALONG, LANES, Recurrence, read
-from inferno.schedule.recurrence.recurrence_kernel import Recurrence as Kernel
 from inferno.target import WARP, Target
 
 

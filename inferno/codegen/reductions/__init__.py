@@ -1,3 +1,3 @@
 """Reductions over any dimensions: ``reductions``, whose running values ``joining`` and ``joined_exponentials`` combine;
-``reduction_chunks`` is the second kernel of sums in chunks, ``reduction_extrema`` looks for places, ``joined_rows`` and
+``chunks`` is the second kernel of sums in chunks, ``extrema`` looks for places, ``joined_rows`` and
 ``transposed_sums`` are for layouts."""

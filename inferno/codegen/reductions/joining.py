@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from inferno.codegen.builders.elements import as_vector, convert, tree
-from inferno.codegen.nvvm.nvvm_builder import only_if
+from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.reductions.joined_exponentials import join_exponentials
 from inferno.mlir import arith, ir
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.reductions.extrema import Extremum
-from inferno.schedule.reductions.reduction_kernel import ReductionKernel
+from inferno.schedule.reductions.kernel import ReductionKernel
 
 Values = list[ir.Value]
 

@@ -2,7 +2,7 @@
 
 Where neighbours in memory are terms of one sum a thread's vectors are parts of that sum; lanes meet in the thread, threads by shuffles and shared
 memory.  Otherwise each lane is a sum of its own, and shared memory brings together what threads along the sums have.  What is loaded at once is
-added in a tree, and joins a running total, in float64 for sums of float32: one addition a tree.  For a maximum and its place see ``reduction_extrema.py``.
+added in a tree, and joins a running total, in float64 for sums of float32: one addition a tree.  For a maximum and its place see ``extrema.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,16 +21,16 @@ from inferno.codegen.builders.lane_patterns import Pattern, Patterns
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.nvvm.shuffles import exchange
+from inferno.codegen.reductions.chunks import add_chunks, write_results
+from inferno.codegen.reductions.extrema import Extrema, element_of
 from inferno.codegen.reductions.joined_exponentials import take_exponentials
 from inferno.codegen.reductions.joining import Joining, Values, where
-from inferno.codegen.reductions.reduction_chunks import add_chunks, write_results
-from inferno.codegen.reductions.reduction_extrema import Extrema, element_of
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.joined_rows import resident
-from inferno.schedule.reductions.reduction_kernel import ReductionKernel
+from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.schedule.reductions.reductions import Reductions, read, read_sized
 from inferno.symbolic import alignment, ceildiv, floordiv, hint, is_multiple, reach
 from inferno.target import STATIC_SHARED, Target

@@ -7,7 +7,7 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.reductions.joining import Values
 from inferno.codegen.reductions.reductions import Emitter
 from inferno.mlir import arith
-from inferno.schedule.reductions.reduction_kernel import ReductionKernel
+from inferno.schedule.reductions.kernel import ReductionKernel
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""Sums and running values of rows that a thread has alone: those of a few points in the type of running values, then in that of totals, for in float32 every
-addition rounds, and a conversion to float64 takes as long as eight of them."""
+"""Sums and scans of rows that a thread has alone.  A few points are added up in float32, and their sums in float64: every float32 addition rounds, and a
+conversion to float64 takes as long as eight of them."""
 
 from inferno.codegen.builders.elements import as_vector, convert, tree
 from inferno.mlir import arith, ir

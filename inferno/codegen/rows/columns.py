@@ -36,10 +36,11 @@ from inferno.mlir import arith, func, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.rows import sized_columns
-from inferno.schedule.rows.columns import Columns, kept_accesses, parse
+from inferno.schedule.rows.column_schedule import Columns, kept_accesses
+from inferno.schedule.rows.columns import parse
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.moments import Moments, met, moments
 from inferno.schedule.rows.packed_rows import is_packed, packs, row_runs
-from inferno.schedule.rows.row_kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 from inferno.symbolic import alignment, ceildiv, is_multiple, reach
 from inferno.target import Target

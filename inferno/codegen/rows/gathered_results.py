@@ -8,7 +8,7 @@ from inferno.codegen.builders.elements import as_vector, lanes_of, load, store
 from inferno.codegen.builders.integers import Integer
 from inferno.mlir import gpu, ir
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.rows.rows import GATHERED_APART, written_apart
+from inferno.schedule.rows.gathered_results import GATHERED_APART, written_apart
 
 
 class GatheredResults:

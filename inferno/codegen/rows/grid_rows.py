@@ -24,8 +24,8 @@ from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter
 from inferno.codegen.builders.minmax import recognise_maximum
 from inferno.codegen.nvvm.async_copies import await_copies, commit_copies
+from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.flagged_words import FlaggedWords, add_clearing, halves, launch_cleared, word_type
-from inferno.codegen.nvvm.nvvm_builder import only_if
 from inferno.codegen.rows.kept_vectors import KeptVectors
 from inferno.codegen.rows.online_sums import bound, scaled
 from inferno.codegen.rows.row_divisions import multiply_by_reciprocals

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.nvvm.async_copies import start_copy
-from inferno.codegen.nvvm.nvvm_builder import Words, integer_type, load_shared, shared_pointer, store
+from inferno.codegen.nvvm.builder import Words, integer_type, load_shared, shared_pointer, store
 from inferno.mlir import arith, ir, memref
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.rows.row_schedule import Rows

@@ -7,7 +7,7 @@ from inferno.codegen.builders.integers import Integer
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.analysis.accesses import Access, Joined
 from inferno.schedule.matmul.contraction import Destination
-from inferno.schedule.rows.row_kernel import Part
+from inferno.schedule.rows.kernel import Part
 from inferno.symbolic import alignment
 
 

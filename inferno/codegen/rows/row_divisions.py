@@ -11,7 +11,7 @@ from inferno.codegen.builders.float8 import is_rounded_to_8_bits
 from inferno.mlir import arith, ir, math, owner, users, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.row_contraction import RowContraction
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 
 _SMALL, _LARGE, _SCALE = 2.0**-100, 2.0**100, 2.0**64  # divisors that are scaled, and by what: reciprocals are normal from 2^-126 to 2^126

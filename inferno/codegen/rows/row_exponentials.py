@@ -11,7 +11,7 @@ from math import e, log2
 from inferno.codegen.builders.elements import splat
 from inferno.mlir import arith, ir, llvm, users, walk
 from inferno.schedule.matmul.row_contraction import RowContraction
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_maxima import is_below_largest
 from inferno.schedule.rows.row_steps import RowStep
 

@@ -11,8 +11,8 @@ from inferno.codegen.builders.elements import as_vector, from_memory, join, lane
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.nvvm.async_copies import await_copies, commit_copies, start_copy
-from inferno.codegen.nvvm.nvvm_builder import Words, load_shared, shared_pointer
-from inferno.codegen.nvvm.nvvm_builder import store as store_shared
+from inferno.codegen.nvvm.builder import Words, load_shared, shared_pointer
+from inferno.codegen.nvvm.builder import store as store_shared
 from inferno.mlir import arith, ir, memref, nvvm
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width

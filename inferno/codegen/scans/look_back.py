@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.codegen.builders.integers import Integer, Integers
+from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.flagged_words import FlaggedWords
-from inferno.codegen.nvvm.nvvm_builder import only_if
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, gpu, ir, llvm, memref

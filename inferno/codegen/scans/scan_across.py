@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import reduce
 
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import only_if
-from inferno.codegen.scans.scan_tiles import Tiles
+from inferno.codegen.nvvm.builder import only_if
+from inferno.codegen.scans.tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.symbolic import ceildiv, is_multiple
 from inferno.target import WARP

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from inferno.codegen.builders.elements import opaque_vector
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.nvvm_builder import only_if
+from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.shuffles import from_lane
 from inferno.codegen.scans.lane_scans import last_lane
-from inferno.codegen.scans.scan_tiles import Tiles
+from inferno.codegen.scans.tiles import Tiles
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.symbolic import floordiv, is_multiple
 from inferno.target import WARP

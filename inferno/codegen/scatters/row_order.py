@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferno.codegen.builders.elements import word
 from inferno.codegen.builders.gpu_function import Buffer
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.nvvm_builder import only_if
+from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.shuffles import from_before, from_lane
 from inferno.codegen.scatters.flat_elements import Reader
 from inferno.mlir import arith, ir, math, memref, nvvm, scf

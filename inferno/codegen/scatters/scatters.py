@@ -16,7 +16,7 @@ from inferno.codegen.scatters.flat_elements import Reader
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, nvvm, scf
 from inferno.scatter_limits import SHARED
-from inferno.schedule.scatters.scatter_kernel import ScatterKernel, parse_scatter
+from inferno.schedule.scatters.kernel import ScatterKernel, parse_scatter
 from inferno.schedule.scatters.scatters import Scatters, held, takes
 from inferno.target import Target
 

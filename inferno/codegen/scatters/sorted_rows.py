@@ -13,7 +13,7 @@ from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_wi
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.maps.elementwise import Emitter
-from inferno.codegen.nvvm.nvvm_builder import only_if
+from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.scatters.row_order import PIECES, SHARED, WHOLE, RowOrder, is_more, list_buffers, lists_of, steps_of
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf

@@ -1,6 +1,6 @@
 """The first few of a row's elements in order, or the one at some place, without sorting the row.
 
-The threads of a row hold its items (see ``sort_keys``) in registers, and look for bounds between which no more items are than there are slots for, among
+The threads of a row hold its items (see ``keys``) in registers, and look for bounds between which no more items are than there are slots for, among
 them those that are wanted: by halving, between the least items of each thread first, and between all items only where that does not do.  What lies
 between the bounds is then gathered in shared memory and sorted.  Of a longer row every block leaves so much of its part to the next kernel.
 """
@@ -11,16 +11,16 @@ from inferno.codegen.builders.elements import lanes_of, load, load_vector, word
 from inferno.codegen.builders.gpu_function import Buffer, element_bytes, gpu_function, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integers
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, temporary
+from inferno.codegen.sorts.keys import Keys
 from inferno.codegen.sorts.narrowing import Held, at_most
-from inferno.codegen.sorts.sort_keys import Keys
-from inferno.codegen.sorts.sort_rows import Rows, rows_there
-from inferno.codegen.sorts.sort_tiles import Tiles
+from inferno.codegen.sorts.rows import Rows, rows_there
 from inferno.codegen.sorts.team import Team
+from inferno.codegen.sorts.tiles import Tiles
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.powers import last_power_of_two
+from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.select import Select
-from inferno.schedule.sorts.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.symbolic import ceildiv, is_multiple, reach
 from inferno.target import Target
 

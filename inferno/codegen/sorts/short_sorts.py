@@ -1,6 +1,6 @@
 """Sorts of short rows: a thread sorts whole ones in its registers, and reads and writes them by vectors.
 
-Where somebody reads places, an element goes with its own (``sort_keys``); else elements are sorted alone (``sort_values``), which is half the work and less.
+Where somebody reads places, an element goes with its own (``keys``); else elements are sorted alone (``values``), which is half the work and less.
 """
 
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from inferno.codegen.builders.elements import join, lanes_of, load, load_vector,
 from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers, resize
 from inferno.codegen.builders.launcher import launch, launcher, parameter
-from inferno.codegen.nvvm.nvvm_builder import only_if
-from inferno.codegen.sorts.sort_keys import INFINITY, Item, Keys, in_order, network
-from inferno.codegen.sorts.sort_values import sort_values
+from inferno.codegen.nvvm.builder import only_if
+from inferno.codegen.sorts.keys import INFINITY, Item, Keys, in_order, network
 from inferno.codegen.sorts.thread_chunks import Chunks
+from inferno.codegen.sorts.values import sort_values
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.short_sorts import ShortSorts, needs_places
-from inferno.schedule.sorts.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
 
@@ -46,7 +46,7 @@ def _array(c: SortKernel, s: ShortSorts, places: bool) -> tuple[int, ir.Type] | 
     held = _place() if places else c.element
     counts = [s.rows * c.count for k in c.kept if k.indices == places and not Chunks.is_direct(s.rows * c.count, _in_memory(c, places))]
     counts += [s.rows * c.length] if not places and not Chunks.is_direct(s.rows * c.length, c.element) else []
-    return (max(Chunks.size(n, s.threads, held) for n in counts), held) if counts else None
+    return (max(Chunks.size(n, s.threads) for n in counts), held) if counts else None
 
 
 def _place() -> ir.Type:

@@ -1,6 +1,6 @@
 """Sorts of rows by merging, for ``tm_tensor.sort`` with places: blocks sort tiles, and tiles of longer rows are merged.
 
-An item of a tile (see ``sort_keys``) has an element's key and its place in the row, so that nothing else moves; at the end keys become
+An item of a tile (see ``keys``) has an element's key and its place in the row, so that nothing else moves; at the end keys become
 elements again.  Merging two runs, every block finds by a search what of them its part of the merged run is made of.
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, launcher, parameter, pointer, scalar, size, temporary
-from inferno.codegen.sorts.sort_keys import Item, Keys
-from inferno.codegen.sorts.sort_rows import Rows, rows_there
-from inferno.codegen.sorts.sort_tiles import Tiles, merge_part, split
+from inferno.codegen.sorts.keys import Item, Keys
+from inferno.codegen.sorts.rows import Rows, rows_there
+from inferno.codegen.sorts.tiles import Tiles, merge_part, split
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
-from inferno.schedule.sorts.sort_kernel import SortKernel, parse_sort_kernel
+from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.sorts import Sorts, places, power
 from inferno.symbolic import ceildiv
 from inferno.target import Target

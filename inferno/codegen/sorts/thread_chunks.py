@@ -12,7 +12,7 @@ from math import gcd
 
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.nvvm_builder import only_if
+from inferno.codegen.nvvm.builder import only_if
 from inferno.mlir import arith, gpu, ir, scf
 from inferno.schedule.sorts.short_sorts import is_access
 from inferno.symbolic import Int, bounds, is_multiple
@@ -40,7 +40,7 @@ class Chunks:
         return is_access(count * element.width // 8)
 
     @staticmethod
-    def size(count: int, threads: int, held: ir.Type) -> int:
+    def size(count: int, threads: int) -> int:
         """Elements of the array in shared memory."""
         return threads * count * 9 // 8 + _VECTOR
 

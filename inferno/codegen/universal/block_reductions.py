@@ -116,7 +116,7 @@ def reduce_points(
     begin = ints.mul(number, shape.chunk)
     end = ints.min(ints.add(begin, shape.chunk), s.length) if shape.chunks > 1 else s.length
     totals = _terms(emitter, shape, at, begin, end, lane)
-    totals = _across_lanes(emitter, shape, totals, thread, lane, column, shared)
+    totals = _across_lanes(emitter, shape, totals, thread, column, shared)
     conditions = [ints.equal(lane, 0)] if shape.along > 1 else []
     if s.points % shape.across != 0:
         conditions.append(ints.less(mine, s.points))
@@ -165,7 +165,7 @@ def _terms(emitter: Emitter, shape: Shape, at: dict[int, Integer], begin: Intege
 
 
 def _across_lanes(
-    emitter: Emitter, shape: Shape, values: Values, thread: Integer, lane: Integer, column: Integer, shared: list[ir.Value],
+    emitter: Emitter, shape: Shape, values: Values, thread: Integer, column: Integer, shared: list[ir.Value],
 ) -> Values:
     """The totals of a point; every thread of lane 0 has them."""
     ints = emitter.ints

@@ -131,7 +131,7 @@ class CpuExecutable:
         step = self.plan.steps[done + second - state[ROWS]]
         where = f"in kernel {step.kernel.split('::')[0].removesuffix('_code')} ({', '.join(step.source) or 'its source is not known'})"
         if state[REPORT] == BY_ZERO:
-            raise DivisionByZero(f"an integer is divided by zero {where}: every divisor must be another number")
+            raise DivisionByZero(f"an integer is divided by zero {where}: every divisor must be nonzero")
         raise IndexOutOfRange(
             f"an index is out of range {where}: each must be at least 0, or minus the size of its dimension where indices count from the "
             f"end, and below that size"

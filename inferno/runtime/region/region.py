@@ -119,7 +119,7 @@ def build_region(
         if not failed:
             break
         for i, error in failed.items():
-            culprits = {} if not fallback else _culprits(pieces[i], graph, refused, build, error)
+            culprits = {} if not fallback else _culprits(pieces[i], refused, build, error)
             # What fails for another reason than its import may well compile for sizes that are numbers.
             if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
                 raise error
@@ -254,7 +254,7 @@ def _build(
 
 
 def _culprits(
-    piece: Piece, graph: Graph, refused: Mapping[Node, str], build: Callable[[str], Program], error: InfernoError,
+    piece: Piece, refused: Mapping[Node, str], build: Callable[[str], Program], error: InfernoError,
 ) -> dict[Node, str]:
     """The operations of a piece that do not compile alone; where each does, all of them: the compiler failed on the whole."""
     places: dict[Node, str] = {}

@@ -6,11 +6,11 @@ from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.analysis.cost import fastest
 from inferno.schedule.analysis.unchanged import asked_once
-from inferno.schedule.attention.attention_by_size import for_sizes
-from inferno.schedule.attention.attention_candidates import candidates
-from inferno.schedule.attention.attention_cost import estimate
-from inferno.schedule.attention.attention_schedule import Attention, completed
-from inferno.schedule.attention.attention_support import is_new, read
+from inferno.schedule.attention.by_size import for_sizes
+from inferno.schedule.attention.candidates import candidates
+from inferno.schedule.attention.cost import estimate
+from inferno.schedule.attention.schedule import Attention, completed
+from inferno.schedule.attention.support import is_new, read
 from inferno.schedule.composite.by_size import BySize
 from inferno.target import Target
 

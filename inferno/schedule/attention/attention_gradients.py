@@ -9,14 +9,15 @@ from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import CLOCK, bit_width
-from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
-from inferno.schedule.attention.attention_kernel import sources
-from inferno.schedule.attention.attention_masks import widths, with_maps
-from inferno.schedule.attention.attention_schedule import LINE, Consumers, MaskSlot, lines
-from inferno.schedule.attention.attention_support import inlined, negative
-from inferno.schedule.attention.attention_tiling import Copied, one_axis
+from inferno.schedule.analysis.unchanged import asked_once
+from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.attention.kept_scores import QuerySums, estimate_queries, estimate_rounding, heads_together, kept_line, query_sums
-from inferno.schedule.maps.elementwise import supported_element
+from inferno.schedule.attention.kernel import sources
+from inferno.schedule.attention.masks import widths, with_maps
+from inferno.schedule.attention.schedule import LINE, Consumers, MaskSlot, lines
+from inferno.schedule.attention.support import inlined, negative
+from inferno.schedule.attention.tiling import Copied, one_axis
+from inferno.schedule.maps.supported import supported_element
 from inferno.schedule.tiles.result_parts import Brought
 from inferno.schedule.tiles.tiling import Axis, axes, direct
 from inferno.target import Target
@@ -44,7 +45,7 @@ class Shared:
 @dataclass(frozen=True)
 class AttentionGradients(Consumers):
     """One warpgroup starts copies; ``consumers`` warpgroups have 64 rows each, and walk together over blocks of ``columns`` columns, which come
-    to ``stages`` slots.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
+    to ``stages`` slots.  ``order``: a block of threads takes every n-th tile, of n blocks (``static``), or whenever it
     has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
     exponentials lie under another's products.  ``apart``: results have shared memory of their own; otherwise they lie where the rows were, which the
     next ones wait for.  ``ahead``: the first product of a block is multiplied behind the last one of the block before.  ``masks``: the bytes of an element
@@ -263,18 +264,17 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     found = read(kernel, target)
     if found is not None and found[0].blocks is not None and not takes_unmeasured(kernel.operation):
         return None  # lists of blocks were not timed
-    best = _best(kernel, *found, target) if found is not None else None
+    best = _best(kernel, target)
     if best is None or found[0].queries is None or found[0].of_scores is not None:
         return best and best[1]
     g, tiling = found
-    apart = [_best(kernel, *each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
+    apart = [_best_of(kernel, *each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
     return None if None not in apart and sum(time for time, _ in apart) < best[0] else best[1]
 
 
 def time(kernel: func.FuncOp, target: Target) -> float | None:
     """Microseconds of gradients by their best schedule; None where there is none."""
-    found = read(kernel, target)
-    best = _best(kernel, *found, target) if found is not None else None
+    best = _best(kernel, target)
     return best and best[0]
 
 
@@ -283,7 +283,13 @@ def runs(s: AttentionGradients, kernel: func.FuncOp) -> bool:
     return not (s.adds and has_few_multiprocessors(kernel.operation))
 
 
-def _best(kernel: func.FuncOp, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
+@asked_once
+def _best(kernel: func.FuncOp, target: Target) -> tuple[float, AttentionGradients] | None:
+    found = read(kernel, target)
+    return _best_of(kernel, *found, target) if found is not None else None
+
+
+def _best_of(kernel: func.FuncOp, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
     times = [(estimate(s, g, tiling, target), s) for s in candidates(g, tiling, target) if runs(s, kernel)]
     return min(times, key=lambda item: item[0], default=None)
 

@@ -6,8 +6,8 @@ The kernel of keys and values leaves them there for some heads, and a second one
 from dataclasses import dataclass, replace
 from math import ceil
 
-from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention.attention_schedule import LINE, Consumers, lines
+from inferno.schedule.attention.gradient_kernel import AttentionGradient
+from inferno.schedule.attention.schedule import LINE, Consumers, lines
 from inferno.target import Target
 
 # Bytes that are kept at a time: 64 heads of 2048 queries and keys.

@@ -12,9 +12,10 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.schedule.analysis.cost import CLOCK, accessed_bytes
 from inferno.schedule.attention import attention
-from inferno.schedule.attention.attention_kernel import AttentionKernel, parse_attention
-from inferno.schedule.attention.attention_support import has_supported_accesses
 from inferno.schedule.attention.bands import Band
+from inferno.schedule.attention.kernel import AttentionKernel
+from inferno.schedule.attention.parser import parse_attention
+from inferno.schedule.attention.support import has_supported_accesses
 from inferno.schedule.matmul.contraction import Contraction, Destination, Group, Map, Operand
 from inferno.schedule.matmul.direct_bf16x6 import Way, way
 from inferno.symbolic import Int, bounds, ceildiv, hint

@@ -15,7 +15,7 @@ from inferno.schedule.analysis.accesses import filled, iterators, loop_sizes
 from inferno.schedule.analysis.combiners import scan_combiner
 from inferno.schedule.analysis.cost import CLOCK, count_bytes
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.maps.elementwise import supported_body, supported_element
+from inferno.schedule.maps.supported import supported_body, supported_element
 
 _COPY = "linalg.copy"
 _OTHERS = {"linalg.fill", "arith.constant", "tensor.empty", "func.return", *VIEWS}

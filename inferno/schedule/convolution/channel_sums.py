@@ -77,7 +77,7 @@ def candidates(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Cha
             made = _fit(ChannelSums(**asdict(replace(plain, group=1, inside=False)), sums=len(c.squares), windows=windows), tiling, target)
             if made is not None and takes_schedule(made, c.contraction, tiling):
                 if overlap and not windows:
-                    time = max(time, im2col.time_of_rows(s, c.contraction, tiling, bit_width(c.contraction.lhs.element) // 8, target))
+                    time = max(time, im2col.time_of_rows(s, tiling, bit_width(c.contraction.lhs.element) // 8, target))
                 yield time + _time(made, tiling, target), made
 
 

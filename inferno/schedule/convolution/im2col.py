@@ -105,10 +105,10 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
         if found is None:
             return inf
         tiling = tile_contraction(found, width, only_along_k=width == 4, offset=True)
-        return min((max(time, time_of_rows(s, found, tiling, width, target)) for time, s in candidates(plain, found, target)), default=inf) + before
+        return min((max(time, time_of_rows(s, tiling, width, target)) for time, s in candidates(plain, found, target)), default=inf) + before
 
 
-def time_of_rows(s: Wgmma, c: Contraction, tiling: Tiling | None, width: int, target: Target) -> float:
+def time_of_rows(s: Wgmma, tiling: Tiling | None, width: int, target: Target) -> float:
     """Microseconds that the copy engine takes for the rows of such tiles, which are as short as those of one tap."""
     if tiling is None:
         return 0

@@ -79,13 +79,14 @@ class StagedWindows:
         found = (self.along * self.runs - 1) * c.along.step + c.taps(c.along)
         return found if c.side_by_side else ceil((ahead(c) + found) / aligned(c)) * aligned(c)
 
-    def height(self, c: WindowKernel) -> int:
+    @property
+    def height(self) -> int:
         """Rows of outputs of a tile."""
         return self.rows * max(1, self.strips)
 
     def box_rows(self, c: WindowKernel) -> int:
         """Rows of the image that a copy brings."""
-        return (self.height(c) - 1) * c.down.step + c.taps(c.down) if self.strips else 1
+        return (self.height - 1) * c.down.step + c.taps(c.down) if self.strips else 1
 
     def box_bytes(self, c: WindowKernel) -> int:
         """Of a copy in shared memory."""
@@ -107,7 +108,7 @@ class StagedWindows:
 
     def floors(self, c: WindowKernel) -> int:
         """Tiles down an image."""
-        return ceil(c.outputs(c.down) / self.height(c))
+        return ceil(c.outputs(c.down) / self.height)
 
     def spans(self, c: WindowKernel) -> int:
         """Tiles along a row."""
@@ -216,7 +217,7 @@ def fits(s: StagedWindows, c: WindowKernel) -> bool:
         return False
     if c.sizes[channel(c)] % s.chunk or max(s.chunk, s.pitch(c), s.box_rows(c)) > _BOX:
         return False
-    if s.rows > c.outputs(c.down) or s.height(c) >= c.outputs(c.down) + s.rows:
+    if s.rows > c.outputs(c.down) or s.height >= c.outputs(c.down) + s.rows:
         return False
     width = c.width
     if c.side_by_side:
@@ -262,6 +263,6 @@ def estimate(s: StagedWindows, c: WindowKernel, target: Target) -> float:
     warps = s.resident * ceil(s.consumers / 128)  # of the scheduler that has most of them
     rounds = ceil(s.tiles(c) / s.workers(c, target)) * ceil(s.chunks(c) * s.workers(c, target) / (target.multiprocessors * s.resident))
     computing = rounds * max(slots * (warps + _HALF), slots + s.turns(c) * _TURN) / CLOCK
-    copied = s.turns(c) / s.rows if not s.strips else s.box_rows(c) / (s.height(c) * c.down.step)
+    copied = s.turns(c) / s.rows if not s.strips else s.box_rows(c) / (s.height * c.down.step)
     memory = c.moved * (1 + _AGAIN * (copied - 1)) / _RATE
     return _START + (memory**1.5 + computing**1.5) ** (2 / 3)

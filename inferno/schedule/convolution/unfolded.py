@@ -100,7 +100,7 @@ def _unfold(
         return [d for d, c in enumerate(part[0]) if c and sizes[d] != 1]
 
     outer, inner = parts[0], parts[-1]
-    spatial = [_walk(part, used(part), sizes, kinds) for part in parts[1:-1]]
+    spatial = [_walk(part, used(part), kinds) for part in parts[1:-1]]
     if None in spatial or any(part[1] or len(used(part)) > 1 or any(part[0][d] != 1 for d in used(part)) for part in (outer, inner)):
         return None
     (image,), (channel,) = (used(part) or [None] for part in (outer, inner))
@@ -132,7 +132,7 @@ def _matrix_strides(window: Unfolded) -> list[Int]:
     return strides
 
 
-def _walk(part: Linear, used: list[int], sizes: tuple[Int, ...], kinds: list[str]) -> tuple | None:
+def _walk(part: Linear, used: list[int], kinds: list[str]) -> tuple | None:
     """(loop of places, loop of taps, step, dilation, begin) of ``place * step + tap * dilation + begin``."""
     places, taps = ([d for d in used if kinds[d] == kind] for kind in ("parallel", "reduction"))
     if len(places) > 1 or len(taps) > 1 or any(part[0][d] < 1 for d in used):

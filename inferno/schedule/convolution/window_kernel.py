@@ -204,7 +204,7 @@ def _read(module: ir.Module) -> tuple[Contraction, Access, Access, tuple[Axis, .
     if found is None:
         return None
     number, axes = found
-    _unpad(op, number, axes)
+    _unpad(op, number)
     image, weight = (argument_index(kernel, op.operands[n]) for n in (number, 1 - number))
     c = parse_split(module, 1)
     if c is None or image is None or weight is None or image == weight or c[0].sizes != sizes or c[0].lhs.access is None or c[0].rhs.access is None:
@@ -250,7 +250,7 @@ def _padding(pad: ir.Operation) -> list[int] | None:
     return zeros[0] if all(n < 1 << 31 for ends in zeros for n in ends) else None
 
 
-def _unpad(op: ir.Operation, number: int, axes: list[Axis]) -> None:
+def _unpad(op: ir.Operation, number: int) -> None:
     """Let a factor be read from in front of its padding: by a map that is only right inside of it."""
     pad, every = owner(op.operands[number]), maps(op)
     if pad is None or pad.name != "tensor.pad":

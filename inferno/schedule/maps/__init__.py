@@ -1,4 +1,5 @@
 """Elementwise kernels, and what only moves data.
 
-``pointwise`` reads a kernel, with ``gathers``, ``transposed_gathers`` and ``uncoalesced_arguments`` for what it reads; ``elementwise`` and
-``boxes`` are the schedules."""
+* ``pointwise`` parses a kernel function: ``supported`` says what bodies may hold; ``gathers``, ``transposed_gathers``, ``computed_places``,
+  ``pieces``, ``transposed`` and ``uncoalesced_arguments`` are about what it reads, ``shared_reads`` about what neighbours have in common.
+* ``elementwise`` and ``boxes`` are the schedules."""

@@ -12,8 +12,9 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule.analysis.accesses import Access, maps
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.maps.elementwise import aligned, supported, tile_side, transposed
-from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.maps.pointwise import Pointwise, aligned, parse_pointwise
+from inferno.schedule.maps.supported import supported
+from inferno.schedule.maps.transposed import tile_side, transposed
 from inferno.target import Target
 
 _LINE, _SECTOR = 64, 32  # bytes, at least, of what is read or written side by side, and that memory moves

@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
-from inferno.mlir import constant_number, func, ir, owner, walk
-from inferno.passes.generics import loop_of
+from inferno.mlir import func, ir, walk
 from inferno.passes.places import is_looked_up
 from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.maps.computed_places import groups_of, lane_by_lane, resizes_images, taps_of
 from inferno.schedule.maps.gathers import channels_of, gathered
-from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.maps.pieces import MOST_MIXED, across_pieces, by_pieces
+from inferno.schedule.maps.pointwise import Pointwise, aligned, parse_pointwise
+from inferno.schedule.maps.shared_reads import reused
+from inferno.schedule.maps.supported import supported
+from inferno.schedule.maps.transposed import LINE, WORD, tile_side, transposed, transposed_vector
 from inferno.schedule.maps.transposed_gathers import brought_together, transposed_gathers
-from inferno.symbolic import Int, divisor, hint, is_multiple
+from inferno.symbolic import Int, hint, is_multiple
 from inferno.target import Target
-
 
 # Iterations that a thread does of a loop along which it reads or computes the same.  On an H200, with 1 and with 2: bilinear interpolation in bf16 129
 # and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.  In float32, where a copy takes twice as long, these took 128.1 and 131.6.
@@ -31,28 +33,17 @@ _MANY = 1 << 25
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
 _LOOKING_UP, _LOOKED_UP = 512, 16
 _TAPPED = 4  # vectors of a thread where rows have an odd length, so that what is looked up for one point does not wait for another
-# Bytes that memory moves at least, and of a line of the L1 cache: one column of 4M rows of 16 took an H200 47.5 us in bf16 by vectors of 8, 82 in float32 by 4
-# (torch's kernels 35 and 68).
-_SECTOR, LINE = 32, 128
+# Bytes that memory moves at least: one column of 4M rows of 16 took an H200 47.5 us in bf16 by vectors of 8, 82 in float32 by 4 (torch's kernels 35 and 68).
+_SECTOR = 32
 # Bytes that a thread moves at least, where points are many: blocks of 256 begin at 0.8 a nanosecond, so that 134 MB of float32 that are only written took an
 # H200 41 us by one vector of each thread, torch.compile's kernel 31.
 _LITTLE = 32
-_MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
-# Lanes of a vector that may lie in two pieces, elements of a piece from which none may, and points of rows of pieces: (x + y) * z beside w, each of 129 rows of
-# 126793, took an H200 102 us in float32 by 4 lanes, 92 one by one, as rows of 126794 107 by 4 and 92 by 2, in bf16 71 by 8, 61 by 4, and 54 by 4, 50 by 2; x
-# beside y 62 us by 4 and 65 one by one, 68 by 4 and 63 by 2, in bf16 36 by 8, 35 by 4, and 35 by 8, 33 by 2; x, y * 2 and z of 6000x2501 in bf16 62 by 8, 57
-# by 4, of 129x126794 69 by 8, 56 by 2.
-_MIXED_LANES, _MANY_READ, _LONG_PIECES = 4, 3, 64
-_WORD = 4  # bytes of a bank of shared memory
 # Lanes of a vector of windows that are read one by one: max_pool1d of 3 of 64x256x4096 in bf16 took an H200 52.0 us with 8, 46.9 with 4 and 46.1 with 2, of
 # which a thread has so many more; in float32 83.6 with 4 and 81.9.
 _APART = 2
 _ROUNDS = 4  # blocks a multiprocessor that there are at least then
-_OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
 _KEPT = 64  # values that are stored together, of one thread: registers
-_FAR = 8192  # points between two that read the same: four blocks' own
-_NEAR_SHARE = 2  # of what a point does so much (a half) has to be the same where neighbouring blocks read that anyway
 
 
 @dataclass(frozen=True)
@@ -98,20 +89,20 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     threads, vector = _by_points(point, target)
     while vector > 1 and point.parts and vector * len(point.destinations) > _KEPT:
         vector //= 2
-    full, vector = _by_pieces(point, vector)
+    full, vector = by_pieces(point, vector)
     if _looks_up(point):
         if isinstance(point.points, int) and point.points >= _FULL * target.multiprocessors * _LOOKING_UP * _LOOKED_UP:
             together = max(1, 16 // max(bit_width(s.element) // 8 for s in point.sources if s is not None and point.flat(s)))
             return Elementwise(threads=_LOOKING_UP, vector=together, unroll=max(1, _LOOKED_UP // together))
     elif gathers := gathered(point):
         return _gathering(point, channels_of(gathers), vector, target)
-    taps, step = _taps(point)
+    taps, step = taps_of(point)
     if step > 1:  # what a vector's lanes are computed of is at most two vectors
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
     if (together := _stored_together(point, vector)) < vector:
         return Elementwise(threads=threads, vector=together, unroll=vector // together)
-    if vector > _APART and step == 1 and _lane_by_lane(point, vector):
+    if vector > _APART and step == 1 and lane_by_lane(point, vector):
         return Elementwise(threads=threads, vector=_APART, unroll=vector // _APART)
     return _by_shared_reads(point, threads, vector, full, len(taps), takes_unmeasured(kernel.operation), target)
 
@@ -145,7 +136,7 @@ def _by_points(point: Pointwise, target: Target) -> tuple[int, int]:
     while vector > 1 and points < target.multiprocessors * threads * vector:
         vector //= 2
     inner = _innermost(point)
-    if inner == 8 and _across_pieces(point, 4) > _MOST_MIXED and points >= target.multiprocessors * threads * 8:
+    if inner == 8 and across_pieces(point, 4) > MOST_MIXED and points >= target.multiprocessors * threads * 8:
         vector = 8
     if inner in (2, 4) and not point.tables and walk(point.generic, "linalg.index"):
         vector = min(vector, inner)  # a body that counts in groups: what the lanes of one have in common is computed once
@@ -160,22 +151,11 @@ def _innermost(point: Pointwise) -> Int:
     return point.sizes[point.runs[-1][-1]] if point.runs else 1
 
 
-def _by_pieces(point: Pointwise, vector: int) -> tuple[int, int]:
-    """Points that a thread has in all, and those of a vector, whose lanes are read from one piece of a concatenation or from few."""
-    row, full = point.run_sizes[-1] if point.runs else 1, vector
-    if vector == 8 and walk(point.generic, "scf.if") and row not in (2, 4) and is_multiple(row, 4) and not is_multiple(row, 8):
-        vector = 4  # which lie in one row each, and are read at once
-    vector = _in_pieces(point, vector)
-    while vector > 1 and _across_pieces(point, vector) > _MOST_MIXED:
-        full = vector = vector // 2
-    return full, vector
-
-
 def _by_shared_reads(point: Pointwise, threads: int, vector: int, full: int, taps: int, unmeasured: bool, target: Target) -> Elementwise:
     """The schedule for points that read neighbours, of ``taps`` elements each: what several vectors of a thread read in common is read once.  A thread has
     ``full`` points if there are enough."""
     points = hint(point.points)
-    resizes = _resizes(point) and isinstance(point.points, int)
+    resizes = resizes_images(point) and isinstance(point.points, int)
     each = _beside(point, taps, points) if resizes else 1
     if resizes and taps > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * min(ACROSS, each):
         vector = 8 if reused(point, ACROSS, 8, near=False) is not None else vector
@@ -186,7 +166,7 @@ def _by_shared_reads(point: Pointwise, threads: int, vector: int, full: int, tap
     while vector > 1 and _of_many_lines(point, vector):
         vector //= 2
     near = unmeasured and not resizes
-    across = (ACROSS_TAPS if point.tables and _groups(point) else ACROSS) if _narrowest(point) <= 2 or near else 1
+    across = (ACROSS_TAPS if point.tables and groups_of(point) else ACROSS) if _narrowest(point) <= 2 or near else 1
     if resizes:
         across = each
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across
@@ -281,12 +261,6 @@ def _looks_up(point: Pointwise) -> bool:
     return narrow and len(walk(point.generic, "tensor.extract")) == 1
 
 
-def _resizes(point: Pointwise) -> bool:
-    """Whether several elements are read for each point, at places that are computed."""
-    taps, step = _taps(point)
-    return len(taps) > 1 and step == 0
-
-
 def _beside(point: Pointwise, taps: int, points: int) -> int:
     """Images of which a thread has the same points, where so many elements are read for each."""
     if taps <= _MOST_TAPS:
@@ -294,193 +268,6 @@ def _beside(point: Pointwise, taps: int, points: int) -> int:
     if _narrowest(point) > 2:
         return 1
     return ACROSS_TAPS if points >= _MANY else ACROSS
-
-
-def _taps(point: Pointwise) -> tuple[list[ir.Operation], float]:
-    """The reads of tables, and by how many elements windows of these are apart along the innermost loop, where they overlap; 1 where they do not, or lie
-    where another loop is, as pieces that are stacked; 0 where places are computed otherwise."""
-    taps, found = _places(point)
-    if found is None:
-        return taps, 0
-    steps = {step for step, _ in found}
-    return taps, 1 if len(steps) != 1 or len(found) <= max(steps) else max(steps)
-
-
-def _places(point: Pointwise) -> tuple[list[ir.Operation], set[tuple[float, int]] | None]:
-    """The reads of tables, and where these are in their last dimension: so many elements apart along the innermost loop, from there on.  None where places
-    are computed otherwise."""
-    taps = walk(point.generic, "tensor.extract")
-    last, found, groups = (point.runs[-1][-1] if point.runs else -1), set(), _groups(point)
-    for tap in taps:
-        value, step, constant = tap.operands[len(tap.operands) - 1], 1, 0
-        while (op := owner(value)) is not None and op.name in ("arith.addi", "arith.subi", "arith.muli", "arith.divui"):
-            by = constant_number(op.operands[1])
-            if by is None:
-                return taps, None
-            if op.name == "arith.divui":
-                if (loop_of(op.operands[0]), by) not in groups:
-                    return taps, None
-                step /= by
-            else:
-                step, constant = (step * by, constant) if op.name == "arith.muli" else (step, constant + step * (by if op.name == "arith.addi" else -by))
-            value = op.operands[0]
-        if op is None or op.name != "linalg.index":
-            return taps, None
-        if ir.IntegerAttr(op.attributes["dim"]).value == last:
-            found.add((step, constant))
-        elif step != 1 or constant or point.sizes[last] not in (2, 4, 8):  # of another number, which lane has which piece differs from vector to vector
-            return taps, None
-    return taps, found
-
-
-def _groups(point: Pointwise) -> set[tuple[int, int]]:
-    """Loops, and of how many neighbours a branch tells one from another, as of pairs that are rotated: what is read for each group lies side by side."""
-    found = set()
-    for op in walk(point.generic, "arith.remui"):
-        loop, number = loop_of(op.operands[0]), constant_number(op.operands[1])
-        if loop is not None and number is not None:
-            found.add((loop, number))
-    return found
-
-
-def _lane_by_lane(point: Pointwise, vector: int) -> bool:
-    """Whether windows that do not overlap are read along rows that vectors do not divide: an access of a warp's lanes is of places a vector of windows apart,
-    and costs the L1 cache as much as one of neighbours for each of them."""
-    taps, found = _places(point)
-    inner = point.run_sizes[-1] if point.runs else 1
-    return bool(found) and isinstance(point.points, int) and len(taps) > 1 and min(step for step, _ in found) > 1 and not is_multiple(inner, vector)
-
-
-def _across_pieces(point: Pointwise, vector: int) -> int:
-    """Choices between pieces that the lanes of one vector may differ in: both pieces are read then."""
-    inner, found = point.run_sizes[-1] if point.runs else 1, 0
-    for op in walk(point.generic, "scf.if"):
-        plain = any(all(o.operation.name in ("arith.constant", "scf.yield") for o in r.blocks[0].operations) for r in op.regions)
-        numbers, loops = _constants_and_loops(op.operands[0])
-        depends = bool(point.runs) and bool(loops & set(point.runs[-1]))
-        if not plain and inner != vector and (not is_multiple(inner, vector) or (depends and any(n % vector for n in numbers))):
-            found += 1
-    return found
-
-
-def _in_pieces(point: Pointwise, vector: int) -> int:
-    """Lanes of a vector that lies in one piece, for which those of ``vector`` may lie in two; half of 8 and all of 4 where none does, but one where a piece is
-    computed of so many elements that reading both is what takes long."""
-    together, row = vector, point.run_sizes[-1] if point.runs else 1
-    if not isinstance(row, int) or row < _LONG_PIECES:
-        return vector
-    while together > 1 and _across_pieces(point, together):
-        together //= 2
-    if together > 1 or vector == 1:
-        return together
-    if vector > _MIXED_LANES:
-        return _MIXED_LANES
-    most = max(sum(o.operation.name == "tensor.extract" for o in r.blocks[0].operations) for choice in walk(point.generic, "scf.if") for r in choice.regions)
-    return 1 if most >= _MANY_READ else vector
-
-
-def _constants_and_loops(value: ir.Value) -> tuple[list[int], set[int]]:
-    """What a condition is computed of: numbers, other than divisors, and loops."""
-    op = owner(value)
-    if op is None:
-        return [], set()
-    if op.name == "arith.constant":
-        attribute = op.attributes["value"]
-        return ([attribute.value] if isinstance(attribute, ir.IntegerAttr) else []), set()
-    if op.name == "linalg.index":
-        return [], {ir.IntegerAttr(op.attributes["dim"]).value}
-    operands = list(op.operands)[:1] if op.name in ("arith.remui", "arith.divui") else list(op.operands)
-    numbers, loops = [], set()
-    for operand in operands:
-        more, others = _constants_and_loops(operand)
-        numbers += more
-        loops |= others
-    return numbers, loops
-
-
-def reused(point: Pointwise, across: int, vector: int, near: bool = True) -> int | None:
-    """The run of which a thread had best do ``across`` iterations: that along which most of what a point reads is broadcast, and of what it
-    computes is the same.
-
-    None where that is less than a sixth of all, or a 24th where places are computed.  Where neighbouring blocks read the same anyway, which the L1 cache
-    has then, only if there is no other, half of all is saved, and ``near``; of what is read where other tensors say, arithmetic is most of what is the same.
-    """
-    sizes, found = point.run_sizes, []
-    if len(sizes) < 2 or not is_multiple(sizes[-1], vector):
-        return None
-    work, share = _work(point), 24 if _resizes(point) else 6
-    beside = share if near and gathered(point) else _NEAR_SHARE
-    for run in range(len(sizes) - 1):
-        saved, far = sum(cost for cost, runs in work if run not in runs), hint(math.prod(sizes[run + 1:])) >= _FAR
-        enough = (share if far else beside) * saved >= sum(cost for cost, _ in work)
-        whole = isinstance(sizes[run], int) and point.sizes[point.runs[run][0]] % across == 0
-        if whole and (far or near) and enough:
-            found.append((far, saved, -run))
-    return -max(found)[2] if found else None
-
-
-def _work(point: Pointwise) -> list[tuple[float, set[int]]]:
-    """What a point takes, in bytes: each access and each operation, with the runs that it depends on; without what a vector's lanes share."""
-    last = len(point.runs) - 1
-    moved = [(d.element, set(range(last + 1))) for d in point.destinations]
-    moved += [(s.element, {r for r, stride in enumerate(point.run_strides(s)) if stride != 0}) for s in point.sources if s is not None]
-    found = [(bit_width(e) / 8, runs) for e, runs in moved]
-    known = {a: {r for r, stride in enumerate(point.run_strides(s)) if stride != 0} for a, s in zip(point.block.arguments, point.sources) if s}
-    for op in walk(point.generic):
-        if op == point.generic or len(op.regions):
-            continue
-        if op.name == "linalg.index":
-            loop = ir.IntegerAttr(op.attributes["dim"]).value
-            runs = {r for r, run in enumerate(point.runs) if loop in run}
-        else:
-            runs = {r for v in op.operands for r in known.get(v, ())}
-        known.update({r: runs for r in op.results})
-        if op.name == "tensor.extract":
-            found.append((bit_width(op.results[0].type) / 8, runs))
-        elif op.name.startswith(("arith.", "math.")) and op.name != "arith.constant":
-            found.append((_OPERATION, runs))
-    return [(cost, runs) for cost, runs in found if last in runs]
-
-
-def transposed(point: Pointwise) -> tuple[int, tuple[int, ...]] | None:
-    """The run along which inputs are contiguous that are not so along the last one, and the numbers of those inputs.
-
-    None if there are none, if either run is too short for tiles, or if the body reads tables.
-    """
-    sizes, last = point.run_sizes, len(point.runs) - 1
-    if last < 1 or point.tables or hint(sizes[last]) < 16 or point.run_strides(point.destinations[0])[last] != 1:
-        return None
-    for across in range(last):
-        numbers = tuple(
-            n for n, s in enumerate(point.sources)
-            if s is not None and point.run_strides(s)[across] == 1 and hint(point.run_strides(s)[last]) > 1
-        )
-        if numbers and hint(sizes[across]) >= 16 and len(numbers) <= 4:
-            return across, numbers
-    return None
-
-
-def tile_side(elements: list[ir.Type]) -> int:
-    """Points along each side of a tile of such inputs: 4 of 4 bytes or 16 narrower ones for each of 256 threads."""
-    return 64 if max(map(bit_width, elements)) <= 16 else 32
-
-
-def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -> int:
-    """Elements of the vectors of 16 bytes by which the inputs ``numbers`` can be read along the run ``across``, and written along the last one, or of what is
-    aligned of them, two elements and 4 bytes at least; 1 where they cannot."""
-    last = len(point.runs) - 1
-    width = {bit_width(point.sources[n].element) // 8 for n in numbers}
-    vector = 16 // max(width)
-    least = max(2, _WORD // max(width))
-    tile = LINE // max(width)
-    if len(width) != 1 or any(2 * hint(point.run_sizes[r]) < tile for r in (across, last)):
-        return 1
-    while vector >= least:
-        lie = [aligned(point, point.sources[n], across, vector) for n in numbers] + [aligned(point, d, last, vector) for d in point.destinations]
-        if min(lie) == vector and all(is_multiple(point.run_sizes[r], vector) for r in (across, last)):
-            return vector
-        vector //= 2
-    return 1
 
 
 def _by_vectors(point: Pointwise, across: int, numbers: tuple[int, ...], target: Target) -> Elementwise | None:
@@ -511,15 +298,9 @@ def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, 
         return False
     if warps % schedule.across or warps % schedule.unroll:
         return False
-    words, rows = width // max(1, _WORD // size), 32 * vector * size // LINE
-    held = words * height * max(_WORD, size) * len(numbers)
+    words, rows = width // max(1, WORD // size), 32 * vector * size // LINE
+    held = words * height * max(WORD, size) * len(numbers)
     return held <= 40 * 1024 and height // rows % (warps // schedule.across) == 0 and words // rows % (warps // schedule.unroll) == 0
-
-
-def aligned(point: Pointwise, at: Access, run: int, lanes: int) -> int:
-    """How many of ``lanes`` neighbours along a run of loops, from a multiple of them on, are known to be aligned together."""
-    strides = [s for r, s in enumerate(point.run_strides(at)) if r != run]
-    return math.gcd(lanes, *(divisor(s) for s in [*strides, at.offset]))
 
 
 def _in_rows(point: Pointwise, lanes: int) -> bool:
@@ -533,31 +314,3 @@ def _narrowest(point: Pointwise) -> int:
     elements = [d.element for d in point.destinations]
     elements += [s.element for s in point.sources if s is not None and point.flat(s)]
     return min(bit_width(e) for e in elements) // 8
-
-
-def supported(point: Pointwise) -> bool:
-    """Whether the body holds only what can be cloned, on types that have registers of their own."""
-    places = [*point.destinations, *(s for s in point.sources if s is not None)]
-    elements = [p.element for p in places] + [ir.RankedTensorType(v.type).element_type for v, _ in point.tables]
-    return supported_body(point.generic) and all(supported_element(e) for e in elements)
-
-
-_OTHERS = ("linalg.yield", "linalg.index", "tensor.extract")
-
-
-def supported_body(generic: ir.Operation) -> bool:
-    """Whether the body of a ``linalg.generic`` holds only operations that ``inline_body`` clones and the GPU computes."""
-    for op in walk(generic):
-        if op == generic:
-            continue
-        if not op.name.startswith(("arith.", "math.", "scf.")) and op.name not in _OTHERS:
-            return False
-        values = [v for v in (*op.operands, *op.results) if not isinstance(v.type, ir.RankedTensorType)]
-        if any(not supported_element(v.type) and not isinstance(v.type, ir.IndexType) for v in values):
-            return False
-    return True
-
-
-def supported_element(type_: ir.Type) -> bool:
-    """Types that have registers of their own."""
-    return str(type_) in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")

@@ -4,19 +4,20 @@
 and types, broadcast, permuted or strided operands, and tables read by ``tensor.extract`` (embeddings, index_select).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, owner, run_upstream, walk
 from inferno.passes.programs import VIEWS
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
-    placed, sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
+    sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import linear, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.written_parts import Begin, take_parts, writes_parts
-from inferno.symbolic import Int, bounds, hint, product
+from inferno.symbolic import Int, bounds, divisor, hint, product
 
 _NAMED = (
     "linalg.transpose", "linalg.broadcast", "linalg.copy", "linalg.map", "linalg.fill", "linalg.elementwise", "linalg.add",
@@ -198,3 +199,9 @@ def _injective(place: Access, sizes: tuple[Int, ...]) -> bool:
             return False
         reach = reach + stride * (size - 1)
     return True
+
+
+def aligned(point: Pointwise, at: Access, run: int, lanes: int) -> int:
+    """How many of ``lanes`` neighbours along a run of loops, from a multiple of them on, are known to be aligned together."""
+    strides = [s for r, s in enumerate(point.run_strides(at)) if r != run]
+    return math.gcd(lanes, *(divisor(s) for s in [*strides, at.offset]))

@@ -127,14 +127,14 @@ def estimate(s: ShortVectors, c: Contraction, target: Target, at: At = hint) -> 
     lanes = 32 * at(c.N) / (ceil(at(c.N) / s.width) * s.width)  # of a warp that have a column
     rate = min(MEMORY_RATE, lanes * min(warps, _RESIDENT * target.multiprocessors) * _UNDER_WAY * min(1, read / _ENOUGH))
     memory = moved_bytes(c, at) / rate
-    work = warps * max(_instructions(s, c, loads) / _ISSUED, each * _lines(s, c, loads, size) / CLOCK) / target.multiprocessors
+    work = warps * max(_instructions(s, c, loads) / _ISSUED, each * _lines(s, c, size) / CLOCK) / target.multiprocessors
     if s.rows > _FEW_ROWS:
         turns = ceil(32 * warps / s.threads) / (target.multiprocessors * max(1, _REGISTERS_OF_ALL // (s.threads * _registers(s, c))))
         memory, work = (x * max(1.0, ceil(turns) / turns) for x in (memory, work))
     return (vectors.START + max(memory, work) + vectors.BOTH * min(memory, work)) * (1 + _FURTHER * (s.columns // s.share - 1) * s.along_k)
 
 
-def _lines(s: ShortVectors, c: Contraction, loads: int, size: int) -> float:
+def _lines(s: ShortVectors, c: Contraction, size: int) -> float:
     """That a warp's load touches."""
     if not s.along_k:
         return max(s.share, 32 * s.columns * size / _LINE)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import CLOCK, bit_width, fastest
-from inferno.schedule.maps.elementwise import supported_body
+from inferno.schedule.maps.supported import supported_body
 from inferno.schedule.matmul.row_contraction import RowContraction, parse_rows
 from inferno.schedule.matmul.thin import SLOT
 from inferno.schedule.matmul.wgmma_cost import STORE_RATE, estimate

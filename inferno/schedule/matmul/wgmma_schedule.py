@@ -8,7 +8,7 @@ from typing import ClassVar
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_tf32
 from inferno.schedule.analysis.cost import At, bit_width, clusters_at_once
-from inferno.schedule.maps.elementwise import supported_body, supported_element
+from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.tiles.result_parts import ROW
 from inferno.schedule.tiles.shared_tiles import height

@@ -16,7 +16,7 @@ from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention, short_attention
-from inferno.schedule.attention.attention_kernel import parse_attention
+from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
 from inferno.schedule.passes.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls
@@ -27,6 +27,7 @@ from inferno.target import Target, find_target
 _GENERATORS = ("short_attention", "attention")
 _MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
 _PARTS = 1.15  # the parts' time over its estimate is 0.9 to 1.95 (an H200, float32, 38 shapes; 4x16x128x128 apart 19.9 us, 14.4 estimated, as one kernel 15.2)
+UNKNOWN = 0.0  # microseconds of what is made one kernel without a comparison
 _LESS = 4  # times fewer elements read than made: a mask that is rather computed again
 _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS}
 _SCALING = {"arith.extf", "arith.truncf", "arith.mulf", "arith.divf", "arith.constant", "linalg.yield"}
@@ -53,27 +54,27 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     if always != "1" and (not asked or not choosers or wants_library(module)):
         return
 
-    def takes(kernel: func.FuncOp) -> bool:
-        return parse_attention(kernel) is not None if always == "1" else any(choose(kernel, machine) is not None for choose in choosers)
+    def time(kernel: func.FuncOp) -> float | None:
+        if always == "1":
+            return None if parse_attention(kernel) is None else UNKNOWN
+        with unchanged(kernel):
+            if all(choose(kernel, machine) is None for choose in choosers):
+                return None
+            return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=UNKNOWN)
 
-    def least(kernel: func.FuncOp) -> float | None:
-        return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=None)
-
-    time = None if always == "1" else least
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, machine, takes, time, pages=True).run())
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, machine, time, pages=True).run())
 
 
 @dataclass
 class Fusion:
-    """``takes``: whether a generator takes a kernel; ``time``: its microseconds, where times are compared, None where that is not known; ``pages``: whether
-    a kernel may look up itself where keys and values are."""
+    """``time``: the microseconds of a kernel, UNKNOWN where sizes vary or times are not compared, None where no generator takes it; ``pages``: whether a
+    kernel may look up itself where keys and values are."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     target: Target
-    takes: Callable[[func.FuncOp], bool]
-    time: Callable[[func.FuncOp], float | None] | None = None
+    time: Callable[[func.FuncOp], float | None]
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
     pages: bool = False
 
@@ -129,8 +130,8 @@ class Fusion:
             if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
                 kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
             order_by_need(kernel.entry_block)
-            with unchanged(kernel):
-                self.made[key] = kernel if self.takes(kernel) and self.pays([kernel], owned) else None
+            time = self.time(kernel)
+            self.made[key] = kernel if time is not None and self.pays([time], owned) else None
             if self.made[key] is None:
                 kernel.operation.erase()
         if self.made[key] is None:
@@ -145,12 +146,11 @@ class Fusion:
         replace_calls(edges, self.made[key])
         return True
 
-    def pays(self, kernels: Sequence[func.FuncOp], calls: Iterable[ir.Operation], slower: float = _PARTS) -> bool:
-        """Whether kernels take at most ``slower`` times as long as the calls that become these, the products and what is between them as one kernel: tiles of
-        many short rows are mostly padding (an H200, bf16: 16384x4x4x32 276 us, apart 40; 4096x4x9x32 65 and 30; 8192x1x16x16 32 and 37;
+    def pays(self, times: Sequence[float], calls: Iterable[ir.Operation], slower: float = _PARTS) -> bool:
+        """Whether kernels of these ``times`` take at most ``slower`` times as long as the calls that become these, the products and what is between them as
+        one kernel: tiles of many short rows are mostly padding (an H200, bf16: 16384x4x4x32 276 us, apart 40; 4096x4x9x32 65 and 30; 8192x1x16x16 32 and 37;
         2048x3x49x32 44 and 240)."""
-        times = [self.time(k) for k in kernels] if self.time is not None else [None]
-        if None in times:
+        if UNKNOWN in times:
             return True
         parts = [self.kernels[callee(c)] for c in calls]
         try:

@@ -11,10 +11,11 @@ from itertools import islice
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
+from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention_gradients
-from inferno.schedule.attention.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
-from inferno.schedule.passes.fuse_attention import Calls, Fusion
+from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.passes.fuse_attention import UNKNOWN, Calls, Fusion
 from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, free_name, merge_in, merged_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.target import find_target
@@ -32,11 +33,13 @@ def fuse_attention_gradients(module: ir.Module, target: str, always: str = "", t
     if always != "1" and (choose is None or wants_library(module)):
         return
 
-    def takes(kernel: func.FuncOp) -> bool:
-        return always == "1" or choose(kernel, machine) is not None
+    def time(kernel: func.FuncOp) -> float | None:
+        if always == "1":
+            return UNKNOWN
+        with unchanged(kernel):
+            return None if choose(kernel, machine) is None else attention_gradients.time(kernel, machine)
 
-    time = None if always == "1" else lambda kernel: attention_gradients.time(kernel, machine)
-    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, machine, takes, time, together=always != "1" or together == "1").run())
+    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, machine, time, together=always != "1" or together == "1").run())
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ class _Gradients(Fusion):
         if not found or read:
             return False
         calls = {c for m in found for c in m.edges.calls}
-        if not all(self.takes(m.kernel) for m in found) or not self.pays([m.kernel for m in found], calls, _SLOWER):
+        times = [self.time(m.kernel) for m in found]
+        if None in times or not self.pays(times, calls, _SLOWER):
             return False
         for merge in found:
             self.put(merge)
@@ -113,7 +117,7 @@ class _Gradients(Fusion):
         both = sorted(found, key=lambda m: not m.gradient.transposed)
         calls = sorted({c for m in both for c in m.edges.calls}, key=self.order.__getitem__)
         merge = self.merged(tuple(calls), (*(v for m in both for v in m.edges.exported), *more))
-        return [merge] if merge is not None and self.takes(merge.kernel) else []
+        return [merge] if merge is not None and self.time(merge.kernel) is not None else []
 
     def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:
         """What is made of the result of ``start``, each call with how many contractions are between, itself included."""

@@ -27,7 +27,8 @@ from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions
 from inferno.schedule.rows import columns, grid_rows, rows, sized_columns, sized_rows
-from inferno.schedule.rows.row_kernel import has_sized_tables
+from inferno.schedule.rows.gathered_results import written_apart
+from inferno.schedule.rows.kernel import has_sized_tables
 from inferno.schedule.rows.row_schedule import row_bytes
 from inferno.schedule.rows.row_sectors import spread
 from inferno.schedule.rows.row_work import busy, scan_instructions
@@ -167,7 +168,7 @@ class _Program:
                 self.few[key] = form.estimate(s, c, self.target)
             form = rows
         found = self._time(form, c) if form is not None else None
-        if form is rows and rows.written_apart(c):
+        if form is rows and written_apart(c):
             self.apart.add(key)
         if form is rows and c.parts:
             self.cut.add(key)

@@ -14,9 +14,11 @@ from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inpu
 from inferno.passes.programs import VIEWS, callee, readers, whole_of
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.cost import bit_width, count_bytes
-from inferno.schedule.maps.elementwise import choose, reused, supported
+from inferno.schedule.maps.elementwise import choose
 from inferno.schedule.maps.gathers import gathered
 from inferno.schedule.maps.pointwise import parse_pointwise
+from inferno.schedule.maps.shared_reads import reused
+from inferno.schedule.maps.supported import supported
 from inferno.schedule.matmul.contraction import parse_contraction
 from inferno.schedule.passes.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
 from inferno.schedule.rows.row_work import busy

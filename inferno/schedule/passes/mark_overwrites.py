@@ -18,9 +18,9 @@ from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.reductions.reduction_kernel import parse_reduction, parse_varying
+from inferno.schedule.reductions.kernel import parse_reduction, parse_varying
 from inferno.schedule.scatters.added_rows import parse_added_rows
-from inferno.schedule.scatters.scatter_kernel import parse_scatter
+from inferno.schedule.scatters.kernel import parse_scatter
 
 OVERWRITES = "inferno.overwrites"
 # What a call that moves may keep alive until then, next to what its result takes; and bytes that are nothing.

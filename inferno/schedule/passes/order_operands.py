@@ -93,7 +93,7 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
     if op is not None and (found := _beside_batch(kernel, op, target)) is not None:
         found[0].attributes["sym_name"] = ir.StringAttr.get(names.unique(found[0].name.value))
         return found
-    orders = [] if op is None else [o for o in (_order_of(kernel, op, number) for number in (0, 1)) if o is not None]
+    orders = [] if op is None else [o for o in (_order_of(op, number) for number in (0, 1)) if o is not None]
     most = _most(kernel, c, target, library) if orders and wgmma_schedule.precision(kernel, c) is not None else None
     for order in orders if most is not None else ():
         order = replace(order, turns=most[1])
@@ -158,7 +158,7 @@ def _transposes(c: Contraction) -> bool:
     return any(o.prologue is None and (s.raw is not None or s.copied) and r.stride(o.access) == 1 != k.stride(o.access) for o, s, r, k in sides)
 
 
-def _order_of(kernel: func.FuncOp, op: ir.Operation, number: int) -> _Order | None:
+def _order_of(op: ir.Operation, number: int) -> _Order | None:
     """The order in which a factor is a matrix: rows as in the result, terms as in the other factor; None where it has that, or is not read as it is."""
     value, map_, other = inputs(op)[number], maps(op)[number], maps(op)[1 - number]
     if not isinstance(value, ir.BlockArgument) or use_count(value) > 1:

@@ -24,7 +24,7 @@ from inferno.schedule.passes.merge_calls import (
 )
 from inferno.schedule.passes.stacks import position, read_elements, reshaped, stacked
 from inferno.schedule.recurrence import recurrence
-from inferno.schedule.recurrence.recurrence_kernel import Order
+from inferno.schedule.recurrence.kernel import Order
 from inferno.target import Target, find_target
 
 # Microseconds of a kernel of a step, and bytes that it moves in one (H100, an LSTM of 8x64x512 in float32: 8 us a step, of three kernels and a copy of its

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.kernel_parts import OWN
-from inferno.schedule.attention.attention_room import fits
-from inferno.schedule.attention.attention_schedule import Attention
-from inferno.schedule.attention.attention_support import read
+from inferno.schedule.attention.resources import fits
+from inferno.schedule.attention.schedule import Attention
+from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.passes.merge_calls import (
     defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,

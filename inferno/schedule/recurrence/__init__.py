@@ -1,1 +1,1 @@
-"""Equal steps in one launch: ``recurrence_kernel`` reads a kernel, ``recurrence`` is the schedule."""
+"""Equal steps in one launch: ``kernel`` parses a kernel function, ``recurrence`` is the schedule."""

@@ -11,8 +11,8 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors
 from inferno.schedule.analysis.cost import CLOCK, fastest
-from inferno.schedule.recurrence.recurrence_kernel import Recurrence as Kernel
-from inferno.schedule.recurrence.recurrence_kernel import parse_recurrences
+from inferno.schedule.recurrence.kernel import Recurrence as Kernel
+from inferno.schedule.recurrence.kernel import parse_recurrences
 from inferno.target import WARP, Target
 
 LANES = 4  # terms of a vector in shared memory
@@ -134,11 +134,11 @@ def candidates(parts: Sequence[Kernel], target: Target) -> list[tuple[float, Rec
                 room = next(n for warps, n in _HELD if whole.threads(c) <= WARP * warps)
                 s = Recurrence(rows, units, columns, split, columns * whole.chunks(c) * LANES <= room)
                 if s.fits(parts, target):
-                    found.append((max(estimate(s, c, target) for c in parts), s))
+                    found.append((max(estimate(s, c) for c in parts), s))
     return found
 
 
-def estimate(s: Recurrence, c: Kernel, target: Target) -> float:
+def estimate(s: Recurrence, c: Kernel) -> float:
     """Microseconds."""
     blocks = s.blocks(c)
     brought = blocks[0] * blocks[1] * s.rows * c.units * 4 / _L2_RATE

@@ -9,7 +9,7 @@ from inferno.schedule.analysis.cost import CLOCK, bit_width
 from inferno.schedule.matmul import vectors
 from inferno.schedule.matmul.contraction import Contraction, Group, oriented, parse_contraction
 from inferno.schedule.reductions import reductions
-from inferno.schedule.reductions.reduction_kernel import ReductionKernel
+from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target
 

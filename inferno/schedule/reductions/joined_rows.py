@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from inferno.mlir import walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.reductions.reduction_kernel import ReductionKernel
+from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.symbolic import alignment, hint, is_multiple
 from inferno.target import WARP
 

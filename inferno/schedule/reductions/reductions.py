@@ -10,9 +10,9 @@ from inferno.mlir import func, ir
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.cost import bit_width, extracted_bytes
 from inferno.schedule.reductions import joined_rows, transposed_sums
-from inferno.schedule.reductions.reduction_kernel import ReductionKernel, parse_reduction, parse_varying
+from inferno.schedule.reductions.kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.rows import rows
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.symbolic import Int, Undecided, ceildiv, floordiv, hint, is_multiple, product
 from inferno.target import SECTOR, STATIC_SHARED, Target

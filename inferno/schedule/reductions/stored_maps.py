@@ -10,7 +10,7 @@ from inferno.passes.programs import whole_of
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.analysis.shared_points import loops_at
-from inferno.schedule.maps.elementwise import supported_body
+from inferno.schedule.maps.supported import supported_body
 
 
 def take_in(map_: ir.Operation, reduction: ir.Operation, returned: Collection[ir.Value]) -> ir.Operation | None:

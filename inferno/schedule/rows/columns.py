@@ -6,26 +6,26 @@ Where a few neighbours are of one row, as the channels of a group norm's group a
 these are of it reads and writes at once, and takes apart in registers (``packed_rows.py``).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from math import ceil, gcd, prod
-from typing import ClassVar
+from math import ceil, gcd
 
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.powers import last_power_of_two
-from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.rows.column_schedule import LARGEST, PORTABLE, Columns, holding, keeping, kept_accesses, kept_point
 from inferno.schedule.rows.column_time import Work, time
 from inferno.schedule.rows.group_channels import channels_of_groups, efficiency, pick_side
-from inferno.schedule.rows.moments import met, moments
-from inferno.schedule.rows.packed_rows import packs, row_runs, scans_alone, staged_bytes, stages, staging_threads, whole_pieces, whole_rows
-from inferno.schedule.rows.row_kernel import RowKernel, parse_by_loops, parse_extrema
+from inferno.schedule.rows.kernel import RowKernel, parse_by_loops, parse_extrema
+from inferno.schedule.rows.lone_rows import IN_CACHE, OWN_THREADS, few_alone, many_alone, megabytes, packed, threads_alone
+from inferno.schedule.rows.moments import moments
+from inferno.schedule.rows.packed_rows import packs, scans_alone
 from inferno.schedule.rows.row_schedule import narrowest, row_bytes
+from inferno.schedule.rows.row_time import estimated
 from inferno.schedule.rows.row_work import arithmetic, instructions
-from inferno.schedule.rows.rows import estimated, read_rows
-from inferno.schedule.rows.transposed_rows import SIDE, apart, most_beside, run_of
-from inferno.symbolic import Int, bounds, ceildiv, is_multiple
+from inferno.schedule.rows.rows import read_rows
+from inferno.schedule.rows.transposed_rows import SIDE, apart, lanes, most_beside, run_of, transposes
 from inferno.target import SECTOR, STATIC_SHARED, Target
 
 # Of the rate of a copy, of what more than the L2 cache has of rows of at most so many points, all of which are kept: on an H100 norms and softmaxes along the
@@ -52,15 +52,6 @@ _EVEN_BLOCKS = 4
 # float32 took an H200 118.3 us, and takes 113.5.
 _UNROLL = 4
 _CUT = 8  # points of a row for each block of a cluster at least (softmax of 4x1920 in bf16 along 4 points took an H100 3.8 us by clusters of 8, 2.0 without)
-# Points of rows that one thread has alone, and lanes of all of these: softmaxes of 2, 3, 4 and 8 channels, 168 MB in bf16, took an H100 790, 528, 394 and
-# 198 us by 64 threads with 64 rows, which met at barriers, and take 115, 114, 113 and 114, as long as a copy; the logarithms of their sums 790, 526, 397 and
-# 200, and take 90, 76, 69 and 64.  Of 24 channels alike by either.
-_ALONE, _OWN_LANES, _OWN_VECTOR, _OWN_THREADS = 24, 48, 4, 128
-# Of what the L2 cache has: points of such rows, and threads of a multiprocessor from which each has two.  On an H200 softmaxes of 5x16512 in float16 took 0.9
-# us by threads with a row each, 1.0 with two, 1.2 with four and 1.6 by the others, of 12x20000 1.4, 1.2, 1.5 and 1.8, of 5x200000 2.2, 1.7, 1.8 and 1.8, in
-# float32 2.2, 2.5, 2.6 and 2.6, of 8x8192 1.1, 1.2, 1.5 and 1.3, of what is gelu before and centred behind in float16 1.1, 1.5, 1.8 and 1.6, of 5x16512 1.1,
-# 1.2, 1.7 and 2.1.
-_SHORTEST, _BUSY = 16, 512
 # Of rows of more than the L2 cache has: (points, vectors side by side), lanes of these, points of a thread at once, and threads at least.  On an H100
 # logarithms of sums of exponentials of 64, 96, 128, 192, 256 and 384 channels in float32 took 67, 61, 67, 64, 57 and 44 us by pieces of 64 bytes, 60, 54, 60,
 # 53, 48 and 38 by ones of 128 and 256; in bf16 of 32, 96, 128 and 384 64, 63, 63 and 60 by 8 lanes, 60, 57, 61 and 56 by 4.
@@ -68,7 +59,6 @@ _SIDES, _SIDE_VECTOR, _SIDE_UNROLL, _SIDE_THREADS = ((256, 16), (512, 8)), 4, 8,
 # Points of a block of a cluster, and rows of what type: softmaxes of 1536, 2048 and 4096 channels in float32 took an H100 155, 172 and 139 us by kernels of
 # their own, 124, 137 and 119 by clusters of 4 and 8 (in bf16 149, 188 and 203 for 172, 179 and 217).
 _CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
-_AT_ONCE_ALONE = 8  # blocks of a multiprocessor, with which threads that have rows alone keep memory busy
 # Vectors a multiprocessor, below which rows side by side are cut into narrower ones, too, so that more threads have some: on an H100 softmaxes along the first
 # dimension of 4x1920, 24x64, 128x256 and 50x1000 in bf16 took 2.0, 2.2, 3.1 and 2.7 us, and 1.3, 1.4, 2.2 and 1.9 so; of 8x256 in float32 1.9 and 1.2.
 _FEW_VECTORS = 8
@@ -82,10 +72,6 @@ MOST = 220_000  # if it is alone on one: 227 KB without what blocks have beside
 # runs of 8, whose registers leave room for one block, 79.4 and 133.6 (88.1 and 123.7 where not at once).
 _ONCE_RUN = 4
 _THREADS, _HELD = 512, 190_000  # of a block whose rows share their reductions, which leave parts in shared memory, too
-# Blocks of a cluster, and of one where a block of fewer would be alone on a multiprocessor: an instance norm of 32x64x128x128 with channels last in float32
-# took an H100 121 us by 8, whose loads wait for each other's reductions, and 109 by 16 (136 where blocks meet at barriers, for the mean and for the deviation),
-# a group norm 124 and 109 (133).
-_PORTABLE, _LARGEST = 8, 16
 # Points of a row, and of all, from which rows were timed that are written one behind the other: on an H200 an instance norm of 64x256x64x64 with
 # channels last took 117 us in bf16 and 230 in float32, 352 and 261 with transpositions; of 128x512x28x28 86 and 129, 271 and 202.
 _TIMED, _LARGE = 784, 1 << 24
@@ -98,12 +84,9 @@ _NORMED_ROWS, LEAST = 1024, 4 << 20
 _MANY, _SHORT = 128, 1024
 # And points of rows that share their reductions: on an H200 a group norm in bf16 of 2x640x32x32 took 7.0 us, 7.8 by whole rows, of 2x1280x16x16 4.2 and 3.9.
 _GROUPED_LEAST = 1 << 20
-_BEHIND = 0.6  # microseconds that a kernel behind others takes less than alone, as it was timed for column_time: relu(x - x.amax(0)) * w of 189x448 in float16
-# took an H200 1.2 us as one kernel and 2.5 as a reduction and a map, of 500x500 2.1 and 2.6, of 1000x250 2.6 and 2.7, in float32 3.5 and 3.2.
-_IN_CACHE = 50  # megabytes, up to which kernels were timed by which column_time was made
-# Registers of a thread, for its points and one more of each: on an H100 softmax along the first dimension of 150x131072 in bf16 took 37.6 us, 28.9 held, of
-# 64x65536 in float32 12.7 and 11.0, of 128x4096 in bf16 3.7 and 3.1; a gated one of 48x342258, less its mean, 88 and 60.
-_REGISTERS = 96
+# Microseconds that a kernel behind others takes less than alone, as it was timed for column_time: relu(x - x.amax(0)) * w of 189x448 in float16 took an H200
+# 1.2 us as one kernel and 2.5 as a reduction and a map, of 500x500 2.1 and 2.6, of 1000x250 2.6 and 2.7, in float32 3.5 and 3.2.
+_BEHIND = 0.6
 # Cycles an instruction of a multiprocessor's only block, whose warps wait for each other: the tangent of a softmax of 11075x64 in f16 along the first
 # dimension took 19.5 us by 16 blocks, 16.1 as kernels of their own.
 _ISSUED = 2
@@ -117,121 +100,6 @@ _FEW, _ODD_MOST, _ODD_ALONE = 1 << 20, 512, 160
 _ODD_POINTS = ((256, 16), (_ODD_MOST, 32))  # of a thread, of rows of so many
 _ODD_REGISTERS = 1 << 16, 32  # of a multiprocessor, and those of a thread that do not hold points
 _ODD_RATES = ((16, 0.5), (32, 0.6), (64, 0.75))  # of a copy's, by the width of what is written (the same times)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
-    other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
-    neighbours in their row, which a thread writes together where rows are written one behind the other.  ``held``: there is one turn, and what is read and
-    computed of its points stays in registers until the rows' reductions are known.  ``sends``: blocks of a cluster send each other what they have, instead
-    of a barrier of the cluster for each phase; ``once``: a row's mean and deviation are taken at once (``codegen/rows/column_moments.py``).  ``whole``:
-    rows of a thread alone, one behind the other, come and go by way of shared memory (``codegen/rows/staged_rows.py``).  ``reciprocals``:
-    see ``codegen/rows/row_divisions.py``; ``approximate``: see ``codegen/rows/row_exponentials.py``.  ``longest``: points that threads hold of rows whose
-    length varies, which a call knows not to be longer (``sized_columns.py``)."""
-
-    generator: ClassVar[str] = "columns"
-    ragged: ClassVar[bool] = False
-    persistent: ClassVar[int] = 0
-
-    threads: int
-    across: int
-    vector: int
-    cluster: int = 1
-    unroll: int = 4
-    kept: int = 0
-    run: int = 1
-    held: bool = False
-    reciprocals: bool = False
-    approximate: bool = False
-    sends: bool = False
-    once: bool = False
-    whole: bool = False
-    longest: int = 0
-
-    @property
-    def along(self) -> int:
-        return self.threads // self.across
-
-    def rounds(self, c: RowKernel) -> int:
-        return ceil(c.width / self.points)
-
-    def longest_of(self, c: RowKernel) -> int:
-        """Points of a row at most."""
-        return self.longest or bounds(c.width)[1]
-
-    def vectors(self, c: RowKernel) -> int:
-        """What the threads of a row share: its points."""
-        return c.width
-
-    def kept_bytes(self, c: RowKernel) -> int:
-        """Shared memory of a block for what it keeps."""
-        return self.kept * self.unroll * self.threads * _kept_point(c, self.vector)
-
-    def dynamic_bytes(self, c: RowKernel) -> int:
-        """Shared memory of a block whose size the launch says."""
-        return staged_bytes(c, self.vector, self.threads) if self.whole else self.kept_bytes(c)
-
-    def blocks(self, c: RowKernel) -> Int:
-        return ceildiv(ceildiv(c.count, self.vector), self.across) * self.cluster
-
-    @property
-    def points(self) -> int:
-        """Of a row, in one turn."""
-        return self.along * self.cluster * self.unroll
-
-    def alone(self, c: RowKernel) -> bool:
-        """Whether a thread has all points of its rows."""
-        return self.along == self.cluster == c.together == 1
-
-    def shares_lanes(self, c: RowKernel) -> bool:
-        """Whether the lanes of a vector share their reductions."""
-        return c.together > 1 and c.together % self.vector == 0
-
-    @property
-    def by_shuffles(self) -> bool:
-        """Whether threads of a warp bring together what they have; otherwise all leave it in shared memory."""
-        return 32 % self.across == 0
-
-    def numbers(self, c: RowKernel) -> int:
-        """Rows, or groups of rows, of a block that have a reduction each."""
-        return self.across * self.vector // c.together
-
-    def left_bytes(self, c: RowKernel) -> int:
-        """Shared memory of a block for what its threads leave each other, and other blocks."""
-        if self.alone(c):
-            return 0
-        found, each = moments(c) if self.once else None, {}
-        for phase in range(c.phases):
-            widths = [max(8, k.total.width) // 8 for _, k in met(c, phase, found)]
-            each.update({w: max(each.get(w, 0), widths.count(w)) for w in widths})
-        parts = sum(w * n for w, n in each.items()) * (self.threads // 32 if self.by_shuffles else self.along)
-        reduced = [k for s in c.steps for k in s.combiners if k is not None]
-        wholes = sum(max(8, w) // 8 for k in reduced for w in (k.narrow.width, *[k.total.width] * (1 + (c.together > 1))))
-        side = self.across * (1 if self.shares_lanes(c) else self.vector)
-        sent = self.cluster * self.numbers(c) * 8 * len(reduced) + 8 * c.phases if self.sends else 0
-        return side * (parts + wholes + 4 * self.once) + sent
-
-    def fits(self, c: RowKernel) -> bool:
-        side = self.across * self.vector
-        alone = self.alone(c)
-        whole = self.threads % 32 == 0 and (is_multiple(c.count, self.vector) or (alone and packs(c)))
-        whole = whole and (side <= self.threads or alone) and side % c.together == 0
-        whole = whole and (not self.once or (moments(c) is not None and not alone))
-        whole = whole and (not self.sends or 1 < self.cluster <= self.threads // side or (self.cluster > 1 and self.by_shuffles))
-        whole = whole and self.left_bytes(c) <= STATIC_SHARED and (not self.whole or (alone and self.held and stages(c)))
-        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0 and not (self.held and (self.kept or self.longest_of(c) > self.points))
-        return whole and (self.threads & (self.threads - 1) == 0 if alone or self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
-
-
-def kept_accesses(c: RowKernel) -> list[Access]:
-    """What is worth keeping: read by several phases, and whole vectors."""
-    return [a for a in c.repeated() if a.strides[c.rows[-1]] == 1]
-
-
-def _kept_point(c: RowKernel, vector: int) -> int:
-    """Bytes that a thread keeps of a point."""
-    return sum(16 * ceil(vector * a.element.width / 128) for a in kept_accesses(c))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
@@ -250,15 +118,6 @@ def _meeting(s: Columns, c: RowKernel) -> Columns:
         return s
     once = replace(s, once=moments(c) is not None)
     return next((m for m in (replace(once, sends=True), once) if m.fits(c)), s)
-
-
-def holding(s: Columns, c: RowKernel) -> Columns:
-    """The same with less arithmetic, and in registers, if a thread's points are of one turn and few enough: nothing is computed anew, or goes through
-    shared memory."""
-    s = replace(s, reciprocals=True, approximate=True)
-    bits = s.unroll * s.vector * (max(32, c.held_bits()) + 32)
-    few = s.rounds(c) == 1 and bits <= _REGISTERS * 32 and c.together == 1 and s.cluster <= _PORTABLE
-    return replace(s, held=True, kept=0) if few else s
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -295,7 +154,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if c is None or c.varies or c.in_pieces or not c.rows or (c.scans and not (packs(c) and scans_alone(c))):
         return None
     beside = c.rows[-1] == len(c.sizes) - 1
-    short = (beside or packs(c)) and _alone(c) is not None
+    short = (beside or packs(c)) and threads_alone(c) is not None
     if not short and ((lanes(c) == 1 and c.count * c.width > _FEW and _odd(c) is None) or not (beside or transposes(c))):
         return None
     of_points = [s for s in c.steps if not s.per_row or c.together > 1]
@@ -304,33 +163,13 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     return c
 
 
-def transposes(c: RowKernel) -> bool:
-    """Whether rows are side by side where they are read, by whole sectors, and one behind the other where they are written: an instance norm of images
-    with channels last."""
-    inner, point = c.rows[-1], c.runs[-1][-1]
-    read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
-    side = all(a.strides[inner] == 1 and a.strides[point] not in (0, 1) for a in read)
-    return bool(read) and side and inner < point and lanes(c) > 1 and all(most_beside(c) * lanes(c) * a.element.width >= 8 * SECTOR for a in read)
-
-
-def lanes(c: RowKernel) -> int:
-    """Rows of a vector: 16 bytes of the narrowest tensor, if they divide the rows that are neighbours."""
-    wide = [bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access)]
-    wide += [bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a) and a.strides[c.rows[-1]]]
-    vector = min(8, 16 // min(wide)) if wide else 1
-    size = prod(c.sizes[d] for d in row_runs(c)[-1])
-    while not is_multiple(size, vector):
-        vector //= 2
-    return vector
-
-
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for, or that takes clearly less time by what ``column_time`` knows."""
     if c.together > 1:
         return _pick_groups(c, target)
     if packs(c):
-        return _packed(c, target)
-    if (few := _few_alone(c, target)) is not None:
+        return packed(c, target)
+    if (few := few_alone(c, target)) is not None:
         return few
     if (odd := _odd(c)) is not None:
         return odd
@@ -340,7 +179,7 @@ def pick(c: RowKernel, target: Target) -> Columns:
         return _large(c, own, target) or own
     taken = _time(own, c, k)
     others, vector = _others(c, own, k), own.vector
-    if (alone := _alone(c)) is not None:
+    if (alone := threads_alone(c)) is not None:
         others.append((_time(alone, c, _work(c, alone.vector, target)), alone))
     while vector > 1 and c.count // own.vector < _FEW_VECTORS * target.multiprocessors and not transposes(c):
         vector //= 2
@@ -366,7 +205,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
         across = SIDE
     point = across * each
     cluster = 1
-    most = _LARGEST if transposes(c) and moments(c) is not None and c.width * point > MOST // 2 * _PORTABLE else _PORTABLE
+    most = LARGEST if transposes(c) and moments(c) is not None and c.width * point > MOST // 2 * PORTABLE else PORTABLE
     while cluster < min(most, c.width // _CUT) and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
         cluster *= 2
     own = ceil(c.width / cluster)
@@ -374,7 +213,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
     while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
     alone = transposes(c) and own * point > MOST // 2
-    unroll = max(1, min(_UNROLL * (2 if alone or cluster > _PORTABLE else 1), own // (threads // across)))
+    unroll = max(1, min(_UNROLL * (2 if alone or cluster > PORTABLE else 1), own // (threads // across)))
     # (On an H100 a softmax of 8192x8192 in bf16 along its first dimension took 235 us in one turn of 8, 183 in two of 4.)
     if run == 1 and c.width <= _SHORT and (each := ceil(own / (threads // across))) <= 2 * _UNROLL:
         unroll = each
@@ -384,7 +223,7 @@ def by_length(c: RowKernel, target: Target) -> Columns:
 def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
     """A schedule for rows of more than the L2 cache has, which a thread alone, a block or a cluster has in registers; None where they do not fit these, or
     would not fill the GPU."""
-    if transposes(c) or c.width > _CLUSTERED_MOST or _megabytes(c) <= _IN_CACHE:
+    if transposes(c) or c.width > _CLUSTERED_MOST or megabytes(c) <= IN_CACHE:
         return None
     if (alone := many_alone(c, target)) is not None:
         return alone
@@ -408,8 +247,8 @@ def _odd(c: RowKernel) -> Columns | None:
         return None
     registers, besides = _ODD_REGISTERS
     words = ceil(max(32, c.held_bits()) / 32)
-    if c.width <= _ODD_ALONE and _megabytes(c) > _IN_CACHE and c.width * words <= _ODD_ALONE:
-        return Columns(_OWN_THREADS, _OWN_THREADS, 1, unroll=c.width, held=True)
+    if c.width <= _ODD_ALONE and megabytes(c) > IN_CACHE and c.width * words <= _ODD_ALONE:
+        return Columns(OWN_THREADS, OWN_THREADS, 1, unroll=c.width, held=True)
     each = next(points for longest, points in _ODD_POINTS if c.width <= longest)
     along = 2
     while along * each < c.width:
@@ -419,53 +258,12 @@ def _odd(c: RowKernel) -> Columns | None:
     return Columns(32 * along, 32, 1, unroll=ceil(c.width / along), held=True) if along <= 32 else None
 
 
-def _megabytes(c: RowKernel) -> float:
-    """What is moved."""
-    read = {a for s in c.steps for a in s.extras if c.wide(a)}
-    return sum(row_bytes(c, a) for a in (*read, *(d.access for d in c.destinations))) / 1e6
-
-
-def _alone(c: RowKernel, most: int = 8) -> Columns | None:
-    """A schedule whose threads have all points of their rows in registers."""
-    short = packs(c)
-    whole = short and stages(c)
-    vector = min((whole_rows(c) if whole else whole_pieces(c)) if short else min(lanes(c), _OWN_VECTOR), most)
-    while vector:
-        threads = staging_threads(c, vector, _OWN_THREADS) if whole else _OWN_THREADS
-        found = replace(holding(Columns(threads, threads, vector, 1, c.width, 0, c.width if short else 1), c), whole=whole)
-        if vector * c.width <= _OWN_LANES and found.held:
-            return found if (short or c.width <= _ALONE) and not transposes(c) and found.fits(c) else None
-        vector //= 2
-    return None
-
-
-def _few_alone(c: RowKernel, target: Target) -> Columns | None:
-    """The same of rows that the L2 cache has, side by side and so short that threads need no others: of two each where there are many, otherwise of one."""
-    if c.width > _SHORTEST or c.rows[-1] != len(c.sizes) - 1 or _megabytes(c) > _IN_CACHE:
-        return None
-    return _alone(c, 2 if c.count >= 2 * _BUSY * target.multiprocessors else 1)
-
-
-def many_alone(c: RowKernel, target: Target) -> Columns | None:
-    """The same of so many rows that memory is kept busy."""
-    found = _alone(c) if c.rows[-1] == len(c.sizes) - 1 else None
-    return found if found is not None and found.blocks(c) >= _AT_ONCE_ALONE * target.multiprocessors else None
-
-
-def _packed(c: RowKernel, target: Target) -> Columns:
-    """A schedule for short rows one behind the other, of as many blocks as there are multiprocessors, if there are enough rows."""
-    found = _alone(c)
-    while found.vector > 1 and found.blocks(c) < 2 * target.multiprocessors:
-        found = _alone(c, found.vector // 2)
-    return found
-
-
 def _work(c: RowKernel, vector: int, target: Target) -> Work | None:
     """What schedules of ``c`` are told apart by; None where it is unlike what was timed: of longer rows, or of more than the L2 cache has, for which
     threads need not be few."""
     read = {a for s in c.steps for a in s.extras if c.wide(a)}
-    moved = _megabytes(c)
-    if c.together > 1 or c.width > _SHORT or moved > _IN_CACHE or not read or packs(c):
+    moved = megabytes(c)
+    if c.together > 1 or c.width > _SHORT or moved > IN_CACHE or not read or packs(c):
         return None
     narrow = min(bit_width(a.element) // 8 for a in kept_accesses(c) or read)
     written = min((bit_width(a.element) // 8 for a in apart(c)), default=0)
@@ -476,7 +274,7 @@ def _others(c: RowKernel, own: Columns, k: Work) -> list[tuple[float, Columns]]:
     """Schedules whose blocks keep their rows, and what each takes."""
     found = []
     run, reduced = run_of(c), max(1, sum(kind is not None for s in c.steps for kind in s.combiners))
-    point = _kept_point(c, own.vector)
+    point = kept_point(c, own.vector)
     most = min(most_beside(c), max(SIDE, own.across)) if transposes(c) else _MOST_BESIDE
     sides = [n for n in (1, 2, 4, 8, 16, 32) if n <= min(most, k.vectors) and (n * own.vector * k.read >= SECTOR or 2 * n > k.vectors)]
     for across, cluster, threads in product(sides, (1, 2, 4, 8), (64, 128, 256)):
@@ -513,8 +311,8 @@ def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:
     once, unroll = transposes(c) and moments(c) is not None, max(_UNROLL, run)
     if once and cluster > 1 and run > _ONCE_RUN:
         run = unroll = gcd(run, _ONCE_RUN)
-    if once and cluster == _PORTABLE and c.width * across * _kept_point(c, vector) > MOST // 2 * cluster:
-        cluster, unroll = _LARGEST, 2 * _UNROLL
+    if once and cluster == PORTABLE and c.width * across * kept_point(c, vector) > MOST // 2 * cluster:
+        cluster, unroll = LARGEST, 2 * _UNROLL
     own = ceil(c.width / cluster)
     if 32 % across == 0:
         along = _THREADS // across
@@ -530,12 +328,6 @@ def _groups_of(c: RowKernel, vector: int, target: Target) -> Columns | None:
             along -= step
     unroll = max(1, min(unroll, own // along if 32 % across == 0 else ceil(own / along)))
     return keeping(Columns(across * along, across, vector, cluster, unroll, 1, gcd(run, unroll)), c, _HELD)
-
-
-def keeping(s: Columns, c: RowKernel, most: int) -> Columns:
-    """The same with as many turns in shared memory as have room."""
-    each = s.kept_bytes(c)
-    return replace(s, kept=min(s.rounds(c), most // each) if each else 0)
 
 
 def _time(s: Columns, c: RowKernel, k: Work) -> float:

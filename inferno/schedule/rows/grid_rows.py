@@ -9,10 +9,12 @@ from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows import rows
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.gathered_results import written_apart
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_lanes import can_be_ragged, leading, lanes, most_lanes
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import row_bytes
+from inferno.schedule.rows.row_time import estimated
 from inferno.target import WARP, Target
 
 _LINE = 128  # bytes: a block's part of a row is whole lines
@@ -176,7 +178,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if has_few_multiprocessors(kernel.operation) or target.capability < 90:
         return None
     c = rows.read(kernel, target)
-    if c is None or c.varies or c.in_pieces or c.scans or rows.written_apart(c) or c.width < _LONG or not (_is_timed(c) or takes_unmeasured(kernel.operation)):
+    if c is None or c.varies or c.in_pieces or c.scans or written_apart(c) or c.width < _LONG or not (_is_timed(c) or takes_unmeasured(kernel.operation)):
         return None
     s = pick(c, target)
     return c if s is not None and _is_faster(s, c, target) else None
@@ -241,7 +243,7 @@ def _paced(s: GridRows, c: RowKernel, target: Target) -> GridRows | None:
 
 def _turn(s: GridRows, c: RowKernel, target: Target) -> float:
     """Microseconds that the bytes of a turn take."""
-    each = rows.estimated(c, target.multiprocessors, 1, 0, _SHARE, target) / c.count
+    each = estimated(c, target.multiprocessors, 1, 0, _SHARE, target) / c.count
     return each * s.groups * max(1.0, s.per_block(c) * s.share / s.vectors(c)) * target.multiprocessors / s.blocks()
 
 

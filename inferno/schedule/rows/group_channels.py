@@ -9,7 +9,7 @@ from math import gcd, lcm
 
 from inferno.schedule.analysis.accesses import merge
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.transposed_rows import apart, most_beside
 from inferno.target import Target
 

@@ -14,7 +14,7 @@ from itertools import product
 from math import ceil
 
 from inferno.schedule.analysis.cost import clusters_at_once
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_schedule import Rows, most_bits, most_blocks, moved_bytes, narrowest
 from inferno.schedule.rows.row_work import arithmetic
 from inferno.target import Target

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inferno.mlir import ir, owner
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 
 _POINTS = ("f32", "bf16", "f16")

@@ -9,7 +9,7 @@ from inferno.mlir import owner, walk
 from inferno.schedule.analysis.accesses import Access, merge
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 
 PIECE = 16  # bytes of the widest access, by whole ones of which rows are gone over as they lie

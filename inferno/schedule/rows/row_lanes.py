@@ -4,7 +4,7 @@ from math import gcd
 
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.chosen_terms import chosen_together
-from inferno.schedule.rows.row_kernel import Part, RowKernel
+from inferno.schedule.rows.kernel import Part, RowKernel
 from inferno.schedule.rows.row_schedule import narrowest
 from inferno.schedule.rows.row_sectors import is_in_pieces
 from inferno.schedule.rows.row_steps import RowStep

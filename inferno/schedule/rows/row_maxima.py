@@ -7,7 +7,7 @@ from inferno.mlir import constant_number, ir, owner, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.matmul.row_contraction import RowContraction
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 
 _EQUAL = 1  # the value of arith.cmpf's predicate oeq

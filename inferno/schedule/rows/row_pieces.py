@@ -43,7 +43,7 @@ def join_pieces(kernel: func.FuncOp) -> dict[ir.Value, list[Piece]]:
         choices = [o.operation for o in body(generic).operations if o.operation.name == "scf.if"]
         branches = [_branches(kernel, generic, c) for c in choices]
         if choices and None not in branches and all(_wholes(each) for each in branches):
-            found.update(_rewrite(generic, choices, branches))
+            found.update(_rewrite(generic, branches))
     return found
 
 
@@ -84,7 +84,7 @@ def _wholes(branches: Sequence[_Branch]) -> list[tuple[ir.Type, int]]:
     return [(t, i) for t in types for i in range(max(len(b.of(t)) for b in branches))]
 
 
-def _rewrite(generic: ir.Operation, choices: Sequence[ir.Operation], branches: Sequence[list[_Branch]]) -> dict[ir.Value, list[Piece]]:
+def _rewrite(generic: ir.Operation, branches: Sequence[list[_Branch]]) -> dict[ir.Value, list[Piece]]:
     sizes, given, outs, block = loop_sizes(generic), inputs(generic), outputs(generic), body(generic)
     identity = ir.AffineMap.get_identity(len(sizes))
     wanted = [(each, t, i) for each in branches for t, i in _wholes(each)]

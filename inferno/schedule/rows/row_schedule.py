@@ -7,11 +7,10 @@ from typing import ClassVar
 from inferno.mlir import walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width, extracted_bytes
-from inferno.schedule.rows.row_kernel import Part, RowKernel
+from inferno.schedule.rows.kernel import Part, RowKernel
 from inferno.schedule.rows.row_sectors import spread
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
-
 
 PORTABLE, _LARGEST = 8, 16  # blocks of a cluster that any GPU with clusters has, and that Hopper's have
 # Bits of points that a thread may hold; registers of a block of 512 threads are 128 each, of 1024 they are 64.

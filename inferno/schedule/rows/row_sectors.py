@@ -10,7 +10,7 @@ from statistics import fmean
 
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.target import SECTOR
 
 _KEPT = 1 << 15  # bytes of a row whose sectors the L1 cache keeps until all of the row's points are read

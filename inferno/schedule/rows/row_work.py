@@ -11,7 +11,7 @@ from inferno.mlir import constant_number, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.analysis.cost import CLOCK, bit_width
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_steps import RowStep
 from inferno.target import Target
 

@@ -8,16 +8,19 @@ from inferno.mlir import func, walk
 from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width, clusters_at_once
-from inferno.schedule.maps.elementwise import supported_body, supported_element
+from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.rows import long_rows
-from inferno.schedule.rows.row_kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_split_extrema, parse_turning
+from inferno.schedule.rows.gathered_results import GATHERED_BYTES, gathered_bytes, written_apart
+from inferno.schedule.rows.kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_split_extrema, parse_turning
 from inferno.schedule.rows.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.rows.row_maxima import online_sums
+from inferno.schedule.rows.row_operands import has_weights, is_narrow, is_plain, is_weighted, reads_words, widest
 from inferno.schedule.rows.row_schedule import HELD, HELD_BY_MANY, PORTABLE, Rows, most_bits, moved_bytes, narrowest, row_bytes
+from inferno.schedule.rows.row_time import computes_again, estimate, memory_time
 from inferno.schedule.rows.row_work import arithmetic
 from inferno.schedule.scans import scans
 from inferno.symbolic import hint
-from inferno.target import SECTOR, Target
+from inferno.target import Target
 
 _THREADS = 1024  # of a block, the most there can be
 _MANY = 1024  # rows of as many points: sums of 8192x8192 in bf16 took 31.2 us, and 36.5 by blocks of their own, in float32 the same
@@ -54,14 +57,6 @@ _TRIPLE, _MANY_TRIPLES = 3, 1 << 18
 # Points of a thread, up to a warp a row, where each is read by itself: log_softmax of 137936x185 in bf16 took an H100 76 us with 8 threads a row,
 # 42 with 16 and 38 with 32 (torch.compile 49); sums and running ones of 195361x45 16.8 with 8 and 29.4 with 4.
 _BY_ITSELF = 8
-# Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
-_ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
-# Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 138 us, of 1024x131072 155, of 4096x32768 in single blocks 135), and rows
-# of which a part is read again (LayerNorm of 128x1M 222, log_softmax 210).
-_IN_CLUSTERS, _IN_PART = 0.93, 0.58
-_SHARED_OUT, _ALONE = 0.93, 0.77  # of clusters of 16 that go over all rows, several a multiprocessor and one
-# And of those beside two weights or more, which every row reads from L2: of 256x256K in float32 LayerNorm took 173 us, RMSNorm 142; of 64x1M 224 and 172.
-_BESIDE_WEIGHTS = 0.8
 _BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
 # Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: on an H200 LayerNorm of 134000x1001 in
 # bf16 took 160 us instead of 518, of 16384x4097 in float32 137 instead of 144; softmax of 2671x50257 in bf16 161 instead of 295, of 4000x945 in float32 6.5
@@ -97,19 +92,14 @@ _MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
 # kernels and 1.4 so of 47x44 in bf16, 3.0 and 1.6 of 128x64, 3.5 and 3.3 of 256x256.
 _APART = 1 << 18
 # What is given back in another order, whose sectors caches gather: bytes, points up to which rows have threads as others do (on an H100 two norms and a choice
-# of 33x49 in bf16 took 3.9 us by two kernels, 2.0 so), threads of a multiprocessor beyond, so that a warp has several rows (256x256 4.4 and 3.2, 1000x128 4.7
-# and 2.8), and microseconds of a sector that is written in part: of the L2 cache, and of a multiprocessor (by a row a warp 673x1984 in bf16 took 28.9 us,
-# 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
+# of 33x49 in bf16 took 3.9 us by two kernels, 2.0 so), and threads of a multiprocessor beyond, so that a warp has several rows (256x256 4.4 and 3.2, 1000x128
+# 4.7 and 2.8).
 _TRANSPOSED, _TRANSPOSED_POINTS, _ENOUGH_TRANSPOSED = 1 << 22, 1 << 13, 16
-_PART_OF_SECTOR, _PART_OF_BLOCK = 1 / 55e3, 1 / 600
-# More than that goes through shared memory: the rows that a block has at once, so that their neighbours are whole sectors; threads of a row at most; and
-# elements between the parts of two points, so that neighbouring points of a warp's rows are in other banks.  By two kernels and so an H100 took (us), of
-# running sums of 195361x45 in bf16 50 and 28, of 40000x200 in float32 61 and 42, of a log_softmax of 100000x100 63 and 43, of 40000x500 in bf16 66 and 51, of
-# 200000x32 22 and 17 by 64 rows of 8 threads and 13 by 128 of 4, of an RMS norm of 30000x256 20 and 17.
-_GATHERED, _GATHERING_THREADS, GATHERED_APART = (128, 64, 32), 16, 4
-_GATHERED_BYTES = 44 << 10  # of the 48 KB that a kernel has without asking for more
+# More than that goes through shared memory: the rows that a block has at once, so that their neighbours are whole sectors; and threads of a row at most.  By
+# two kernels and so an H100 took (us), of running sums of 195361x45 in bf16 50 and 28, of 40000x200 in float32 61 and 42, of a log_softmax of 100000x100 63
+# and 43, of 40000x500 in bf16 66 and 51, of 200000x32 22 and 17 by 64 rows of 8 threads and 13 by 128 of 4, of an RMS norm of 30000x256 20 and 17.
+_GATHERED, _GATHERING_THREADS = (128, 64, 32), 16
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
-_LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 # Times: rows that clusters have time for beside those that there are (two norms of 15x25908 by 14 clusters took an H100 32.6 us); see ``_reads_pieces``.
 _UNEVEN, _BESIDE_PIECES = 1.5, 2 / 3
 
@@ -154,11 +144,6 @@ def _is_small(c: RowKernel) -> bool:
     return max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _APART
 
 
-def written_apart(c: RowKernel) -> list[Access]:
-    """What is written of which a row's points lie apart."""
-    return [d.access for d in c.destinations if c.wide(d.access) and d.access.strides[-1] != 1]
-
-
 def _is_transposed(c: RowKernel) -> bool:
     """Whether rows are gone over as they lie, and only what is given back lies apart, which caches gather, or shared memory does."""
     written = [row_bytes(c, a) for a in written_apart(c)]
@@ -166,21 +151,11 @@ def _is_transposed(c: RowKernel) -> bool:
     return (max(written, default=0) <= _TRANSPOSED or _gathering_rows(c) > 0) and max(read, default=0) <= _APART
 
 
-def gathered_bytes(c: RowKernel, count: int) -> int:
-    """Shared memory for what so many rows write apart."""
-    return sum(c.width * (count + GATHERED_APART) * max(1, bit_width(a.element) // 8) for a in written_apart(c))
-
-
-def can_gather(s: Rows, c: RowKernel) -> bool:
-    """Whether blocks can put together in shared memory what their rows write apart."""
-    return s.held and s.cluster == 1 and not (s.persistent or s.ragged or c.varies) and gathered_bytes(c, s.threads // s.across) <= _GATHERED_BYTES
-
-
 def _gathering_rows(c: RowKernel) -> int:
     """Rows of a block that puts together what they write apart, where that is more than caches gather; 0 of others, and of those that are too long."""
     large = not c.varies and max((row_bytes(c, a) for a in written_apart(c)), default=0) > _TRANSPOSED
     across = _gathering_threads(c)
-    fitting = [n for n in _GATHERED if gathered_bytes(c, n) <= _GATHERED_BYTES and n * across <= _THREADS // 2] if large else []
+    fitting = [n for n in _GATHERED if gathered_bytes(c, n) <= GATHERED_BYTES and n * across <= _THREADS // 2] if large else []
     return fitting[0] if across <= _GATHERING_THREADS and fitting else 0
 
 
@@ -195,7 +170,7 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
     softmax of 18514x1608 in float32 55 and 112, of 4096 rows of 1025 and 1025 in bf16 12 and 26, of 2048 of 5001 and 1000 in float32 28 and 49, LayerNorm of
     65536 of 13 and 416 58 and 110, RMSNorm of 376749 of 11 and 11 23 and 34; an H100 log_softmax of a gelu of 1998x18176 in bf16, whose arithmetic is 0.93 of
     memory's time, 99 and 76, a norm of 4x32x4096x128 that is rotated, 0.52, 93 and 142."""
-    return not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * _moving(_by_length(c, target), c, target)
+    return not c.varies and arithmetic(c, False, lanes(c), target) <= _BESIDE_PIECES * memory_time(_by_length(c, target), c, target)
 
 
 def _writes_parts(c: RowKernel) -> bool:
@@ -204,7 +179,7 @@ def _writes_parts(c: RowKernel) -> bool:
         return False
     rest = replace(c, destinations=tuple(d for d in c.destinations if not isinstance(d, Part)))
     alike = lanes(c) * narrowest(c) >= min(_RAGGED_BYTES, lanes(rest) * narrowest(c)) and not _begin_anywhere(rest)
-    little = not _has_weights(c) or narrowest(c) >= 4
+    little = not has_weights(c) or narrowest(c) >= 4
     return alike or moved_bytes(c) <= _CACHED_PARTS or c.width <= (_LONGEST_PARTS if little else _UNLIKE)
 
 
@@ -232,7 +207,7 @@ def pick(c: RowKernel, target: Target) -> Rows:
     found, known = _by_length(c, target), c.in_example()
     if c.once:
         return replace(found, packed=False)
-    if not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, found.vector, target):
+    if not computes_again(found) or memory_time(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
     long = long_rows.fastest(known, lanes(known), (), target) if long_rows.is_long(known, target) and not found.ragged else None
     held = [replace(found, packed=False)] if found.held else [long or _held(known, target, lanes(known), False)]
@@ -268,7 +243,7 @@ def _by_length(c: RowKernel, target: Target) -> Rows:
     several = s is None or s.cluster > 1
     brought = _brought(c, target, vector) if not varies and not ragged and several else None
     kept = _kept(c, target, whole if ragged else vector, ragged) if several or s.threads > 512 else None
-    keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
+    keeps = s is None or kept is None or is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and has_weights(c))
     keeps = kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors
     if several and not ragged and long_rows.is_long(c, target) and not (keeps and kept.cluster == 1):
         found = _of_blocks(c, target, vector, s, kept if keeps else None, brought)
@@ -308,7 +283,7 @@ def _of_blocks(c: RowKernel, target: Target, vector: int, held: Rows | None, kep
     if brought is None and own is not None and long_rows.is_known(own, c):
         return None
     found = long_rows.fastest(c, vector, [kept] if kept is not None and kept.kept >= kept.rounds(c) else [], target)
-    moving = _moving(brought, c, target) if brought is not None else 0.0
+    moving = memory_time(brought, c, target) if brought is not None else 0.0
     other = long_rows.brought_time(brought, c, moving, target) if brought is not None else float("inf")
     return found if found is not None and max(moving, long_rows.time(found, c, target)) < other else None
 
@@ -330,7 +305,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     apart = 0 if c.count * c.width <= _TRANSPOSED_POINTS else max((bit_width(a.element) // 8 for a in written_apart(c)), default=0)
     points = min(_POINTS, HELD // held) if apart else points
     across = max(next_power_of_two(ceil(c.width / points)), min(apart or _NEIGHBOURS, next_power_of_two(vectors)))
-    if vector == 1 and not ragged and not apart and _widest(c) in (2, 4):
+    if vector == 1 and not ragged and not apart and widest(c) in (2, 4):
         across = max(across, min(32, next_power_of_two(ceil(c.width / _BY_ITSELF))))
     if vector == 1 and c.width == _TRIPLE and not (ragged or apart or c.scans) and c.count >= _MANY_TRIPLES:
         across = 1
@@ -350,17 +325,17 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         cluster *= 2
     threads = across if cluster > 1 else max(across, min(256, next_power_of_two(c.count) * across))
     many = not ragged and cluster == 1 and c.count * c.width >= _MUCH
-    normed = many and across <= (2 if c.phases < 3 else 4) * _NORMED and _is_weighted(c)
-    if many and across < _LONG <= c.width // 8 and vector >= 4 and _reads_words(c):
+    normed = many and across <= (2 if c.phases < 3 else 4) * _NORMED and is_weighted(c)
+    if many and across < _LONG <= c.width // 8 and vector >= 4 and reads_words(c):
         across = threads = _LONG
     if normed:
         across = min(across, _NORMED)
         threads = max(across, _NORMED)
-    if many and _is_plain(c) and vector * _widest(c) >= 16 and vectors >= _NEIGHBOURS and c.width * _widest(c) <= _BLOCK_ROWS:
+    if many and is_plain(c) and vector * widest(c) >= 16 and vectors >= _NEIGHBOURS and c.width * widest(c) <= _BLOCK_ROWS:
         across = max(_NEIGHBOURS, next_power_of_two(ceil(vectors / _OWN_VECTORS)))
         if across > 32 and 8 * vectors < 7 * across * _OWN_VECTORS:
             across = 32
-        threads = max(across, 64, across * last_power_of_two(_BLOCK_ROWS // (c.width * _widest(c))))
+        threads = max(across, 64, across * last_power_of_two(_BLOCK_ROWS // (c.width * widest(c))))
         normed = False
     while threads > max(across, 32) and ceil(c.count * across / threads) < 2 * target.multiprocessors:
         threads //= 2
@@ -425,43 +400,6 @@ def _online(c: RowKernel, vector: int, ragged: bool) -> Rows | None:
     return Rows(threads, threads, vector, held=False, unroll=unroll, reciprocals=True, approximate=True, ragged=ragged, online=True) if sums else None
 
 
-def _is_narrow(c: RowKernel) -> bool:
-    return min(a.element.width for a in c.repeated()) <= 16
-
-
-def _has_weights(c: RowKernel) -> bool:
-    """Whether points have something in common with those of other rows."""
-    return any(c.wide(a) and not any(a.strides[d] for d in c.rows) for step in c.steps for a in step.extras)
-
-
-def _of_rows(c: RowKernel) -> set[Access]:
-    """What a row's points have of their own, beside what rows have in common."""
-    return {a for step in c.steps for a in step.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
-
-
-def _is_weighted(c: RowKernel) -> bool:
-    """Whether a row's points are of one tensor of 16-bit numbers, with weights that all rows have in common."""
-    of_rows = _of_rows(c)
-    return len(of_rows) == 1 and all(a.element.width == 16 for a in of_rows) and _has_weights(c)
-
-
-def _reads_words(c: RowKernel) -> bool:
-    """Whether what a row's points are read from has 4 bytes for each."""
-    return {a.element.width for a in _of_rows(c)} == {32}
-
-
-def _is_plain(c: RowKernel) -> bool:
-    """Whether a row's points are read from one tensor, and written to one as wide, beside what all rows have in common."""
-    of_rows = _of_rows(c)
-    wide = [d for d in c.destinations if c.wide(d.access)]
-    return len(of_rows) == len(wide) == 1 and not c.in_pieces and {a.element.width for a in of_rows} == {d.access.element.width for d in wide}
-
-
-def _widest(c: RowKernel) -> int:
-    """Bytes of the widest element that a point is written as."""
-    return max((bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access)), default=16)
-
-
 def turning_phases(s: Rows, c: RowKernel) -> list[int]:
     """The phases that go over a row's points."""
     taken = [p + 1 for p in online_sums(c)] if s.online and not s.held else []
@@ -488,51 +426,3 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
         return piece * a.element.width // 8 in _COPIES and a.strides[c.runs[0][-1]] == 1 and all(x % piece == 0 for x in begins)
 
     return len(c.runs) == 1 and bool(c.repeated()) and all(whole(a) for a in (c.repeated() if s.ragged else s.keeps(c)))
-
-
-def _computes_again(s: Rows) -> bool:
-    """Whether a phase computes anew what those in front of it have made."""
-    return s.packed or not s.held
-
-
-def estimate(s: Rows, c: RowKernel, target: Target) -> float:
-    """Microseconds: what memory takes, or the arithmetic of as many multiprocessors as there are blocks, whichever is longer."""
-    c = c.in_example()
-    idle = max(1.0, target.multiprocessors / s.blocks(c))
-    return max(_moving(s, c, target), idle * arithmetic(c, _computes_again(s), s.vector, target)) + _gathering(s, c, target)
-
-
-def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
-    """Microseconds until caches have put together what is written apart: a warp that has several rows writes their neighbours together."""
-    if s.gathers:
-        return 0.0
-    parts = sum(c.count * c.width / max(1, min(32 // s.across, SECTOR * 8 // bit_width(a.element))) for a in written_apart(c))
-    return parts * max(_PART_OF_SECTOR, _PART_OF_BLOCK / min(s.blocks(c), target.multiprocessors))
-
-
-def _moving(s: Rows, c: RowKernel, target: Target) -> float:
-    """Microseconds that memory and the row's reductions take."""
-    if s.persistent:
-        weighed = _BESIDE_WEIGHTS if len(c.common()) > 1 and not s.common else 1.0
-        return estimated(c, s.blocks(c), s.cluster, 0, weighed * (_SHARED_OUT if s.resident > 1 else _ALONE), target)
-    if s.held or s.kept:
-        whole = s.held or s.kept >= s.rounds(c)
-        share = _IN_CLUSTERS if s.cluster > 1 and whole else _IN_PART if not whole else 1.0
-        waves = 1.0
-        if not whole:  # one cluster a group of multiprocessors, and the last ones leave most of them without work
-            at_once = clusters_at_once(s.cluster, target.multiprocessors)
-            waves = ceil(c.count / at_once) / max(1.0, c.count / at_once)
-        return estimated(c, s.blocks(c), s.cluster, 0, share / waves, target)
-    taken = online_sums(c) if s.online else {}
-    every = [a for p in range(c.phases) if p - 1 not in taken for a in c.needed(p)[0]]
-    again = sum(map(lambda a: row_bytes(c, a), every)) - sum(row_bytes(c, a) for a in set(every))
-    return estimated(c, s.blocks(c), s.cluster, again, 1.0, target)
-
-
-def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float, target: Target, beside: bool = False) -> float:
-    """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy; ``beside``: rows are read side by side."""
-    moved = moved_bytes(c, beside)
-    at_once = min(blocks, (clusters_at_once(cluster, target.multiprocessors) * cluster if cluster > 1 else target.multiprocessors))
-    in_cache = again and c.width * 4 * at_once / cluster < 3e7
-    rate = share * min(_SHARE * target.multiprocessors, _ONE * at_once)
-    return _LAUNCH + _LEVEL * (c.phases - 1) * (2 if cluster > 1 else 1) + moved / rate + max(0, again) / (min(_CACHE, _ONE * at_once) if in_cache else rate)

@@ -5,13 +5,15 @@ Where a thread has a point or two of each row (``reductions``), or one row (``ro
 
 from inferno.mlir import func
 from inferno.schedule.rows import columns
+from inferno.schedule.rows.column_schedule import Columns
+from inferno.schedule.rows.lone_rows import many_alone
 from inferno.schedule.rows.packed_rows import packs
 from inferno.target import Target
 
 
-def choose(kernel: func.FuncOp, target: Target) -> columns.Columns | None:
+def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
     """A schedule if ``kernel`` goes over such rows, one behind the other or, where they are many, side by side."""
     c = columns.read(kernel, target) if target.kind == "nvptx" else None
     if c is None or not any(s.meets for s in c.steps):
         return None
-    return columns.pick(c, target) if packs(c) else columns.many_alone(c, target)
+    return columns.pick(c, target) if packs(c) else many_alone(c, target)

@@ -12,10 +12,12 @@ from inferno.mlir import func
 from inferno.powers import next_power_of_two
 from inferno.schedule.composite.by_size import BySize, along, at_point
 from inferno.schedule.rows import columns
-from inferno.schedule.rows.columns import MOST, Columns
-from inferno.schedule.rows.row_kernel import RowKernel, parse_varying_rows
+from inferno.schedule.rows.column_schedule import Columns, holding, keeping
+from inferno.schedule.rows.columns import MOST
+from inferno.schedule.rows.kernel import RowKernel, parse_varying_rows
 from inferno.schedule.rows.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.rows.rows import read_rows
+from inferno.schedule.rows.transposed_rows import lanes
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -42,7 +44,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 
 def fits(s: Columns, c: RowKernel) -> bool:
     """Whether the generator takes it for rows of which something varies."""
-    return s.fits(c) and s.run == 1 and columns.lanes(c) % s.vector == 0 and not (s.sends or s.once or s.whole)
+    return s.fits(c) and s.run == 1 and lanes(c) % s.vector == 0 and not (s.sends or s.once or s.whole)
 
 
 def pick(c: RowKernel, target: Target) -> Columns:
@@ -67,7 +69,7 @@ def _held(c: RowKernel, target: Target) -> list[Columns]:
 def _holding(c: RowKernel, target: Target, longest: int) -> Columns | None:
     """A schedule for rows of so many points, if registers hold them."""
     known = _at(c, longest)
-    s = columns.holding(_narrowed(columns.pick(known, target), c, known), known)
+    s = holding(_narrowed(columns.pick(known, target), c, known), known)
     return replace(s, longest=longest) if s.held and longest <= s.points else None
 
 
@@ -75,7 +77,7 @@ def _by_turns(c: RowKernel, target: Target) -> Columns:
     """The one for rows of any length; of one that is known, for that."""
     if isinstance(c.width, int):
         known = c.in_example()
-        return columns.holding(_narrowed(columns.pick(known, target), c, known), known)
+        return holding(_narrowed(columns.pick(known, target), c, known), known)
     known = _at(c, ceil(hint(c.width) * LENGTHS[-1]))
     s = _narrowed(columns.by_length(known, target), c, known)
     return replace(s, reciprocals=True, approximate=True)
@@ -83,10 +85,10 @@ def _by_turns(c: RowKernel, target: Target) -> Columns:
 
 def _narrowed(s: Columns, c: RowKernel, known: RowKernel) -> Columns:
     """The same by vectors that divide all numbers of neighbouring rows, and more of them side by side."""
-    if (vector := min(s.vector, columns.lanes(c))) == s.vector:
+    if (vector := min(s.vector, lanes(c))) == s.vector:
         return s
     across = min(max(_BESIDE, s.across), s.across * (s.vector // vector))
-    return columns.keeping(replace(s, vector=vector, across=across, unroll=s.unroll * across // s.across), known, MOST)
+    return keeping(replace(s, vector=vector, across=across, unroll=s.unroll * across // s.across), known, MOST)
 
 
 def _at(c: RowKernel, length: int) -> RowKernel:

@@ -9,12 +9,13 @@ from dataclasses import replace
 from inferno.mlir import func, ir, outside_values
 from inferno.powers import next_power_of_two
 from inferno.schedule.composite.by_size import BySize
-from inferno.schedule.rows.row_kernel import RowKernel, parse_sized_rows
+from inferno.schedule.rows.kernel import RowKernel, parse_sized_rows
 from inferno.schedule.rows.row_lanes import leading, most_lanes
 from inferno.schedule.rows.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_schedule import HELD, Rows
-from inferno.schedule.rows.rows import estimate, read_rows
+from inferno.schedule.rows.row_time import estimate
+from inferno.schedule.rows.rows import read_rows
 from inferno.symbolic import Int, hint, is_multiple, minimum, quotient
 from inferno.target import Target
 

@@ -8,10 +8,10 @@ from inferno.mlir import func, ir, walk
 from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import BodyCombiner
-from inferno.schedule.maps.elementwise import supported_body, supported_element
+from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.reductions.log_sums import in_pairs
-from inferno.schedule.scans.scan_gathers import gathers_neighbours
-from inferno.schedule.scans.scan_kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
+from inferno.schedule.scans.gathers import gathers_neighbours
+from inferno.schedule.scans.kernel import ScanKernel, parse_scan_kernel, parse_sized_scan
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, minimum, product, reach
 from inferno.target import STATIC_SHARED, Target
 

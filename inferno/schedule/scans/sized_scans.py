@@ -8,7 +8,7 @@ from math import prod
 
 from inferno.mlir import func
 from inferno.schedule.composite.by_size import BySize
-from inferno.schedule.scans.scan_kernel import ScanKernel
+from inferno.schedule.scans.kernel import ScanKernel
 from inferno.schedule.scans.scans import FEW, Scans, enough, pick, read_sized, spread, walking
 from inferno.symbolic import Int, Size, Symbol, as_python, bounds, divisor, hint
 from inferno.target import Target

@@ -12,11 +12,12 @@ from inferno.passes.programs import root_of
 from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
 from inferno.schedule.analysis.accesses import argument_index, knows_arguments
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
-from inferno.schedule.maps.elementwise import supported, transposed
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
+from inferno.schedule.maps.supported import supported
+from inferno.schedule.maps.transposed import transposed
 from inferno.schedule.passes.recompute_maps import compute_first, generics_of
 from inferno.schedule.scatters.flat_elements import Elements, read_elements
-from inferno.schedule.scatters.scatter_kernel import is_update, start_of
+from inferno.schedule.scatters.kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
 
 EXTREMES = ("arith.maxsi", "arith.minsi")
@@ -58,6 +59,8 @@ def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
     if not knows_arguments(kernel) or list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])) != [0] or any(0 in shape(v) for v in op.operands):
         return None
     (count, each), (rows, *inner) = shape(table), shape(old)
+    if not inner:
+        return None  # single elements, which ``scatters`` has rows of
     start, body = start_of(kernel, old), op.regions[0].blocks[0]
     combiner = read_combiner(body, body.arguments[1])
     if start is None or combiner is None or not is_update(body) or str(old.type.element_type) not in _TYPES.get(combiner.name, ()):

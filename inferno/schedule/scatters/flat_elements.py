@@ -10,7 +10,7 @@ from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape
 from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, loop_sizes, maps, placed, sink_constants
-from inferno.schedule.maps.elementwise import supported_body
+from inferno.schedule.maps.supported import supported_body
 from inferno.symbolic import Int, product
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir
 from inferno.scatter_limits import MULTIPROCESSORS, side_by_side, worthwhile
-from inferno.schedule.scatters.scatter_kernel import ScatterKernel, parse_scatter
+from inferno.schedule.scatters.kernel import ScatterKernel, parse_scatter
 from inferno.target import Target
 
 _COMBINERS = {

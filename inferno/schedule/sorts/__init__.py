@@ -1,1 +1,1 @@
-"""Sorts and selections: ``sort_kernel`` reads a kernel; ``sorts``, ``short_sorts`` and ``select`` are the schedules."""
+"""Sorts and selections: ``kernel`` parses a kernel function; ``sorts``, ``short_sorts`` and ``select`` are the schedules."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.schedule.sorts.sort_kernel import SortKernel, parse_sort_kernel
+from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.sorts import power
 from inferno.selection import can_select
 from inferno.target import Target

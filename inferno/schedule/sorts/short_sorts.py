@@ -8,7 +8,7 @@ from math import gcd
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.schedule.sorts.sort_kernel import SortKernel, parse_sort_kernel
+from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts.sorts import item_bytes
 from inferno.target import Target
 

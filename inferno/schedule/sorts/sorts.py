@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.powers import next_power_of_two
-from inferno.schedule.sorts.sort_kernel import SortKernel, parse_sort_kernel
+from inferno.schedule.sorts.kernel import SortKernel, parse_sort_kernel
 from inferno.target import STATIC_SHARED, Target
 
 # On an H200 float32 rows of 1024 took, 64M elements, 850 us with 16 items a thread of 64, 861 of 128 and 995 with 8 items; 256x4096 22 and 35; but

@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.attention.attention_candidates import candidates
-from inferno.schedule.attention.attention_cost import estimate
-from inferno.schedule.attention.attention_room import fits
-from inferno.schedule.attention.attention_schedule import ORDERS, Attention, completed, pieces_of
-from inferno.schedule.attention.attention_support import read
+from inferno.schedule.attention.candidates import candidates
+from inferno.schedule.attention.cost import estimate
+from inferno.schedule.attention.resources import fits
+from inferno.schedule.attention.schedule import ORDERS, Attention, completed, pieces_of
+from inferno.schedule.attention.support import read
 from inferno.symbolic import hint
 from inferno.target import Target
 

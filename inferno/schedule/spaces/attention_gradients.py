@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from inferno.mlir import func
 from inferno.schedule.attention.attention_gradients import AttentionGradients, brought_masks, candidates, estimate, fits, orders, read, runs
-from inferno.schedule.attention.attention_masks import widths
+from inferno.schedule.attention.masks import widths
 from inferno.target import Target
 
 

@@ -7,8 +7,10 @@ from math import log2
 
 from inferno.mlir import func, walk
 from inferno.schedule.analysis.cost import bit_width, count_bytes
-from inferno.schedule.maps.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
+from inferno.schedule.maps.elementwise import Elementwise, choose, transposes_by_vectors
 from inferno.schedule.maps.pointwise import parse_pointwise
+from inferno.schedule.maps.shared_reads import reused
+from inferno.schedule.maps.transposed import transposed
 from inferno.schedule.maps.uncoalesced_arguments import uncoalesced_time
 from inferno.schedule.passes.split_pieces import generic_of
 from inferno.target import STATIC_SHARED, Target

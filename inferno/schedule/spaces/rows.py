@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.rows.row_kernel import RowKernel
+from inferno.schedule.rows.gathered_results import can_gather
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_schedule import Rows, most_bits, most_blocks
-from inferno.schedule.rows.rows import can_compute_once, can_gather, estimate, pick, read
+from inferno.schedule.rows.row_time import estimate
+from inferno.schedule.rows.rows import can_compute_once, pick, read
 from inferno.target import Target
 
 _SHARED = 220_000  # bytes of shared memory that a block can keep

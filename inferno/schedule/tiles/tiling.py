@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import walk
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.maps.elementwise import supported_body, supported_element
+from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand
 from inferno.symbolic import Int, bounds, ceildiv, hint, is_multiple, product, reach
 

@@ -150,7 +150,7 @@ class Generic:
         combining = {t[0] for t in terms}
         known = self._arguments()
         scalars = Scalars(self.lines, {**self._outside, **known}, lambda v: self._tensor(v).operand, self._arange)
-        products = {owner(t[1]) for t, r in zip(terms, self.op.results) if self._is_product(t, block, element(r.type))}
+        products = {owner(t[1]) for t in terms if self._is_product(t)}
         for op in block.operations:
             op = op.operation
             if op.name != "linalg.yield" and op not in combining and op not in products:
@@ -167,7 +167,7 @@ class Generic:
             made.append(self._with_start(combiner, reduced, order, start, result.type))
         return made
 
-    def _is_product(self, term: tuple, block: ir.Block, type_: str) -> bool:
+    def _is_product(self, term: tuple) -> bool:
         multiply = owner(term[1])
         return (
             term[0].name == "arith.addf" and multiply is not None and multiply.name == "arith.mulf" and multiply.parent == self.op

@@ -1,0 +1,80 @@
+"""A user's model as an nn.Module, and the names and sizes of its arguments as the user has them."""
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from inferno.capture.signature import names_of
+from inferno.errors import InputError
+
+
+def of_parameters(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:
+    """``dynamic_shapes`` as the module's ``forward`` has its parameters: that of a function takes ``*args, **kwargs``."""
+    if dynamic_shapes is None or not isinstance(module, Function):
+        return dynamic_shapes
+    if isinstance(dynamic_shapes, dict):
+        names = list(inspect.signature(module.function).parameters)
+        positional = tuple(dynamic_shapes.get(name) for name in names[: len(args)])
+        named = {name: dynamic_shapes.get(name) for name in kwargs}
+    else:
+        positional, named = tuple(dynamic_shapes)[: len(args)], dict(zip(kwargs, tuple(dynamic_shapes)[len(args) :]))
+    return {"args": positional, "kwargs": named} if kwargs else {"args": positional}
+
+
+class Function(torch.nn.Module):
+    """A plain function as a module; modules that it closes over or names are submodules, so their parameters are found."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.function = _as_forward(function)
+        self.tensors: dict[str, torch.Tensor] = {}
+        try:
+            found = inspect.getclosurevars(function)
+        except TypeError:
+            return
+        for name, value in {**found.globals, **found.nonlocals}.items():
+            if isinstance(value, torch.nn.Module):
+                self.add_module(name, value)
+            elif isinstance(value, torch.Tensor):
+                self.tensors[name] = value
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def _as_forward(function: Callable) -> Callable:
+    """The function under the name that torch.export records lines for: it keeps the frames called ``forward`` alone."""
+    if not isinstance(function, types.FunctionType):
+        return function
+    code = function.__code__.replace(co_name="forward")
+    same = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    same.__kwdefaults__ = function.__kwdefaults__
+    return same
+
+
+def as_module(model: Any) -> torch.nn.Module:
+    if isinstance(model, torch.nn.Module):
+        return model
+    if not callable(model):
+        raise InputError(f"model: expected an nn.Module, a function or an ExportedProgram, got {type(model).__name__}")
+    return Function(model)
+
+
+def parameters(model: Any) -> inspect.Signature | None:
+    """How the user calls the model; None where Python does not know."""
+    if isinstance(model, ExportedProgram):
+        return None
+    try:
+        return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+    except (TypeError, ValueError):
+        return None
+
+
+def leaf_names(model: Any, args: tuple, kwargs: dict[str, Any], count: int) -> list[str]:
+    """A name for each leaf of the inputs, as the user would write it: ``x``, ``batch['ids']``."""
+    names = names_of(parameters(model), args, kwargs)
+    return names if len(names) == count else [f"input {i}" for i in range(count)]

@@ -1,0 +1,91 @@
+"""A sort's rows in memory: elements become items (see ``keys``) when they are read, and elements again when they are written."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from inferno.codegen.builders.elements import load, store
+from inferno.codegen.builders.integers import Integer, Integers
+from inferno.codegen.sorts.keys import Item, Keys, choose
+from inferno.mlir import arith, ir, scf
+from inferno.schedule.sorts.kernel import SortKernel
+from inferno.schedule.sorts.sorts import power
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a sort in memory."""
+
+    c: SortKernel
+    keys: Keys
+    ints: Integers
+    buffers: list[ir.Value]
+
+    def offset(self, row: Integer, place: Integer, length: int) -> Integer:
+        """Where a place of a row is in a tensor whose rows have ``length`` elements."""
+        ints, inner = self.ints, self.c.inner
+        if inner == 1:
+            return ints.add(ints.mul(row, length), place)
+        return ints.add(ints.add(ints.mul(ints.div(row, inner), length * inner), ints.rem(row, inner)), ints.mul(place, inner))
+
+    def read(self, row: Integer, own: list[Integer]) -> list[Item]:
+        """Items of the elements at these places; behind the row's end, ones that are behind all.  A row that is not there is read as the last."""
+        c, ints = self.c, self.ints
+        row = ints.min(row, c.rows - 1)
+        at = [ints.min(p, c.length - 1) for p in own]
+        values = [load(ints, self.buffers[c.source], self.offset(row, p, c.length), c.element) for p in at]
+        items = []
+        for value, place in zip(values, own):
+            item = self.keys.item(self.keys.key(value), place, ints)
+            if c.length & (c.length - 1):
+                item = choose(ints.less(place, c.length), item, self.keys.last(place, ints))
+            items.append(item)
+        return items
+
+    def write(self, row: Integer, place: Integer, item: Item) -> None:
+        """Store an item that has come to ``place`` of its row, if it is kept."""
+        c, ints = self.c, self.ints
+        conditions = [] if c.begin == 0 else [arith.cmpi(arith.CmpIPredicate.uge, ints.value(place), ints.value(c.begin))]
+        if c.begin + c.count < power(c.length) or c.begin:
+            conditions.append(ints.less(place, c.begin + c.count))
+        if not conditions:
+            self._store(row, place, item)
+            return
+        condition = conditions[0]
+        for more in conditions[1:]:
+            condition = arith.andi(condition, more)
+        inside = scf.IfOp(condition)
+        with ir.InsertionPoint(inside.then_block):
+            self._store(row, place, item)
+            scf.yield_([])
+
+    def _store(self, row: Integer, place: Integer, item: Item) -> None:
+        c, ints = self.c, self.ints
+        key, origin = self.keys.split(item, ints)
+        target = self.offset(row, ints.sub(place, c.begin), c.count)
+        for kept in c.kept:
+            if kept.indices:
+                i64 = ir.IntegerType.get_signless(64)
+                store(ints, origin if ints.width == 64 else arith.extui(i64, origin), self.buffers[kept.argument], target)
+            else:
+                store(ints, self._element(row, key, origin), self.buffers[kept.argument], target)
+
+    def _element(self, row: Integer, key: ir.Value, origin: Integer) -> ir.Value:
+        value, again = self.keys.value(key)
+        if again is None:
+            return value
+        op = scf.IfOp(again, [value.type], has_else=True)
+        with ir.InsertionPoint(op.then_block):
+            scf.yield_([load(self.ints, self.buffers[self.c.source], self.offset(row, origin, self.c.length), self.c.element)])
+        with ir.InsertionPoint(op.else_block):
+            scf.yield_([value])
+        return op.results[0]
+
+
+@contextmanager
+def rows_there(ints: Integers, row: Integer, rows: int) -> Iterator[None]:
+    """Only threads whose row is there go on."""
+    op = scf.IfOp(ints.less(row, rows))
+    with ir.InsertionPoint(op.then_block):
+        yield
+        scf.yield_([])

@@ -1,0 +1,108 @@
+"""What a schedule of attention takes of shared memory and registers, and whether a kernel can have it."""
+
+from math import ceil
+
+from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.attention.kernel import AttentionKernel, sources
+from inferno.schedule.attention.masks import brought_masks, widths
+from inferno.schedule.attention.schedule import LINE, ORDERS, PIECES, WARPS, Attention, lines, pieces_of, sums_bytes, tile_rows
+from inferno.schedule.attention.splitting_producer import can_cut
+from inferno.schedule.attention.support import elements, spanned
+from inferno.schedule.attention.tiling import tile_attention, transposed_operands
+from inferno.symbolic import bounds, ceildiv, product, reach
+from inferno.target import Target
+
+# Numbers of 32 bits a thread that scores, weights, sums and what is read for scores may take together, by the number of consumers (ptxas: 176
+# keys of 128 columns and 64 of 256 still have their place in 240 registers, 256 keys of 64 columns or 80 of 256 do not; 128 keys of 64 columns
+# in 160 do).
+_HELD = {1: 212, 2: 212, 3: 136}
+_HELD_BESIDE_CUTS = {1: 212, 2: 164}  # and registers for numbers that a producer cuts
+_HELD_OF_TWO = 112  # where two blocks share a multiprocessor
+_BESIDE_PRODUCTS = 60  # of which products are made, by the warps that have keys of their own
+_RESERVED = 1024  # bytes of shared memory that each block has for the driver
+_DRAWN = 8  # what random numbers are computed in: 128 keys of 64 columns are spilt with three consumers
+_MOST_SPLITS = 255  # that can be counted
+
+
+def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
+    """Whether a block's shared memory and a thread's registers suffice."""
+    if s.warp_rows and not _by_warps(s, a):
+        return False
+    of_q, *of_keys = transposed_operands(a)
+    if a.blocks is not None and (s.shares > 1 or a.blocks.queries % s.queries or a.blocks.keys % s.keys):
+        return False
+    if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
+        return False
+    if s.shares > 1:
+        sums = sums_bytes(tile_rows(s, a.queries.size), a.width.size)  # of a block, where its operands were
+        if a.logarithms is not None or a.dropout is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
+            return False
+        tiles = product(a.batch.sizes) * ceildiv(a.queries.size, min(64, s.queries))
+        if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
+            return False
+    if s.masks and (s.shares > 1 or (tiling := tile_attention(a)) is None or s.masks != widths(brought_masks(a, tiling))):
+        return False
+    if a.pages and s.pieces == 1 and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
+        return False
+    if a.writes and s.order == "dynamic":
+        return False  # a block of threads does not know its tiles when it begins
+    if not s.warp_rows and (s.pieces != pieces_of(a) or not _cuts(a)):
+        return False
+    if s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2):
+        return False
+    if s.resident > (1 if not s.cut or s.consumers > 1 else 2):
+        return False
+    if s.order == "even" and not shares_evenly(s, a, target):
+        return False
+    if s.cut and (s.pieces == 1 or s.order == "dynamic" or not can_cut(a)):
+        return False
+    depth, width = a.depth.size, a.width.size
+    blocks = ceildiv(a.keys.size, s.keys)
+    if s.shares > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8):
+        return False
+    if isinstance(blocks, int) and (s.shares - 1) * ceil(blocks / s.shares) >= blocks:
+        return False  # one of them would have none
+    if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
+        return False
+    most = _HELD[s.consumers] if not s.cut else _HELD_OF_TWO if s.resident == 2 else _HELD_BESIDE_CUTS[s.consumers]
+    room = target.shared if s.resident == 1 else (target.shared - _RESERVED * (s.resident - 1)) // s.resident
+    return held(s, a) <= most and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= room
+
+
+def shares_evenly(s: Attention, a: AttentionKernel, target: Target) -> bool:
+    """Whether every tile sees all keys, whose blocks can be counted."""
+    if a.varies or a.uneven or a.reach is not None or a.sink is not None or a.pages or a.writes or s.pieces > 1 or s.shares > 1 or not s.apart:
+        return False
+    return 2 * target.multiprocessors**2 * ceildiv(a.keys.size, s.keys) < 2**31
+
+
+def _by_warps(s: Attention, a: AttentionKernel) -> bool:
+    """Whether warps may have keys of their own, if the copy engine brings them (``AttentionTiling.whole``).  More rows than a tile's would be written by the
+    threads that end one with an epilogue."""
+    plain = s.consumers == 1 and s.pieces == 1 and not (s.cut or s.masks or s.staged) and s.overlap and s.order != "dynamic"
+    alone = a.q.element.width == 32 and a.logarithms is None and a.dropout is None and a.blocks is None and not a.pages and not a.writes
+    one = a.epilogue is None or bounds(a.queries.size)[1] <= s.warp_rows
+    return plain and alone and one and s.warp_rows in (8, 16) and s.keys % (8 * WARPS) == 0
+
+
+def _cuts(a: AttentionKernel) -> bool:
+    """Whether float32 operands may be cut into pieces: as many columns as registers suffice for, of places that numbers of 32 bits reach."""
+    operands = (a.q, a.k, a.v)
+    if a.q.element.width == 16:
+        return True
+    if max(a.depth.size, a.width.size) > 128 or any(spanned(o.access, a) >= 2**31 for o in operands):
+        return False
+    counts = [reach(elements(o, a)) for o in operands]
+    return all(n < 2**32 if a.varies else PIECES * n < 2**31 for n in counts)
+
+
+def held(s: Attention, a: AttentionKernel) -> int:
+    """Numbers of 32 bits that a thread has at a time."""
+    # Of masked blocks of lists it is read where it is needed.
+    of_blocks = a.score_extras if a.blocks is None or not a.blocks.whole.differs else sources(a.blocks.whole.score)
+    read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
+    if s.warp_rows:  # sums, and as many products, of whole lines of columns; scores and weights of both parts
+        return (2 * lines(a.width.size, s.line) * s.line + s.warp_keys * 4) * s.warp_rows // 32 + _BESIDE_PRODUCTS
+    if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products
+        return (a.width.size // 2 + max(s.keys * (2 + read // 2) // 4, s.keys * s.pieces // 4 + min(a.width.size, LINE) // 2))
+    return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8 + (_DRAWN if a.dropout is not None else 0)
