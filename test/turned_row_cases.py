@@ -1,13 +1,14 @@
 """Programs that go over rows of which some tensors lie with neighbouring rows and others with neighbouring points together, and their schedules: for the
 simulator and for a GPU."""
 
+from dataclasses import replace
 from math import ceil
 
 import torch
 
 from inferno.schedule.rows import turned_rows
 from inferno.schedule.rows.columns import kept_accesses
-from inferno.schedule.rows.turned_rows import TurnedRows
+from inferno.schedule.rows.turned_rows import TurnedRows, can_bring
 from inferno.target import find_target
 
 F, randn, bf16, f16, f32 = torch.nn.functional, torch.randn, torch.bfloat16, torch.float16, torch.float32
@@ -61,7 +62,7 @@ CASES = {
 # What a block has: threads, those side by side, the blocks of its cluster, and points that it goes over at once; 0 for all of them, which it holds.
 SHAPES = {
     "held": (128, 4, 1, 0), "turns": (128, 4, 1, 2), "a warp side by side": (256, 32, 1, 3), "two blocks": (128, 2, 2, 0), "four blocks": (128, 8, 4, 1),
-    "few threads": (64, 8, 2, 4),
+    "few threads": (64, 8, 2, 4), "brought": (128, 4, 1, 2), "brought to four blocks": (64, 8, 4, 1),
 }
 
 
@@ -74,7 +75,7 @@ def schedule_for(c, shape: str) -> TurnedRows | None:
         kept = ceil(each / unroll) if unroll and kept_accesses(c) else 0
         s = TurnedRows(threads, beside, vector, cluster, unroll or each, kept, held=not unroll, reciprocals=True, approximate=True, sends=cluster > 1)
         if s.fits(c):
-            return s
+            return replace(s, brought=shape.startswith("brought") and kept > 0 and can_bring(c, vector))
     return None
 
 

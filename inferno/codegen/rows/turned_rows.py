@@ -9,6 +9,7 @@ from math import ceil
 from inferno.codegen.builders.elements import as_vector, from_memory, join, lanes_of, load_vector, store_vector, to_memory
 from inferno.codegen.builders.gpu_function import stored_type
 from inferno.codegen.builders.integers import Integer, resize
+from inferno.codegen.nvvm.async_copies import await_copies, commit_copies
 from inferno.codegen.nvvm.nvvm_builder import Words, load_shared, shared_pointer
 from inferno.codegen.nvvm.nvvm_builder import store as store_shared
 from inferno.codegen.rows.columns import ColumnsEmitter, write_kernel
@@ -16,6 +17,7 @@ from inferno.errors import CompileError
 from inferno.mlir import func, gpu, ir, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.rows.columns import kept_accesses
 from inferno.schedule.rows.turned_rows import LINE, PIECE, TurnedRows, parse, tiles, turned
 from inferno.symbolic import alignment
 from inferno.target import WARP, Target
@@ -52,9 +54,13 @@ class _TurnedEmitter(ColumnsEmitter):
             for u in range(s.unroll):
                 for source in (a for a in self.reads if a not in self.addresses):
                     self.read(source, u)
+        if s.brought:
+            self._bring()
         read = [at for at in turned(c) if at not in written]
         for at in read:
             self._move(at, self._fill)
+        if s.brought:
+            await_copies(0)
         if read:
             gpu.barrier()
         super().go(group)
@@ -62,6 +68,22 @@ class _TurnedEmitter(ColumnsEmitter):
             gpu.barrier()
             for at in wrote:
                 self._move(at, self._drain)
+
+    def _bring(self) -> None:
+        """Start to copy what is kept, of all turns: each vector to the place of the thread that reads it."""
+        s, ints = self.s, self.ints
+        accesses = kept_accesses(self.c)
+        self.kept.begin(self.thread)
+        op = scf.ForOp(ints.value(0), ints.value(s.rounds(self.c)), ints.value(1), [])
+        with ir.InsertionPoint(op.body):
+            self.kept.turn(op.induction_variable)
+            self.place_turn(op.induction_variable, 0, s.rounds(self.c))
+            for u in range(s.unroll):
+                for at in accesses:
+                    self.kept.bring(at, u, ints, self.buffers[at.argument], self.offset(at, self._chunk[u][0]), partial=False)
+            scf.yield_([])
+        commit_copies()
+        self.kept.end(accesses)
 
     def place_turn(self, turn: Integer, begin: int, end: int) -> None:
         super().place_turn(turn, begin, end)

@@ -31,6 +31,7 @@ _SIDES = (32, 64, 128)  # bytes of neighbouring rows that a block reads of each 
 _THREADS, _CLUSTERS, _UNROLL = (128, 256, 512), (1, 2, 4, 8), (4, 2)
 _LANES = 8  # rows of a vector at most
 _HELD, _OWN = 96, 40  # registers of a thread for its points, and for all else
+BYTES = (4, 8, 16)  # of a copy to shared memory that takes no registers
 _AT_ONCE = 8  # pieces that a thread has on their way to a tile
 
 # The estimate, which is not fitted yet but to what others of this package are.  Microseconds of a kernel, of a phase that others wait for, and of a cluster.
@@ -46,9 +47,12 @@ _REGISTERS, _MOST_THREADS, _MULTIPROCESSOR, _RESERVED = 1 << 16, 2048, 228 << 10
 
 @dataclass(frozen=True)
 class TurnedRows(Columns):
-    """As ``Columns``, whose blocks have a tile in shared memory of what lies with rows one behind the other (``tiles``)."""
+    """As ``Columns``, whose blocks have a tile in shared memory of what lies with rows one behind the other (``tiles``).  ``brought``: what is kept of the rest
+    comes there by copies that take no registers, all of it at once."""
 
     generator: ClassVar[str] = "turned_rows"
+
+    brought: bool = False
 
     def side(self) -> int:
         """Rows of a block."""
@@ -84,6 +88,8 @@ class TurnedRows(Columns):
         if not powers or self.threads % WARP or WARP % self.across or self.run != 1 or self.whole or c.count % self.vector or self.side() > self.threads:
             return False
         if self.held and (self.kept or self.rounds(c) > 1):
+            return False
+        if self.brought and not (self.kept and self.kept == self.rounds(c) and can_bring(c, self.vector)):
             return False
         if (self.once and moments(c) is None) or (self.sends and self.cluster == 1):
             return False
@@ -143,6 +149,16 @@ def turned(c: RowKernel) -> list[Access]:
     return [a for a in _wide(c) if a.strides[c.rows[-1]] not in (0, 1) and a.strides[c.runs[-1][-1]] == 1]
 
 
+def can_bring(c: RowKernel, vector: int) -> bool:
+    """Whether copies have the width of vectors of what is kept, or of its pieces, and these are aligned."""
+    def whole(a: Access) -> bool:
+        width = min(vector, PIECE // _bytes(a))
+        strides = [a.strides[d] for d in c.rows[:-1]] + [a.strides[run[-1]] for run in c.runs]
+        return width * _bytes(a) in BYTES and all(x % width == 0 for x in (a.offset, *strides))
+
+    return bool(kept_accesses(c)) and all(map(whole, kept_accesses(c)))
+
+
 def tiles(c: RowKernel) -> dict[Access, int]:
     """The number of the tile that each of them has.  A result takes the place of what no later phase reads: each point of a tile is one thread's own."""
     written = {d.access: d for d in c.destinations if c.wide(d.access)}
@@ -166,8 +182,8 @@ def tiles(c: RowKernel) -> dict[Access, int]:
 @dataclass(frozen=True)
 class _Work:
     """What schedules are told apart by: bytes that are moved, and those of the narrowest point that lies beside other rows', and of such that are read; rows of
-    its vectors; of a point, bytes that are kept, of tiles and of what is read into these, registers and instructions; and totals of
-    a row."""
+    its vectors; of a point, bytes that are kept, of tiles and of what is read into these, and registers; whether what is kept can be
+    brought; instructions of a point; and totals of a row."""
 
     moved: float
     beside: int
@@ -177,6 +193,7 @@ class _Work:
     tiles: int
     filled: int
     held: int
+    brings: bool
     instructions: float
     totals: int
 
@@ -190,7 +207,8 @@ def _work(c: RowKernel) -> _Work:
     filled = sum(_bytes(a) for a in turned(c) if a not in written)
     registers, totals = (max(32, c.held_bits()) + 32) // 32, sum(k is not None for s in c.steps for k in s.combiners)
     read = min((_bytes(a) for a in beside if a not in written), default=0)
-    return _Work(moved_bytes(c, True), min(map(_bytes, beside)), read, lanes, kept, sum(numbers.values()), filled, registers, instructions(c, True), totals)
+    brings, tiled = can_bring(c, lanes), sum(numbers.values())
+    return _Work(moved_bytes(c, True), min(map(_bytes, beside)), read, lanes, kept, tiled, filled, registers, brings, instructions(c, True), totals)
 
 
 def pick(c: RowKernel, target: Target) -> TurnedRows | None:
@@ -214,7 +232,7 @@ def _schedules(c: RowKernel, k: _Work) -> Iterator[TurnedRows]:
         if each * k.lanes * k.held <= _HELD:
             yield replace(s, held=True)
         for unroll in (u for u in _UNROLL if u <= each) if each >= min(_UNROLL) else (each,):
-            found = replace(s, unroll=unroll, kept=ceil(each / unroll) if k.kept else 0)
+            found = replace(s, unroll=unroll, kept=ceil(each / unroll) if k.kept else 0, brought=k.brings)
             if found.local(c) * found.side() * (k.kept + k.tiles) <= MOST:
                 yield found
 
@@ -242,7 +260,8 @@ def _time(s: TurnedRows, c: RowKernel, k: _Work, target: Target) -> float:
         return inf
     each = blocks / target.multiprocessors
     filled = min(_AT_ONCE, ceil(points * k.filled / PIECE / s.threads)) if k.filled else inf
-    on_way = min(filled, s.unroll * s.vector * k.read / PIECE if k.read else inf) * PIECE * s.threads * max(1.0, min(resident, each))
+    read = points * k.kept / PIECE / s.threads if s.brought else s.unroll * s.vector * k.read / PIECE if k.read else inf
+    on_way = (read + (filled if k.filled else 0) if s.brought else min(filled, read)) * PIECE * s.threads * max(1.0, min(resident, each))
     enough = min(_ENOUGH, _LOADING * k.moved / target.multiprocessors)
     share = _SHARES[max((x for x in _SIDES if x <= s.side() * k.beside), default=_SIDES[0])] * min(1.0, _LOADING * on_way / enough)
     share *= _IN_CLUSTERS if s.cluster > 1 else 1.0
