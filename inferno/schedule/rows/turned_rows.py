@@ -39,7 +39,7 @@ _LAUNCH, _LEVEL, _CLUSTER = 1.0, 0.25, 1.28
 # Bytes a microsecond, of a copy and of a multiprocessor; the share of it by bytes that lie together of each point, and of rows of clusters; bytes that a
 # multiprocessor has on their way, of which loads are so much of its time, that memory is busy; and how far the last blocks and idle threads count.
 _RATE, _ONE = 3.96e6, 6e4
-_SHARES = {32: 0.6, 64: 0.8, 128: 0.88}
+_SHARES = {32: 0.6, 64: 0.8, 128: 0.84}
 # Of a copy's rate, what ``rows`` puts together in shared memory, which its estimate does not say: running sums of 40000x500 in bf16 took an H100 51 us, of
 # which a copy takes 28, of 195361x45 28 and 12, of 40000x200 in float32 42 and 22, an RMS norm of 30000x256 in bf16 17 and 11.
 _GATHERED = 0.6
