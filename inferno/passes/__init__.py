@@ -118,6 +118,7 @@ _SUMMARIES = (
         "fuse-channel-sums": "Hopper: let a convolution's kernel compute the per-channel statistics of its result.",
         "fuse-totals": "Fuse a full reduction of a row-wise kernel's result into that kernel.",
         "recompute-maps": "Recompute an elementwise kernel in each of its readers, where that beats reading its result.",
+        "recompute-results": "Recompute elements that a kernel over rows writes in their readers, where that beats writing and reading them.",
         "hoist-vectors": "Compute once, in a kernel of its own, what a kernel recomputes for each of many points.",
         "fuse-sum-maps": "Fuse the small map of a reduction's results (a mean's quotient) into the reduction.",
         "fuse-sorts": "Let sorts generate the indices that they carry along, and write only what is read.",
