@@ -30,6 +30,7 @@ _SUMMARIES = (
         "import-scans": "Import running extrema, products and linear recurrences as tm_tensor.scan.",
         "import-row-extremes": "Import extremes of rows that share an index as scatters of rows.",
         "import-gathers": "Import gathers by several index tensors of varying sizes.",
+        "import-scatters": "Import writes and additions to rows at places whose number varies.",
         "restore-constants": "Make the fills of import-constants constants again, for canonicalization.",
         "bound-shifts": "Define shifts by negative or too large numbers as torch does; arith leaves them undefined.",
         "widen-casts": "Convert floats to 8- and 16-bit integers by way of int32, as torch wraps them around.",

@@ -9,7 +9,7 @@ _CLEAN = "func.func(canonicalize,cse)"
 _IMPORT = (
     # What torch-mlir does not import, or imports wrong, becomes operations on builtin tensors first.
     "func.func(torch-match-quantized-custom-ops)", "import-bitcasts", "import-roundings", "import-constants", "import-scans", "import-row-extremes",
-    "import-gathers",
+    "import-gathers", "import-scatters",
     # torch-mlir's lowering of the torch dialect to linalg on tensors.
     "torchdynamo-export-to-torch-backend-pipeline{extra-library=}",
     "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}",
