@@ -1,4 +1,4 @@
-"""Maxima of windows that begin where random numbers say (``fractional_max_pool2d`` and ``3d``): elements are read at places, and compared one after the other."""
+"""Maxima of windows that begin where random numbers say (``fractional_max_pool2d`` and ``3d``): elements are read at places, and compared."""
 
 import ctypes
 import math
@@ -44,7 +44,7 @@ def _maxima(rank: int) -> Callable:
 
 
 def _begins(sample: Tensor, size: int, count: int, kernel: int, dim: int, rank: int) -> Tensor:
-    """Where windows begin along a dimension, [batch, channels, 1, ..., count, ..., 1], by the arithmetic of torch's kernels: the last one ends with the image."""
+    """Where windows begin along a dimension, [batch, channels, 1, ..., count, ..., 1], by torch's arithmetic: the last one ends with the image."""
     sample = sample.to(torch.promote_types(sample.dtype, torch.float32)).reshape(*sample.shape, *[1] * rank)
     number = as_dimension(torch.arange(count, device=sample.device), dim, rank)
     step = (size - kernel) / (count - 1) if count > 1 else 0.0
