@@ -294,7 +294,8 @@ def _compile_pieces(
     build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
     owner = captured.graph.owning_module
     called: list[tuple[str, Region]] = []
-    compile_ = lambda graph: compile_graph(graph, replace(options, check=False), called, "called")  # noqa: E731 (what is called is checked as part of the whole)
+    unchecked = replace(options, check=False)  # what is called is checked as part of the whole
+    compile_ = lambda graph: compile_graph(graph, unchecked, called, "called")  # noqa: E731
     functions = {name: compile_called(m, compile_) for name, m in called_graphs(owner).items()} if options.fallback and owner is not None else {}
     region = build_region(
         captured.graph, device, build, options.fallback, attributes=lambda name: functions.get(name) or operator.attrgetter(name)(owner),
