@@ -178,7 +178,7 @@ def trace(programs: list[tuple[Program, tuple[Tensor, ...]]], device: torch.devi
 def _regions(compiled: Any) -> list[Region] | None:
     """The regions of a model with eager operations between its programs; None for one that is one program."""
     if hasattr(compiled, "region"):
-        return [compiled.region]
+        return [compiled.region, *compiled.called]
     return [region for _, region in compiled.regions] if hasattr(compiled, "regions") else None
 
 
