@@ -6,7 +6,7 @@ from checks import check, scheduled
 from universal_program import SimulatedModel
 
 import inferno
-from inferno.capture.decompositions import own
+from inferno.capture.decompositions import fourier, own
 from inferno.capture.decompositions.fourier import factors
 from inferno.capture.devices import capturing_for
 from inferno.tools.check import compare
@@ -15,9 +15,13 @@ aten = torch.ops.aten
 LENGTHS = (1, 2, 3, 8, 14, 20, 30, 64, 100, 400, 512, 1024, 4096)
 
 
+MOST = fourier._MOST
+
+
 @pytest.fixture(autouse=True)
-def for_a_gpu():
+def for_a_gpu(monkeypatch):
     torch.manual_seed(0)
+    monkeypatch.setattr(fourier, "_MOST", 1 << 20)  # numbers are right of longer ones, too
     with capturing_for(True):
         yield
 
@@ -62,11 +66,16 @@ def test_factors_are_few_and_small():
 
 
 @pytest.mark.parametrize("x,args", [
-    (torch.randn(4, 257), ([1], 0, True)), (torch.randn(4, 64, dtype=torch.float64), ([1], 0, True)), (torch.randn(2, 1 << 14), ([1], 0, True)),
-    (torch.randn(1 << 11, 1 << 10), ([1], 0, True)),
-], ids=["a prime", "float64", "long", "large"])
+    (torch.randn(4, 257), ([1], 0, True)), (torch.randn(4, 64, dtype=torch.float64), ([1], 0, True)), (torch.randn(1 << 11, 1 << 10), ([1], 0, True)),
+], ids=["a prime", "float64", "large"])
 def test_what_is_left_to_the_library(x, args):
     assert own()[aten._fft_r2c.default](x, *args) is NotImplemented
+
+
+def test_what_the_library_is_faster_for(monkeypatch):
+    monkeypatch.setattr(fourier, "_MOST", MOST)
+    assert own()[aten._fft_r2c.default](torch.randn(64, 64), [1], 0, True) is not NotImplemented
+    assert own()[aten._fft_r2c.default](torch.randn(64, 256), [1], 0, True) is NotImplemented
 
 
 def test_a_cpu_has_its_library():

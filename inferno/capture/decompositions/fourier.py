@@ -1,4 +1,4 @@
-"""Fourier transforms as a few sums of products with tables, for a GPU.
+"""Small Fourier transforms as a few sums of products with tables, for a GPU.
 
 A length N = N1 N2 ... is transformed along one factor after the other (Cooley and Tukey, 1965): the sum over n1 is one of N1 terms for each k1, that over
 n2 of N2 terms for each k2, and so on.  What turns the numbers between two sums is in the table of the second: that of factor s is
@@ -27,10 +27,10 @@ aten = torch.ops.aten
 # (0.9e-7), of 32 x 16 1.8e-7, and of a sum of 512 terms 2.4e-7.  And of lengths up to so many, whose error in a library is less.
 _TERMS, _FEW, _SHORT = 20, 8, 64
 _PRIMES = (2, 3, 5, 7, 11, 13)
-# Real numbers up to which a few kernels that have them in the cache are taken to be as fast as a call of torch's library between two segments (no measurement
-# chose it).
-_MOST = 1 << 20
-_LONGEST = 1 << 13
+# Real numbers up to which this is done, for the segments that it saves: a call of torch's library between two of them takes the CPU as long as all else.  Of
+# 64x64 a spectrum took an H200 3.9 us and 2.9 by the library, a call 26 and 31, a filter (there and back) 9.2 and 8.2, 29 and 57; of 64x256 4.0 and 3.0, 13.8
+# and 8.9; of 256x1024 15 and 4.1, 32 and 12, of 1024x1024 40 and 7, 54 and 20.
+_MOST = 1 << 12
 
 _Parts = tuple[Tensor, Tensor | None]  # real and imaginary ones; real numbers have none of the latter
 
@@ -108,7 +108,7 @@ def _takes(x: Tensor, dims: Sequence[int], lengths: Sequence[int]) -> bool:
     known = all(type(n) is int and n for n in (*x.shape, *lengths))
     if not known or not dims or not for_gpu(x) or x.dtype not in (torch.float32, torch.complex64):
         return False
-    return math.prod(x.shape) * (2 if x.is_complex() else 1) <= _MOST and all(n <= _LONGEST and factors(n) is not None for n in lengths)
+    return math.prod(x.shape) * (2 if x.is_complex() else 1) <= _MOST and all(factors(n) is not None for n in lengths)
 
 
 def _scale(normalization: int, length: int) -> float:
