@@ -31,6 +31,7 @@ _FOREIGN = (sys.stdlib_module_names - {"types"}) | {"torch", "numpy", "functorch
 _MOST = 100_000  # what is looked at: a model that holds more holds data
 _DEEP = 8  # containers in each other that are compared; deeper ones count as different
 _ABSENT, _BUFFER = object(), object()
+_HOOKS = [k for k in torch.nn.Module().__dict__ if k.startswith(("_forward", "_backward")) and "hooks" in k]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +82,7 @@ class PythonState:
 
     def __init__(self, roots: dict[str, Any]) -> None:
         self._held: list[tuple[str, Any, Any]] = []
+        self._hooks: list[tuple[dict[int, Any], dict[int, Any]]] = []
         seen: dict[int, Any] = {}
         todo = list(reversed(roots.items()))
         while todo and len(seen) < _MOST:
@@ -91,6 +93,8 @@ class PythonState:
             held = _held(value)
             if held is not None:
                 self._held.append((name, value, held))
+            if isinstance(value, torch.nn.Module):
+                self._hooks += [(table, dict(table)) for table in map(value.__dict__.get, _HOOKS) if table is not None]
             todo.extend(reversed(list(_within(name, value, held))))
 
     def changes(self, computed: Callable[[Tensor], bool]) -> list[Change]:
@@ -98,6 +102,10 @@ class PythonState:
         return [c for name, holder, before in self._held for c in _differences(name, holder, before, _held(holder), computed)]
 
     def restore(self) -> None:
+        for table, before in self._hooks:
+            if table != before:
+                table.clear()
+                table.update(before)
         for _, holder, before in self._held:
             names = _names(holder)
             if names is not None:

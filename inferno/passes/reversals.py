@@ -37,7 +37,7 @@ def straighten_readers(flip: ir.Operation) -> bool:
     if len(gathers) != 1 or yielded(flip) != [gathers[0].results[0]] or not result.type.has_static_shape or gathers[0].operands[0].type != result.type:
         return False
     loops = [p and p[0] for p in map(place_of, list(gathers[0].operands)[1:])]
-    flipped, readers = _flipped_dimensions(gathers[0], loop_sizes(flip)), list(users(result))
+    flipped, readers = flipped_dimensions(gathers[0], loop_sizes(flip)), list(users(result))
     if not flipped or loops != dims(maps(flip)[-1]) or not readers or not all(_reduces_all(u, result, flipped) for u in readers):
         return False
     result.replace_all_uses_with(gathers[0].operands[0])
@@ -56,7 +56,7 @@ def reverse_producer(producer: ir.Operation) -> ir.Operation | None:
     gather, shape = gathers[0], result.type.shape
     around = gather.parent.operation
     sizes = loop_sizes(around) if is_generic(around) else []
-    flipped = _flipped_dimensions(gather, sizes)
+    flipped = flipped_dimensions(gather, sizes)
     others = [u for u in made if u != gather and u != around]
     if flipped != {len(shape) - 1} or not others or result in inputs(around) or not all(_reduces_all(u, result, flipped) for u in others):
         return None
@@ -104,7 +104,7 @@ def _is_unordered(op: ir.Operation) -> bool:
     return True
 
 
-def _flipped_dimensions(gather: ir.Operation, sizes: list[int | None]) -> set[int]:
+def flipped_dimensions(gather: ir.Operation, sizes: list[int | None]) -> set[int]:
     """The dimensions of a tensor that is gathered whole, each along a loop of its own, that are gathered from the end; none where it is not so."""
     shape, found = gather.operands[0].type.shape, [place_of(v) for v in list(gather.operands)[1:]]
     if any(p is None or p[0] is None or p[0] >= len(sizes) or sizes[p[0]] != n for p, n in zip(found, shape)) or len({p[0] for p in found}) != len(found):

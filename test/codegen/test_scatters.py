@@ -6,7 +6,7 @@ import pytest
 import torch
 from added_row_cases import simulated_with
 from checks import check
-from choices import generators
+from choices import generators, scheduled
 from universal_program import SimulatedModel
 
 from inferno.capture.devices import capturing_for
@@ -185,10 +185,22 @@ def test_few_are_compared(name):
 
 
 @pytest.mark.parametrize("shape, count, few", [
-    ((4096, 128), 8, True), ((4096, 256), 8, True), ((8, 64), 9, False), ((65536, 128), 8, False), ((8, 1024, 512), 1, False), ((64, 4096), 3, True),
+    ((4096, 128), 8, True), ((4096, 256), 8, True), ((8, 64), 9, False), ((65536, 128), 8, False), ((8, 1024, 512), 2, False), ((64, 4096), 3, True),
+    ((8192, 4096), 1, True),
 ])
 def test_which_are_few(shape, count, few):
-    """Not so many that comparing them takes longer than launches, and not a cache, of which the rest can stay where it is."""
+    """Not so many that comparing them takes longer than launches; one each always."""
     index = torch.empty(shape[0], count, *shape[2:], dtype=torch.int64)
     found = generators(lambda x, i, y: x.scatter(1, i, y), (torch.empty(shape), index, torch.empty(index.shape)))
     assert (found == ["elementwise"]) == few, found
+
+
+def test_one_each_is_written_where_it_lies():
+    """Into an argument that is changed, the rest of which stays."""
+    def put(x, i, y):
+        x.scatter_(1, i, y)
+
+    args = torch.empty(4096, 5000), torch.empty(4096, 1, dtype=torch.int64), torch.empty(4096, 1)
+    schedules = scheduled(put, args)
+    assert "tm_tensor.scatter" in schedules and "tensor<4096x5000xi1>" not in schedules
+    assert generators(put, args) == ["elementwise", "universal"]  # the places, and the elements

@@ -449,6 +449,35 @@ def test_hooks(net, x):
     inner.remove()
 
 
+def test_hooks_that_the_first_call_registers():
+    """As of what collects the results of layers: compiling registers none, and neither the model nor what is compiled has them twice then."""
+    class Collects(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers, self.found, self.hooked = nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), [], False
+
+        def forward(self, x):
+            if not self.hooked:
+                for layer in self.layers:
+                    layer.register_forward_hook(lambda module, args, output: self.found.append(output))
+                self.hooked = True
+            self.found.clear()
+            for layer in self.layers:
+                x = layer(x)
+            found = list(self.found)
+            self.found.clear()
+            return sum(found) + len(found)
+
+    x, model = torch.randn(2, 4), Collects()
+    compiled = inferno.compile(model, (x,))
+    assert not model.hooked and not any(layer._forward_hooks for layer in model.layers)
+    expected = Collects()
+    expected.load_state_dict(model.state_dict())
+    for _ in range(2):
+        assert_same(compiled(x), expected(x))
+        assert_same(model(x), expected(x))
+
+
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
 def test_hooks_that_set_a_weight():
     """Those of torch's older weight_norm and spectral_norm, on the compiled model itself."""

@@ -93,3 +93,44 @@ func.func @main(%x: tensor<65536x129xf32>, %y: tensor<65536x129xf32>, %z: tensor
   } -> tensor<65536x129xf16>
   return %q : tensor<65536x129xf16>
 }
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#columns = affine_map<(d0, d1) -> (d1)>
+
+/// Each reader reads from the end what is flipped: that is no more than the flip.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[SUM:.*]] = call @[[FIRST:.*]](%arg0, %{{[0-9]+}}) {
+// CHECK-NEXT: tensor.empty
+// CHECK-NEXT: %[[MADE:.*]] = call @[[SECOND:.*]](%arg0, %[[SUM]], %{{.*}})
+// CHECK-NEXT: return %[[MADE]]
+// CHECK: func.func private @[[FIRST]](
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "parallel"]
+// CHECK: tensor.extract
+func.func @main(%x: tensor<65536x136xf32>) -> tensor<65536x136xf32> {
+  %zero = arith.constant 0.0 : f32
+  %last = arith.constant 135 : index
+  %e = tensor.empty() : tensor<136xf32>
+  %r = tensor.empty() : tensor<65536x136xf32>
+  %flip = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%r : tensor<65536x136xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %last, %j : index
+    %v = tensor.extract %x[%i, %k] : tensor<65536x136xf32>
+    linalg.yield %v : f32
+  } -> tensor<65536x136xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<136xf32>) -> tensor<136xf32>
+  %s = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%flip : tensor<65536x136xf32>) outs(%s0 : tensor<136xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<136xf32>
+  %q = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]} ins(%flip, %s : tensor<65536x136xf32>, tensor<136xf32>) outs(%r : tensor<65536x136xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %y = arith.subf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<65536x136xf32>
+  return %q : tensor<65536x136xf32>
+}

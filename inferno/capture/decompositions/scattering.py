@@ -197,7 +197,8 @@ def _reduce_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, i
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    return _by_comparisons(x, dim, index, src, False) if _go_few(x, dim, index) else _by_places(x, dim, index, src, False)
+    few = _is_of_one(x, dim, index) or _go_few(x, dim, index)
+    return _by_comparisons(x, dim, index, src, False) if few else _by_places(x, dim, index, src, False)
 
 
 def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:

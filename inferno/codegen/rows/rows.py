@@ -41,7 +41,7 @@ from inferno.schedule.rows.row_lanes import can_be_ragged
 from inferno.schedule.rows.row_maxima import OnlineSum, online_sums
 from inferno.schedule.rows.row_schedule import Rows
 from inferno.schedule.rows.row_steps import RowStep
-from inferno.schedule.rows.rows import can_persist, read, turning_phases
+from inferno.schedule.rows.rows import can_compute_once, can_persist, read, turning_phases
 from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 
@@ -88,6 +88,8 @@ def _check(name: str, s: Rows, c: RowKernel) -> None:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     if c.scans and not (s.held and s.sends == (s.cluster > 1)):
         raise CompileError(f"@{name}: {s} scans no rows")
+    if c.once and not can_compute_once(s):
+        raise CompileError(f"@{name}: {s} computes again what is compared with what it came to")
     if c.varies and (s.persistent or s.ragged) and not sized:
         raise CompileError(f"@{name}: {s} is for a known number of rows")
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):

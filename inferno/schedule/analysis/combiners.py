@@ -39,12 +39,17 @@ class Combiner:
         return self.name == "arith.addf"
 
     def identity(self, type_: ir.Type | None = None) -> ir.Value:
-        type_, value = type_ or self.type, _IDENTITY[self.name]
+        type_ = type_ or self.type
+        return arith.constant(type_, self.neutral(type_))
+
+    def neutral(self, type_: ir.Type) -> ir.Attribute:
+        """The value that changes nothing."""
+        value = _IDENTITY[self.name]
         if isinstance(value, float):
-            return arith.constant(type_, ir.FloatAttr.get(type_, value))
+            return ir.FloatAttr.get(type_, value)
         width = ir.IntegerType(type_).width
         value = {"least": -(1 << (width - 1)), "most": (1 << (width - 1)) - 1}.get(value, value)
-        return arith.constant(type_, ir.IntegerAttr.get(type_, value))
+        return ir.IntegerAttr.get(type_, value)
 
     def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
         attributes = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")} if self.name in ("arith.addf", "arith.mulf") else {}

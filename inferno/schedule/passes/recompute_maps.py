@@ -3,7 +3,7 @@
 ``fuse-elementwise`` lets an element that costs more than a few operations be computed once, for it does not know yet which kernels there will be.  Where
 ``fuse-reductions`` has left such a map a kernel of its own, all of whose readers are maps, reductions or kernels that go over rows, this is known: the
 exponentials of a softmax along the first dimension are written in float32, and read by a sum and by a division, though what they are computed of is as
-wide or half of it.
+wide or half of it.  A flip goes into its readers, too, which read from the end as fast as from the beginning.
 """
 
 from collections.abc import Hashable
@@ -15,7 +15,9 @@ from inferno.errors import PassError
 from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
+from inferno.passes.places import place_of
 from inferno.passes.programs import callee
+from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.cost import count_bytes
@@ -42,7 +44,7 @@ def recompute_maps(module: ir.Module, target: str) -> None:
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         refused: set[Hashable] = set()  # the steps of a loop ask for the same ones
-        return rewrite_calls(main, lambda call: is_map(kernels.get(callee(call))) and recompute_map(module, kernels, call, machine, refused))
+        return rewrite_calls(main, lambda call: is_map(kernels.get(callee(call)), flips=True) and recompute_map(module, kernels, call, machine, refused))
 
     merge_in(module, merge)
 
@@ -56,11 +58,14 @@ def _size(kernel: func.FuncOp) -> int:
     return sum(len(g.regions[0].blocks[0].operations) for g in generics_of(kernel))
 
 
-def is_map(kernel: func.FuncOp | None) -> bool:
-    """Whether it is one elementwise operation on points, whose result a reader can compute at any."""
+def is_map(kernel: func.FuncOp | None, flips: bool = False) -> bool:
+    """Whether it is one elementwise operation on points, whose result a reader can compute at any; with ``flips`` of tensors that it reads from the end,
+    too: a reader may do that as fast."""
     generics = generics_of(kernel) if may_change(kernel) else []
-    plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0])
-    return plain and bool(inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if")
+    plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0]) and not walk(generics[0], "scf.if")
+    gathers = walk(generics[0], "tensor.extract") if plain else []
+    flipped = not gathers or (flips and all(flipped_dimensions(g, loop_sizes(generics[0])) for g in gathers))
+    return plain and bool(inputs(generics[0]) or gathers) and flipped
 
 
 def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, refused: set[Hashable]) -> bool:
@@ -81,8 +86,7 @@ def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.O
     for reader, edges in zip(readers, pairs):
         kernel = joint_kernel(module, kernels, edges)
         made.append((reader, edges, kernel))
-        own = len(generics_of(kernels[callee(reader)]))
-        if (own == 1 and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
+        if (_computes_at_once(kernels[callee(reader)], target) and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
             break
     else:
         if sum(_time(kernel, target) for _, _, kernel in made) < before:
@@ -98,10 +102,21 @@ def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.O
     return False
 
 
+def _computes_at_once(kernel: func.FuncOp, target: Target) -> bool:
+    """Whether a kernel computes what it reads where it reads it, and not once for all of its operations."""
+    try:
+        return len(generics_of(kernel)) == 1 or choose(kernel, target).generator == "reductions"
+    except PassError:
+        return False
+
+
 def compute_first(kernel: func.FuncOp) -> bool:
-    """Let the second operation of two compute what the first one makes; whether that can be."""
-    first, second = generics_of(kernel)
-    if set(kinds(second)) != {PARALLEL} and walk(first, "linalg.index"):
+    """Let the second operation compute what the first one makes, and only it reads; whether that can be."""
+    first, second = generics_of(kernel)[:2]
+    if any(r.owner.operation != second for r in first.results[0].uses):
+        return False
+    counted = {u.owner.operation for o in walk(first, "linalg.index") for u in o.results[0].uses}
+    if set(kinds(second)) != {PARALLEL} and any(op.name != "tensor.extract" and place_of(op.results[0]) is None for op in counted):
         return False
     mark_rounding(first)  # the others read it, too
     while first.results[0] in inputs(second):

@@ -1,7 +1,8 @@
 """Softmax, norms, and whatever else is maps, reductions and scans of the same rows.
 
 ``kernel`` parses a kernel function: its operations are ``row_steps``, what it reads ``row_pieces``, what only moves its results
-``row_results`` (``split_loops``); ``moments``, ``row_maxima`` and ``group_channels`` are patterns in it.  Schedules:
+``row_results`` (``split_loops``); ``split_extrema`` makes two reductions of an argmax; ``moments``, ``row_maxima`` and
+``group_channels`` are patterns in it.  Schedules:
 
 * ``rows``: a row is contiguous (``row_schedule``, ``row_lanes``, ``row_operands``, ``row_sectors``, ``gathered_results``; its cost model is ``row_time``,
   on ``row_work``); ``long_rows`` of clusters, ``grid_rows`` of all blocks.

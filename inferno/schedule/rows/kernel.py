@@ -19,6 +19,7 @@ from inferno.schedule.reductions.log_sums import in_pairs
 from inferno.schedule.rows.row_pieces import join_pieces
 from inferno.schedule.rows.row_results import cut_results, first_reduction, results_to_cut
 from inferno.schedule.rows.row_steps import RowStep, RowValue, StepParser, covered_loops, regroup
+from inferno.schedule.rows.split_extrema import split_extrema
 from inferno.schedule.scans.kernel import inclusive_combiner
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -42,7 +43,7 @@ class RowKernel:
     value.  The sizes of rows may vary, and how far apart rows are; of what ``parse_sized_rows`` reads their length, too.
 
     Every loop has more than one iteration, as far as that is known.  ``runs`` are the loops of columns, merged where every tensor walks them with one stride.
-    So many neighbouring rows as ``together`` says share their reductions.
+    So many neighbouring rows as ``together`` says share their reductions.  ``once``: each value is computed once, for it is compared with what it came to.
     """
 
     sizes: tuple[Int, ...]
@@ -53,6 +54,7 @@ class RowKernel:
     destinations: tuple[Destination, ...]
     kernel: ir.Module = field(repr=False)  # a copy of all of it, which the steps' operations are in
     together: int = 1
+    once: bool = False
 
     @property
     def count(self) -> Int:
@@ -247,6 +249,14 @@ def parse_extrema(kernel: func.FuncOp) -> RowKernel | None:
     return c if c is not None and any(s.extremum is not None for s in c.steps) else None
 
 
+@asked_once
+def parse_split_extrema(kernel: func.FuncOp) -> RowKernel | None:
+    """The same where extrema and their places are reductions that follow each other, of operations beside which there are others; None where sizes vary."""
+    generics = [o for o in walk(kernel.operation, "linalg.generic") if filled(o.results[0]) is None]
+    found = len(generics) > 1 and not symbol_arguments(kernel.operation) and any(len(o.results) == 2 for o in generics)
+    return _SplittingExtrema.read(kernel) if found else None
+
+
 def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
     """The same where reductions walk what they read in the order of their loops, which is another one than of memory; None where sizes vary."""
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
@@ -417,6 +427,15 @@ class _WithSizes(_Parser):
 
 class _WithExtrema(_Parser):
     with_extrema = True
+
+
+class _SplittingExtrema(_Parser):
+    def prepare(self) -> bool:
+        return split_extrema(self.module)
+
+    def parse(self) -> RowKernel | None:
+        c = super().parse()
+        return None if c is None else replace(c, once=True)
 
 
 class _InParts(_Parser):

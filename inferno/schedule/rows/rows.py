@@ -11,7 +11,7 @@ from inferno.schedule.analysis.cost import bit_width, clusters_at_once
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.rows import long_rows
 from inferno.schedule.rows.gathered_results import GATHERED_BYTES, gathered_bytes, written_apart
-from inferno.schedule.rows.kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_turning
+from inferno.schedule.rows.kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_split_extrema, parse_turning
 from inferno.schedule.rows.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_operands import has_weights, is_narrow, is_plain, is_weighted, reads_words, widest
@@ -115,7 +115,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
-    c = read_rows(kernel, target)
+    c = read_rows(kernel, target) or read_rows(kernel, target, parse_split_extrema)
+    if c is not None and c.once:
+        return c if len(c.sizes) - 1 not in c.rows and can_compute_once(pick(c, target)) else None
     if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c) and not _is_small(c):
         return None
     if c is None or len(c.sizes) - 1 in c.rows:
@@ -194,10 +196,17 @@ def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp]
     return c if all(map(supported_element, elements)) else None
 
 
+def can_compute_once(s: Rows) -> bool:
+    """Whether threads compute each value once, and hold it."""
+    return s.held and not s.packed
+
+
 def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""
     found, known = _by_length(c, target), c.in_example()
+    if c.once:
+        return replace(found, packed=False)
     if not computes_again(found) or memory_time(found, known, target) >= arithmetic(known, True, found.vector, target):
         return found
     long = long_rows.fastest(known, lanes(known), (), target) if long_rows.is_long(known, target) and not found.ragged else None

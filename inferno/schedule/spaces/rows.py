@@ -9,7 +9,7 @@ from inferno.schedule.rows.gathered_results import can_gather
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_schedule import Rows, most_bits, most_blocks
 from inferno.schedule.rows.row_time import estimate
-from inferno.schedule.rows.rows import pick, read
+from inferno.schedule.rows.rows import can_compute_once, pick, read
 from inferno.target import Target
 
 _SHARED = 220_000  # bytes of shared memory that a block can keep
@@ -50,7 +50,7 @@ def _valid(c: RowKernel, s: Rows, own: Rows, target: Target) -> bool:
     same = (s.vector, s.ragged, s.reciprocals, s.approximate) == (own.vector, own.ragged, own.reciprocals, own.approximate)
     if not powers or not same or s.sends != (s.cluster > 1) or not 32 <= s.threads <= 1024 or s.across > s.threads:
         return False
-    if (c.scans and not s.held) or (s.gathers and not can_gather(s, c)):
+    if (c.scans and not s.held) or (c.once and not can_compute_once(s)) or (s.gathers and not can_gather(s, c)):
         return False
     if s.cluster > most_blocks(target):
         return False
