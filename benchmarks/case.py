@@ -45,9 +45,13 @@ def select(cases: Sequence[Case], only: str | None, shard: str | None, sample: i
     """The cases of a run: those whose name holds ``only``; of them the core and ``sample`` others, drawn by ``seed``, or with
     ``shard``, "I/N", every N-th of all from the I-th on.
 
-    Raises OptionError for a shard that is none.
+    Raises OptionError for a shard that is none, less than no sample, and a name that no case has.
     """
     cases = [c for c in cases if only is None or only in c.name]
+    if not cases:
+        raise OptionError(f"--only: expected a part of a case's name, got {only!r}, which is in none")
+    if sample < 0:
+        raise OptionError(f"--sample: expected a number of cases, got {sample}")
     if shard is not None:
         index, _, count = shard.partition("/")
         if not (index.isdigit() and count.isdigit() and int(index) < int(count)):

@@ -32,6 +32,7 @@ from benchmarks.limits import count_work, least_time
 from benchmarks.suites import SUITES, cases_of
 from inferno.errors import OptionError
 from inferno.runtime.files import write_whole
+from inferno.runtime.report import counted
 from inferno.targets.toolkit import find_tool
 from inferno.tools.versus import Times, render, torch_compiled, versus
 
@@ -60,12 +61,19 @@ class Run:
     budget: float = 0.4
 
 
+def list_suites() -> None:
+    """Print each suite's name, how many cases it has, and how many of these every run times."""
+    for name in SUITES:
+        cases = cases_of(name, 0)
+        core = sum(c.core for c in cases)
+        print(f"{name:14} {counted(len(cases), 'case')}{f', {core} of them always' if core < len(cases) else ''}")
+
+
 def run(options: Run) -> int:
     """Run a suite and write its results; returns 1 if a case was wrong or failed."""
     begin = time.perf_counter()
     if options.suite not in SUITES:
-        named = "no suite given" if options.suite is None else f"unknown suite {options.suite!r}"
-        raise OptionError(f"{named}; the suites are {', '.join(SUITES)}")
+        raise OptionError(f"unknown suite {options.suite!r}; the suites are {', '.join(SUITES)}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     seed = int(time.time()) // 3600 if options.seed is None else options.seed
     cases = select(cases_of(options.suite, seed), options.only, options.shard, options.sample, seed)

@@ -42,7 +42,7 @@ from inferno.capture.run_decompositions import registered, run_decompositions
 from inferno.capture.trace_graph import has_parts, trace_graph
 from inferno.capture.views import is_whole
 from inferno.settings import settings
-from inferno.tf32 import takes_tf32_convolutions
+from inferno.tf32 import takes_tf32, takes_tf32_convolutions
 
 aten = torch.ops.aten
 log = logging.getLogger(__name__)
@@ -203,7 +203,7 @@ _KEPT = {aten.select.int}
 
 def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
     """The patterns of ``kinds``, of which torch makes those that are new; one thread at a time is here, since it traces."""
-    process = state(), settings().features(), takes_tf32_convolutions(), captures_for_hopper(), registered()
+    process = state(), settings().features(), takes_tf32(), takes_tf32_convolutions(), captures_for_hopper(), registered()
     keys = {kind: (process, kind.key) for kind in kinds if kind.key[0].namespace in NAMESPACES}
     found = {kind: _remembered[key] for kind, key in keys.items() if key in _remembered}
     new = [kind for kind in kinds if kind not in found]

@@ -47,6 +47,9 @@ _UNFIT = {
         "its lowering to linalg goes through a matrix by parts of sizes that vary",
     ),
     aten.fft_rfft.default: "its lowering to linalg is a product with a table",
+    **dict.fromkeys(
+        (aten._fft_r2c.default, aten._fft_c2r.default, aten._fft_c2c.default), "torch's library of fast transforms is left what is long, large or on a CPU",
+    ),
 }
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 

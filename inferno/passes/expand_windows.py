@@ -5,6 +5,7 @@ front of a pooling, and what is done with its result, are in the same kernel.
 """
 
 from itertools import product
+from math import prod
 
 from inferno.mlir import ir, is_read, linalg, owner, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
@@ -21,6 +22,7 @@ from inferno.symbolic import hint
 from inferno.symbolic import product as size_of_all
 
 _MOST = 32  # elements of a window
+_MADE_AGAIN = 48  # elements of windows of windows
 # Terms, and neighbours of a row of them, of sums of rows: the sum of a token's two experts, 256x2x1024 in float32 by a block for 16 columns, took an H100
 # 20.3 us, where memory takes 1; and what makes the terms, with the weights that they are multiplied by, was a kernel of its own.
 _FEW, _ROW = 8, 64
@@ -90,13 +92,18 @@ def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:
     indexing = maps(op)[len(inputs(op)):]
     order = [ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(ir.AffineDimExpr(e).position)) for e in m.results]) for m in indexing]
 
+    count = prod(n or 1 for n in sizes)
+
+    def wanted(maker: ir.Operation, reader: ir.Operation) -> bool:
+        return _is_repeated(maker) and count * len(walk(maker, "tensor.extract")) <= max(count, _MADE_AGAIN)
+
     def fill(_: list[ir.Value]) -> list[ir.Value]:
         place = [linalg.IndexOp(i).result for i in range(len(loops))]
         running = [owner(v).operands[0] for v in outputs(op)]
         for step in product(*(range(n or 1) for n in sizes)):
             at = [place[loops.index(d)] if d in loops else index(step[d]) for d in range(len(sizes))].__getitem__
             elements = [
-                element_of(v, [evaluate(e, at) for e in m.results], op, _is_repeated) if is_read(a) else None
+                element_of(v, [evaluate(e, at) for e in m.results], op, wanted) if is_read(a) else None
                 for v, m, a in zip(inputs(op), maps(op), body(op).arguments)
             ]
             running = clone_at(body(op), [*elements, *running], at)
@@ -110,7 +117,7 @@ def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:
     op.erase()
 
 
-def _is_repeated(op: ir.Operation, reader: ir.Operation) -> bool:
+def _is_repeated(op: ir.Operation) -> bool:
     """Whether an element is computed anew in every window that it is in: it takes little more than to read it."""
     names = {o.name for o in walk(op) if o != op}
     return all(n in CHEAP or n in ("scf.if", "scf.yield", "tensor.extract") for n in names)

@@ -3,6 +3,8 @@
 Decompositions have them as ``inferno::reduce_rows``, which torch-mlir does not know.
 """
 
+from collections.abc import Callable
+
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, owner, tensor
 from inferno.passes.torch_tensors import from_builtin, replace_operators, size_of, to_builtin
@@ -20,18 +22,24 @@ def _replace(op: ir.Operation) -> None:
     kind, element = ir.StringAttr(owner(op.operands[3]).attributes["value"]).value, old.type.element_type
     if kind not in _KINDS or not isinstance(element, ir.IntegerType):
         raise PassError(f"import-row-extremes: no {kind} of rows of {element}; there are {' and '.join(_KINDS)} of integers")
+    made = scatter_rows(old, places, rows, False, lambda update, before: _KINDS[kind](before, update))
+    op.results[0].replace_all_uses_with(from_builtin(made, op.results[0].type))
+    op.erase()
+
+
+def scatter_rows(old: ir.Value, places: ir.Value, rows: ir.Value, unique: bool, combine: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+    """``old`` with each of ``rows`` at its place of the first dimension: ``combine(update, before)``.  ``unique``: of equal places the last one counts."""
+    element = old.type.element_type
     made = ir.Operation.create(
         "tm_tensor.scatter", results=[old.type], operands=[_with_one(rows), _with_one(places), old], regions=1,
         attributes={
-            "unique_indices": ir.BoolAttr.get(False), "dimension_map": ir.DenseI64ArrayAttr.get([0]), "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
+            "unique_indices": ir.BoolAttr.get(unique), "dimension_map": ir.DenseI64ArrayAttr.get([0]), "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1]),
         },
     )
-    body = made.regions[0].blocks.append(element, element, arg_locs=[op.location] * 2)
-    update, before = body.arguments
+    body = made.regions[0].blocks.append(element, element, arg_locs=[ir.Location.current] * 2)
     with ir.InsertionPoint(body):
-        ir.Operation.create("tm_tensor.yield", operands=[_KINDS[kind](before, update)])
-    op.results[0].replace_all_uses_with(from_builtin(made.results[0], op.results[0].type))
-    op.erase()
+        ir.Operation.create("tm_tensor.yield", operands=[combine(*body.arguments)])
+    return made.results[0]
 
 
 def _with_one(value: ir.Value) -> ir.Value:

@@ -9,7 +9,7 @@ _CLEAN = "func.func(canonicalize,cse)"
 _IMPORT = (
     # What torch-mlir does not import, or imports wrong, becomes operations on builtin tensors first.
     "func.func(torch-match-quantized-custom-ops)", "import-bitcasts", "import-roundings", "import-constants", "import-scans", "import-row-extremes",
-    "import-gathers",
+    "import-gathers", "import-scatters",
     # torch-mlir's lowering of the torch dialect to linalg on tensors.
     "torchdynamo-export-to-torch-backend-pipeline{extra-library=}",
     "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}",
@@ -29,7 +29,8 @@ _FUSE = (
     # What is not needed is not computed; what frozen weights alone decide moves to @prepare.
     "trim-results", _CLEAN, "merge-scales", "move-factors", "split-frozen", "hoist-frozen",
     # Data movement (rolls, concatenations, paddings, writes to slices, poolings, gathers of rows) becomes elementwise, or goes to its readers.
-    "compose-moves", "sink-concats", "join-writes", "expand-pieces", "transpose-returned", "expand-windows", "take-rows", "expand-maps",
+    "compose-moves", "sink-concats", "join-writes", "expand-pieces", "transpose-returned", "split-windows", "expand-windows", "take-rows",
+    "expand-maps",
     # Elementwise fusion, and the slices and gathers that are left behind it.
     "fuse-elementwise", "unroll-sums", "write-slices", "join-slices", "hoist-slices", "join-slices", "cut-reshaped", "drop-results",
     "fold-reductions", "fuse-gathers", "drop-results",
@@ -49,7 +50,7 @@ _SCHEDULE = (
     # Reductions, and the maps before and after them.
     "split-terms{target=$target}", "split-totals{target=$target}", "merge-softmaxes{target=$target}", "fuse-reductions{target=$target}",
     "merge-variances{target=$target}", "merge-sums{target=$target}", "fuse-channel-sums{target=$target}", "fuse-totals{target=$target}",
-    "recompute-maps{target=$target}", "hoist-vectors{target=$target}", "fuse-sum-maps{target=$target}",
+    "recompute-maps{target=$target}", "recompute-results{target=$target}", "hoist-vectors{target=$target}", "fuse-sum-maps{target=$target}",
     # Sorts, scans, scatters and the CPU's convolutions take the maps around them.
     "fuse-sorts{target=$target}", "shift-scans{target=$target}", "fuse-scans{target=$target}", "fuse-scatters{target=$target}",
     "fuse-convolutions{target=$target}",

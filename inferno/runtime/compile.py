@@ -284,15 +284,22 @@ def _compile_pieces(
     begin: float,
 ) -> CompiledModule:
     """The graph as compiled segments with eager operations between them; ``failures`` are texts that are known not to compile."""
+    from inferno.runtime.region.backend import compile_graph
+    from inferno.runtime.region.called import called_graphs, compile_called
     from inferno.runtime.region.piecewise import PiecewiseModule
-    from inferno.runtime.region.region import build_region
+    from inferno.runtime.region.region import Region, build_region
 
     if not captured.exact:  # operations in eager see strides
         captured = replace(exported.capture(exact=True), frozen=captured.frozen)
     build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
+    owner = captured.graph.owning_module
+    called: list[tuple[str, Region]] = []
+    unchecked = replace(options, check=False)  # what is called is checked as part of the whole
+    compile_ = lambda graph: compile_graph(graph, unchecked, called, "called")  # noqa: E731
+    functions = {name: compile_called(m, compile_) for name, m in called_graphs(owner).items()} if options.fallback and owner is not None else {}
     region = build_region(
-        captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
+        captured.graph, device, build, options.fallback, attributes=lambda name: functions.get(name) or operator.attrgetter(name)(owner),
         cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
     )
     examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
-    return PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
+    return PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin, tuple(r for _, r in called))

@@ -216,8 +216,8 @@ class CompiledModule(Face):
         that runs in eager, with the reason.  Given the arguments of a call, that call is timed, and each piece's share of it."""
         from inferno.runtime.report import report_of
 
-        steps = [region.steps for region in self._regions]
         timing = self._measure(args, kwargs) if args or kwargs else None
+        steps = [region.steps for region in (self._regions if timing is None else [self._regions[i] for i in timing.steps])]  # those that run
         return report_of(self.program.target.name, self.programs, self.fallbacks, self.compile_seconds, steps=steps, timing=timing)
 
     def _measure(self, args: tuple, kwargs: dict[str, Any]) -> Any:

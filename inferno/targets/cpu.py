@@ -20,6 +20,9 @@ OPTIMIZATION = 3  # LLVM's level
 # LLVM would take half of AVX-512's registers on Intel's server cores, whose 512-bit units torch's own kernels use.
 _WIDTH = "512"
 _ANNOTATION = "llvm.loop_annotation"
+_DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui")
+_FEW_DIVISIONS = 8
+_SCALAR = "#llvm.loop_annotation<vectorize = <disable = true>>"
 ENTRY = "__entry"
 REPORT = "%report"  # found in the text of a kernel that may report
 
@@ -37,6 +40,7 @@ def lower(module: ir.Module) -> str:
             return ""
         for function in functions:
             _no_alias(function)
+            _leave_scalar(function)
             _step_conversions(function)
             _call_libm(function, code)
         entries = _entries(functions)
@@ -70,6 +74,14 @@ def _no_alias(function: func.FuncOp) -> None:
         for a in function.regions[0].blocks[0].arguments
     ]
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(marks)
+
+
+def _leave_scalar(function: func.FuncOp) -> None:
+    """Loops with many divisions of integers, for which there are no vectors, are not given to LLVM's vectorizer: where each follows from the one
+    before, as in Euclid's algorithm, LLVM 24 walks its plan by every path and does not come to an end."""
+    for loop in walk(function, "scf.for"):
+        if len(walk(loop, *_DIVISIONS)) > _FEW_DIVISIONS and len(walk(loop, "scf.for")) == 1:
+            loop.attributes[_ANNOTATION] = ir.Attribute.parse(_SCALAR)
 
 
 def _step_conversions(function: func.FuncOp) -> None:

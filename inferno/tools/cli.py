@@ -4,6 +4,7 @@ What a command prints of IR goes to stdout alone, everything else to stderr.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import difflib
 import logging
@@ -150,9 +151,10 @@ def _compile(options: argparse.Namespace) -> int:
     if options.code is None and (options.expr or "").endswith(".mlir"):
         sys.stdout.write(_compile_file(options).ir(options.ir))
         return 0
-    if options.verbose:
-        _print_program(options)
-    _, compiled = _compiled(options)
+    with contextlib.redirect_stdout(sys.stderr):  # what the subject prints is no IR
+        if options.verbose:
+            _print_program(options)
+        _, compiled = _compiled(options)
     sys.stdout.write(compiled.ir(options.ir))
     return 0
 
@@ -210,8 +212,8 @@ def _print_diffs(text: str, passes: list) -> None:
 def _run(options: argparse.Namespace) -> int:
     import torch
 
+    from inferno.runtime.check.checking import check_call
     from inferno.runtime.report import counted
-    from inferno.tools.check import compare, reference
     from inferno.tools.package import names_package, run_package
 
     if names_package(options):
@@ -221,14 +223,16 @@ def _run(options: argparse.Namespace) -> int:
 
         return run_file(options.expr, options.target, options.matmul)
     subject, compiled = _compiled(options)
-    gpu = compiled.device.type == "cuda"
-    if gpu:
-        torch.cuda.reset_peak_memory_stats(compiled.device)
+    memory = ""
     with torch.no_grad():
-        ours = compiled(*subject.args, **subject.kwargs)
-        memory = f", {torch.cuda.max_memory_allocated(compiled.device) / 2**30:.2f} GiB at the most" if gpu else ""
-        eager = subject.model(*subject.args, **subject.kwargs)
-    found = compare(ours, eager, reference(subject.model, subject.args, subject.kwargs))
+        call = check_call(compiled, subject.model, subject.args, subject.kwargs)
+        call.restore()
+        found, call = call.worst, dataclasses.replace(call, output=None)
+        if compiled.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(compiled.device)
+            compiled(*subject.args, **subject.kwargs)
+            memory = f", {torch.cuda.max_memory_allocated(compiled.device) / 2**30:.2f} GiB at the most"
+            call.restore()
     report = compiled.explain()
     print(f"{subject.name}: {counted(len(report.rows), 'kernel')} on {report.target}, compiled in {report.seconds:.1f} s{memory}, {found}")
     if options.bench:
@@ -289,6 +293,9 @@ def _bench(options: argparse.Namespace) -> int:
         from benchmarks import runner
     except ImportError as error:
         raise OptionError("the benchmark suites are in the repository: run `inferno bench` from a checkout's root") from error
+    if options.suite is None:
+        runner.list_suites()
+        return 0
     given = {f.name: getattr(options, f.name) for f in dataclasses.fields(runner.Run)}
     return runner.run(runner.Run(**given))
 

@@ -8,6 +8,7 @@ it makes keep their parameters as parameters.
 
 import ast
 import importlib.util
+import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ class Subject:
 def read_subject(text: str | None, code: str | None = None, device: str = "cpu", sizes: Sizes = Sizes()) -> Subject:  # noqa: B008
     """The subject of a command line: ``code`` is the text after ``-c``, else ``text`` names a file or a model."""
     torch.manual_seed(0)
+    if code is not None and text is not None:
+        raise OptionError(f"expected one subject, got {text!r} and the text after -c; a text that is several words wants quotes")
     if (sizes.batch or sizes.sequence) and (code is not None or (text or "").partition(":")[0].endswith(".py")):
         raise OptionError("--batch and --sequence are for Hugging Face models; Python text says itself what its inputs are")
     if code is not None:
@@ -166,10 +169,21 @@ def _from_file(text: str) -> Subject:
         raise InputError(f"{path} has no {name or 'model named'}; write {path}:NAME with one of: {', '.join(known) or 'none'}")
     model = getattr(module, name)
     if isinstance(model, type):
-        model = model(*getattr(module, "get_init_inputs", tuple)())
+        model = _made(path, name, model, getattr(module, "get_init_inputs", tuple)())
+    if not callable(model):
+        raise InputError(f"{path}: {name} is {type(model).__name__} {model!r:.100}, which cannot be called; name a module, its class or a function")
     places = ((model, "example_inputs"), (module, "example_inputs"), (module, "get_inputs"))
     inputs = next((found for place, key in places if (found := getattr(place, key, None)) is not None), None)
     if inputs is None:
         raise InputError(f"{path} does not say what to call {name} with: define example_inputs, a tuple of tensors or a function of none")
     inputs = inputs() if callable(inputs) else inputs
     return Subject(text, model, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+
+
+def _made(path: str, name: str, model: type, given: Any) -> Any:
+    """An instance of the class; InputError where its constructor wants other arguments."""
+    try:
+        inspect.signature(model).bind(*given)
+    except TypeError as error:
+        raise InputError(f"{path}: {name}{tuple(given)}: {error}; define get_init_inputs, a function that gives what {name} is made of") from error
+    return model(*given)

@@ -91,6 +91,17 @@ def test_quotients_and_remainders(dtype):
     assert own()[aten.div.Tensor_mode](torch.tensor(1.0), torch.tensor(0.1), rounding_mode="floor") == 9
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_signs_of_zeros_and_nan(dtype):
+    def signs(x):
+        return torch.signbit(x), torch.copysign(torch.ones_like(x), x), torch.trunc(x), torch.frac(x), x.flip(0).copysign(x)
+
+    x = torch.tensor([nan, -nan, 0.0, -0.0, 0.5, -0.5, -1.5, inf, -inf, -1e-30]).to(dtype)
+    for ours, eager in zip(inferno.compile(signs, (x,), fallback=False)(x), signs(x)):
+        assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.nan_to_num(), eager.nan_to_num())
+        assert torch.equal(ours.signbit() | ours.isnan(), eager.signbit() | eager.isnan())
+
+
 def test_isclose():
     x = torch.cat([EDGES, EDGES + 1e-9, EDGES * (1 + 1e-6)])
     for nans in (False, True):

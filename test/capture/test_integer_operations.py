@@ -108,6 +108,13 @@ def test_booleans_as_complex_numbers():
     same(torch.ops.prims.convert_element_type.default, torch.tensor([True, False]), torch.complex64)
 
 
+def test_common_multiples_of_what_is_not_negative():
+    """LLVM's vectorizer did not come to an end."""
+    x, y = torch.arange(12), torch.arange(12).flip(0)
+    fast = inferno.compile(lambda x, y: torch.lcm(x.clamp(0, 20), y.clamp(0, 20)), (x, y), fallback=False)
+    assert torch.equal(fast(x, y), torch.lcm(x, y))
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8], ids=str)
 def test_integers_of_two(dtype):
     top = torch.iinfo(dtype).max

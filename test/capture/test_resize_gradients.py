@@ -88,3 +88,14 @@ def test_eight_times_is_two_products():
     model = lambda g: gradient("bilinear2d")(g, [128, 128], [2, 64, 16, 16], False)  # noqa: E731
     program = inferno.compile(model, (torch.randn(2, 64, 128, 128).bfloat16(),), target="sm_90a")
     assert program.explain().launches <= 3 and "scatter" not in program.ir("linalg")
+
+
+@pytest.mark.parametrize("name", ["_upsample_bilinear2d_aa_backward", "_upsample_bicubic2d_aa_backward"])
+@pytest.mark.parametrize("align_corners", [True, False])
+def test_antialiased(name, align_corners):
+    """Fewer elements, whose filter is wider, and more."""
+    op = getattr(aten, name).default
+    for size, count in (((12, 15), (5, 7)), ((6, 7), (13, 9)), ((8, 8), (8, 3))):
+        right(op, list(count), [2, 3, *size], align_corners)
+    right(op, [5, 7], [2, 3, 12, 15], align_corners, dtype=torch.bfloat16)
+    right(op, [6, 6], [2, 3, 10, 10], False, 0.6, 0.6)

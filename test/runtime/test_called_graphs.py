@@ -1,4 +1,4 @@
-"""The branches of a condition and the steps of loops are compiled under torch.compile: the operation that calls them runs in eager."""
+"""The branches of a condition and the steps of loops are compiled: the operation that calls them runs in eager."""
 
 import pytest
 import torch
@@ -65,3 +65,43 @@ def test_the_time_of_what_is_called_counts_once():
     with torch.no_grad():
         report = inferno.explain(fast, x, y)
     assert "called: 1 segments" in str(report) and "cond" in str(report) and "segment 1" in str(report)
+
+
+class Choice(torch.nn.Module):
+    """A layer before a condition, whose branches read its weight, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(5, 5)
+
+    def forward(self, x):
+        y = self.layer(x).relu()
+        return torch.cond(x.sum() > 0, lambda y: (y.sin() @ self.layer.weight).softmax(-1), lambda y: (y.cos() * 2).exp(), (y,)) + y
+
+
+@pytest.mark.parametrize("function", [branches, steps, loop])
+def test_a_whole_capture(function):
+    """The same through ``inferno.compile``, which names what it compiled of them."""
+    x, y = torch.randn(5, 5), torch.randn(5, 5)
+    compiled = inferno.compile(function, (x, y))
+    for given in ((x, y), (-x, y)):
+        found = compare(compiled(*given), function(*given), reference(function, given), unit=2**-21)
+        assert found.right, str(found)
+    assert len(compiled.called) >= 1 and all(r.programs for r in compiled.called)
+    assert sum(len(p.kernels) for r in compiled.called for p in r.programs) <= len(compiled.explain().rows)
+
+
+def test_a_model_with_a_condition():
+    model, x = Choice().eval(), torch.randn(3, 5)
+    compiled = inferno.compile(model, (x,), check=True)
+    for given in (x, -x, x.abs(), -x.abs()):
+        assert_close_to_float64(compiled(given), model, (given,))
+    with torch.no_grad():
+        model.layer.weight.mul_(2)
+    assert_close_to_float64(compiled(x.abs()), model, (x.abs(),))
+    assert "cond" in str(compiled.explain(x)) and len(compiled.called) == 2
+
+
+def test_without_a_fallback_nothing_calls():
+    with pytest.raises(inferno.UnsupportedOperation, match="cond"):
+        inferno.compile(branches, (torch.randn(5, 5), torch.randn(5, 5)), fallback=False)

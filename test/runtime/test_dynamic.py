@@ -185,3 +185,26 @@ def test_sizes_that_torch_takes_for_more_than_one(model, least):
                 compiled(x)
         else:
             torch.testing.assert_close(compiled(x), model(x))
+
+
+def _column(count):
+    return torch.arange(3 * count).reshape(count, 3) % 6
+
+
+@pytest.mark.parametrize("write", [
+    lambda x, i: x.index_add(0, i[:, 0], torch.ones(i.shape[0], 4)),
+    lambda x, i: x.index_add(1, i[:, 0] % 4, torch.ones(6, i.shape[0])),
+    lambda x, i: x.index_fill(0, i[:, 0], 3.0),
+    lambda x, i: x.index_put((i[:, 0], i[:, 1] % 4), torch.ones(i.shape[0]), accumulate=True),
+    lambda x, i: torch.ops.aten.index_put(x, [None, i[:, 0] % 4], torch.ones(1), False),
+    lambda x, i: x.scatter_add(0, i, torch.ones(i.shape)),
+    lambda x, i: x.scatter_reduce(0, i, torch.ones(i.shape), "amax"),
+    lambda x, i: torch.zeros(6, dtype=torch.int64).index_add(0, i[:, 1], torch.ones_like(i[:, 1])),
+], ids=["add rows", "add columns", "fill", "pairs", "columns", "elements", "largest", "count"])
+def test_places_of_any_number(write):
+    """Of none, too: the import read one behind the end, which was anything, or no memory of the process."""
+    x = torch.randn(6, 4)
+    fast = inferno.compile(write, (x, _column(5)), dynamic_shapes=(None, {0: Dim("places")}), target="cpu", fallback=False)
+    assert "maxsi" not in fast.ir("linalg")
+    for count in (5, 0, 1, 40):
+        assert torch.equal(fast(x, _column(count)), write(x, _column(count)))

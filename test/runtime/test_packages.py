@@ -145,6 +145,25 @@ def test_a_loaded_model_has_the_model_s_state(package, tmp_path):
         pickle.dumps(loaded)
 
 
+def test_buffers_that_are_no_state_stay_none(tmp_path):
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("angles", torch.arange(4.0), persistent=False)
+            self.register_buffer("scale", torch.ones(4))
+
+        def forward(self, x):
+            return x * self.angles.cos() * self.scale
+
+    model = Table()
+    inferno.compile(model, (torch.ones(4),), target="sm_90a").save(tmp_path / "net.inferno")
+    loaded = inferno.load(tmp_path / "net.inferno", device="cpu")
+    assert list(loaded.state_dict()) == ["scale"] and torch.equal(dict(loaded.named_buffers())["angles"], model.angles)
+    loaded.load_state_dict(model.state_dict())
+    loaded.save(tmp_path / "again.inferno")
+    assert list(inferno.load(tmp_path / "again.inferno", device="cpu").state_dict()) == ["scale"]
+
+
 @pytest.mark.parametrize(("state", "says"), [
     ([["calls", "hook", "calls"]], "its state has a 'hook' called 'calls'"),
     ([["a..b", "buffer", "calls"]], "called 'a..b'"),
@@ -313,9 +332,9 @@ def test_every_flipped_bit_is_noticed(package, tmp_path):
 
 def test_a_newer_version_is_refused(package, tmp_path):
     def newer(content, tensors, metadata):
-        metadata["version"] = "8"
+        metadata["version"] = "9"
 
-    refused(rewrite(package, tmp_path / "net", newer), "it has version 8 of the format, and this Inferno reads up to 7; update Inferno")
+    refused(rewrite(package, tmp_path / "net", newer), "it has version 9 of the format, and this Inferno reads up to 8; update Inferno")
 
 
 @pytest.mark.parametrize(("name", "says"), [("sm_200", "which this Inferno does not know"), ("cpu", "which this Inferno does not know"), (3, "does not know")])

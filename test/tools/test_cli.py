@@ -4,6 +4,7 @@ import pytest
 from checks import scheduled
 
 import inferno
+from benchmarks.suites import SUITES
 from inferno.tools.cli import main
 from inferno.tools.expression import from_code
 
@@ -31,6 +32,28 @@ def test_verbose_prints_a_diff_for_each_pass(capsys):
 def test_run_checks(capsys):
     assert main(["run", "-c", "F.gelu(nn.Linear(8, 4)(torch.randn(2, 8)))", "--target", "cpu"]) == 0
     assert "right; error" in capsys.readouterr().out
+
+
+def test_what_the_text_prints_is_no_ir(capsys):
+    assert main(["compile", "-c", "x = torch.randn(3); print('hello'); x + 1", "--target", "cpu"]) == 0
+    captured = capsys.readouterr()
+    assert "hello" in captured.err and "hello" not in captured.out and "func.func @main" in captured.out
+
+
+@pytest.mark.parametrize("name, message", [
+    ("Sized", "Sized(): missing a required argument: 'size'; define get_init_inputs"), ("three", "three is int 3, which cannot be called"),
+])
+def test_what_is_no_model(capsys, tmp_path, name, message):
+    path = tmp_path / "model.py"
+    path.write_text("import torch\nthree = 3\nclass Sized(torch.nn.Module):\n    def __init__(self, size):\n        super().__init__()\n")
+    assert main(["compile", f"{path}:{name}"]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_run_of_what_writes_to_its_input(capsys):
+    """Ours, eager and float64 begin with the same; they used to run one after the other on what the one before had left."""
+    assert main(["run", "-c", "x = torch.full((3,), 2.0); x.mul_(x)", "--target", "cpu"]) == 0
+    assert "right; error 0.00e+00, eager's 0.00e+00" in capsys.readouterr().out
 
 
 def test_explain(capsys):
@@ -106,12 +129,21 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
     (["compile", "-c", "torch.foo(torch.randn(2))"], 1, "inferno: -c, line 1: AttributeError: module 'torch' has no attribute 'foo'"),
     (["run", "-c", "torch.randn(2, 3) @ torch.randn(2, 3)"], 1, "inferno: -c, line 1: RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
     (["compile"], 1, "InputError: nothing to compile"),
+    (["compile", "-c", MATMUL, "model.py:Net"], 2, "expected one subject, got 'model.py:Net' and the text after -c"),
+    (["bench", "small", "--only", "no such case"], 2, "--only: expected a part of a case's name, got 'no such case'"),
+    (["bench", "small", "--sample", "-1"], 2, "--sample: expected a number of cases, got -1"),
     (["bench", "nope"], 2, "the suites are dynamic, matmul-relu"),
 ])
 def test_errors(capsys, arguments, code, message):
     assert main(arguments) == code
     captured = capsys.readouterr()
     assert message in captured.err and not captured.out
+
+
+def test_bench_without_a_suite_lists_them(capsys):
+    assert main(["bench"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(SUITES) and lines[0].startswith("dynamic ") and "linears        456 cases, " in "\n".join(lines)
 
 
 def test_a_bad_command_line_exits_with_2():

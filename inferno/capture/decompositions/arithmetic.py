@@ -84,10 +84,15 @@ def isfinite(x: Tensor) -> Tensor:
 
 
 def signbit(x: Tensor) -> Tensor:
-    """Without a look at the bits: -0 is the zero whose reciprocal is negative.  A NaN's sign is taken for positive."""
+    """Of its bits, as an integer: that of -0 and of a NaN, too."""
     if not x.is_floating_point():
         return x < 0
-    return (x < 0) | ((x == 0) & (torch.reciprocal(x) < 0))
+    return x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize]) < 0
+
+
+def trunc(x: Tensor) -> Tensor:
+    """The import multiplies by a sign that is 0 for both zeros, and -0 became 0."""
+    return torch.copysign(torch.floor(x.abs()), x) if x.is_floating_point() else NotImplemented
 
 
 def copysign(x: Tensor, y: Tensor) -> Tensor:
@@ -174,6 +179,7 @@ TABLE = {
     aten.elu.default: elu,
     aten.isfinite.default: isfinite,
     aten.signbit.default: signbit,
+    aten.trunc.default: trunc,
     aten.copysign.Tensor: copysign,
     aten.copysign.Scalar: copysign_scalar,
     aten.angle.default: angle,

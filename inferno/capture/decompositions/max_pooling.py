@@ -10,7 +10,6 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
-_MOST_MET = 16  # terms of a gradient; beyond them the import scatters
 # Elements of a window that are compared one after the other, in one kernel.  By reductions of windows that are copied side by side the places of 2x2 of
 # 32x64x56x56 took an H200 58 us besides the maxima's 7 in bf16, of 3x3 by 2 122.
 _MOST_COMPARED = 32
@@ -112,43 +111,9 @@ def _windows(x: Tensor, rows: Tensor, columns: Tensor, in_row: Tensor, in_column
     return windows.amax(-1), torch.where(selected, place, 0).sum(-1)
 
 
-def max_pool2d_backward(
-    grad: Tensor, x: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool, indices: Tensor,
-) -> Tensor:
-    """Each element's gradient is the sum over the windows that found it: few windows meet in an element, so nothing is scattered."""
-    if x.dim() != 4 or not x.is_floating_point():
-        return NotImplemented
-    kernel, step, pad, gap = (_pair(v) for v in (kernel_size, stride or kernel_size, padding, dilation))
-    met = [-(-(gap[d] * (kernel[d] - 1) + 1) // step[d]) for d in (0, 1)]  # windows that an element is in, in each dimension
-    if met[0] * met[1] > _MOST_MET:
-        return NotImplemented
-    height, width = x.shape[2:]
-    own = torch.arange(height, device=x.device).unsqueeze(-1) * width + torch.arange(width, device=x.device)
-    wide = torch.promote_types(grad.dtype, torch.float32)
-    total = torch.zeros((), dtype=wide, device=x.device)
-    for i in range(met[0]):
-        for j in range(met[1]):
-            (rows, in_rows), (columns, in_columns) = (
-                _window_of(x.shape[d + 2], grad.shape[d + 2], step[d], pad[d], back, x.device) for d, back in enumerate((i, j))
-            )
-            found = (indices[:, :, rows.unsqueeze(-1), columns] == own) & (in_rows.unsqueeze(-1) & in_columns)
-            total = total + torch.where(found, grad[:, :, rows.unsqueeze(-1), columns].to(wide), 0.0)
-    return total.to(grad.dtype)
-
-
-def _window_of(size: int, count: int, step: int, pad: int, back: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """For each place the number of the last window that begins at or before it, less ``back``; and whether there is such a window."""
-    every = torch.arange(-(-(pad + size) // step), device=device).unsqueeze(-1).expand(-1, step).flatten()
-    number = every[pad:pad + size] - back
-    return number.clamp(0, count - 1), (number >= 0) & (number < count)
-
-
 def _pair(value: list[int] | int) -> list[int]:
     value = [value] if isinstance(value, int) else list(value)
     return value * 2 if len(value) == 1 else value
 
 
-TABLE = {
-    aten.max_pool2d_with_indices.default: max_pool2d, aten.adaptive_max_pool2d.default: adaptive_max_pool2d,
-    aten.max_pool2d_with_indices_backward.default: max_pool2d_backward,
-}
+TABLE = {aten.max_pool2d_with_indices.default: max_pool2d, aten.adaptive_max_pool2d.default: adaptive_max_pool2d}

@@ -39,6 +39,22 @@ def _resize(kernel: Callable[[Tensor], Tensor], reach: float) -> Callable:
     return decomposition
 
 
+def _resize_gradient(kernel: Callable[[Tensor], Tensor], reach: float) -> Callable:
+    """Its gradient: the products with the same matrices, transposed."""
+
+    def gradient(
+        grad: Tensor, output_size: list[int], input_size: list[int], align_corners: bool, scales_h: float | None = None, scales_w: float | None = None,
+    ) -> Tensor:
+        if not grad.is_floating_point() or any(not isinstance(n, int) for n in (*output_size, *input_size)):
+            return NotImplemented
+        wide = grad if grad.dtype == torch.float64 else grad.to(torch.float32)
+        rows = _weights(input_size[2], output_size[0], align_corners, scales_h, kernel, reach, wide)
+        columns = _weights(input_size[3], output_size[1], align_corners, scales_w, kernel, reach, wide)
+        return torch.matmul(rows.t(), torch.matmul(wide, columns)).to(grad.dtype)
+
+    return gradient
+
+
 def _weights(
     size: int, count: int, align_corners: bool, scale: float | None, kernel: Callable[[Tensor], Tensor], reach: float, like: Tensor,
 ) -> Tensor:
@@ -272,7 +288,11 @@ def _cubic(x: Tensor) -> Tensor:
 
 
 linearly, bicubic = _interpolate(_two, True), _interpolate(four, False)
-TABLE = {aten._upsample_bilinear2d_aa.default: _resize(_linear, 1.0), aten._upsample_bicubic2d_aa.default: _resize(_cubic, 2.0)}
+TABLE = {
+    aten._upsample_bilinear2d_aa.default: _resize(_linear, 1.0), aten._upsample_bicubic2d_aa.default: _resize(_cubic, 2.0),
+    aten._upsample_bilinear2d_aa_backward.default: _resize_gradient(_linear, 1.0),
+    aten._upsample_bicubic2d_aa_backward.default: _resize_gradient(_cubic, 2.0),
+}
 for _packet, _function in (
     (aten.upsample_linear1d, linearly), (aten.upsample_bilinear2d, linearly), (aten.upsample_trilinear3d, linearly), (aten.upsample_bicubic2d, bicubic),
 ):

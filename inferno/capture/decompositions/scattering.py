@@ -70,7 +70,8 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
         return aten.index_put.default(x, *_in_a_row(x, indices, values), accumulate)
     if _tells_several(x, indices, values):
         return _put_flat(x, indices, values, accumulate)
-    if for_gpu(x) and (dim := _one_row_of_places(x, indices)) is not None:
+    dim = _one_row_of_places(x, indices)
+    if dim is not None and (for_gpu(x) or type(indices[dim].shape[0]) is not int):  # of a number that varies ``import-scatters`` takes rows
         index = torch.where(indices[dim] < 0, indices[dim] + x.shape[dim], indices[dim])
         slices = [index.shape[0] if d == dim else n for d, n in enumerate(x.shape)]
         # A table would have a place outside, which is written to by nobody on a GPU alone.

@@ -53,6 +53,12 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
         raise CompileError(f"@{name} does not go over rows side by side")
     if not (sized_columns.fits(s, c) if c.varies else s.fits(c) and c.run_sizes[-1] % s.run == 0):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
+    write_kernel(kernel, c, s, _SizedEmitter if c.varies else ColumnsEmitter)
+
+
+def write_kernel(kernel: func.FuncOp, c: RowKernel, s: Columns, make: "type[ColumnsEmitter]") -> None:
+    """The same by the emitter that ``make`` is, of a schedule that fits."""
+    name = kernel.name.value
     for step in c.steps:
         if step.scans is not None:
             continue
@@ -82,7 +88,6 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=dynamic > 0) as function:
         vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
         places = {v: i for i, (v, _) in enumerate(reduced)}
-        make = _SizedEmitter if c.varies else _Columns
         emitter = make(c, s, integers_for(kernel, width, function.buffers), function.buffers, function.shared, places, vectors)
         emitter.parts, emitter.lists, emitter.moments, emitter.dynamic = parts, len(lists), found, function.dynamic
         emitter.emit()
@@ -110,7 +115,7 @@ def _places(c: RowKernel, found: Moments | None) -> tuple[list[ir.Type], dict[in
 
 
 @dataclass
-class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVectors, Emitter):
+class ColumnsEmitter(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVectors, Emitter):
     """``_rows`` are vectors here, a lane a row."""
 
     def emit(self) -> None:
@@ -143,10 +148,14 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
             self._rows[at] = self.lanes(at, self.row_offset(at))
         if s.whole:
             self.end_staging()
-        for phase in range(c.phases):
-            self.phase(phase)
+        self.go(group)
         if s.cluster > 1 and not s.sends:
             await_cluster()  # nobody ends while others read what it has
+
+    def go(self, group: Integer) -> None:
+        """All that is computed of the block's rows, which is the ``group``-th block or cluster."""
+        for phase in range(self.c.phases):
+            self.phase(phase)
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
@@ -318,7 +327,7 @@ class _Columns(ColumnMoments, ColumnTotals, ColumnScans, StagedRows, PackedVecto
         self.store_neighbours(at, vector, self.row_offset(at), self.alignment(at))
 
 
-class _SizedEmitter(SizedColumns, _Columns):
+class _SizedEmitter(SizedColumns, ColumnsEmitter):
     """Of rows whose number or length varies."""
 
 

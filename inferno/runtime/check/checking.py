@@ -58,6 +58,12 @@ class CallCheck:
     def right(self) -> bool:
         return all(r.right for r in self.results)
 
+    @property
+    def worst(self) -> Comparison:
+        """Of the results' comparisons the first that is off, else that of the largest error."""
+        found = [r.comparison for r in self.results]
+        return next((c for c in found if not c.right), max(found, key=lambda c: c.error, default=Comparison(0.0, 0.0, 0.0)))
+
     def restore(self) -> None:
         """Take back what the call wrote."""
         with torch.no_grad():
@@ -172,7 +178,7 @@ def trace(programs: list[tuple[Program, tuple[Tensor, ...]]], device: torch.devi
 def _regions(compiled: Any) -> list[Region] | None:
     """The regions of a model with eager operations between its programs; None for one that is one program."""
     if hasattr(compiled, "region"):
-        return [compiled.region]
+        return [compiled.region, *compiled.called]
     return [region for _, region in compiled.regions] if hasattr(compiled, "regions") else None
 
 

@@ -24,14 +24,15 @@ from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.plan.plan import Launch
 from inferno.runtime.program import Program
 from inferno.runtime.module import CompiledModule
-from inferno.runtime.package.weights import OURS, collect
+from inferno.runtime.package.weights import NONPERSISTENT, OURS, Weights, collect
 from inferno.runtime.plain_data import to_data
 from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
 # 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies, 4 no cooperative ones, 5 no
-# inputs that are parts of larger tensors, 6 no results of varying sizes that may take an argument's place and no copies of such sizes.
-VERSION = 7
+# inputs that are parts of larger tensors, 6 no results of varying sizes that may take an argument's place and no copies of such sizes, 7 no buffers that
+# are not persistent.
+VERSION = 8
 PROGRAM = f"{OURS}program"
 
 
@@ -77,12 +78,14 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
     }
     text = json.dumps(content, allow_nan=False).encode()
     tensors[PROGRAM] = _bytes_tensor(text)
-    metadata = {"format": FORMAT, "version": str(_version(program)), "sha256": hashlib.sha256(text).hexdigest()}
+    metadata = {"format": FORMAT, "version": str(_version(program, weights)), "sha256": hashlib.sha256(text).hexdigest()}
     _write(path, tensors, metadata)
 
 
-def _version(program: Program) -> int:
+def _version(program: Program, weights: Weights) -> int:
     """The first version that knows all that there is."""
+    if any(kind == NONPERSISTENT for _, kind, _ in weights.state):
+        return 8
     plan = program.launch_plan()
     if plan.symbols and (any(o.overwrites for o in plan.outputs) or any(isinstance(s, Launch) and s.copies for s in plan.steps)):
         return 7

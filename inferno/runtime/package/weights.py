@@ -11,6 +11,7 @@ from inferno.capture import Signature
 from inferno.errors import PackageError
 
 OURS = "__inferno__/"  # what the names of tensors that are no weights begin with
+NONPERSISTENT = "nonpersistent"  # a buffer that is not in the model's state_dict
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ def _state(signature: Signature, model: Any, names: Mapping[int, str], by_memory
             for key, tensor in table.items():
                 stored = by_memory.get(_memory(tensor.detach())) if tensor is not None else None
                 if stored is not None:
-                    found.append([f"{path}.{key}" if path else key, kind, stored])
+                    unsaved = kind == "buffer" and key in module._non_persistent_buffers_set
+                    found.append([f"{path}.{key}" if path else key, NONPERSISTENT if unsaved else kind, stored])
     return found
 
 
@@ -104,7 +106,7 @@ def hold(state: Sequence[Sequence[str]], weights: Mapping[str, Tensor]) -> tuple
     is none."""
     root, places, made = nn.Module(), {}, {}
     for name, kind, stored in state:
-        if not all(type(n) is str for n in (name, kind, stored)) or kind not in ("parameter", "buffer"):
+        if not all(type(n) is str for n in (name, kind, stored)) or kind not in ("parameter", "buffer", NONPERSISTENT):
             raise ValueError(f"its state has a {kind!r:.40} called {name!r:.60}")
         *path, key = name.split(".")
         module = root
@@ -114,6 +116,9 @@ def hold(state: Sequence[Sequence[str]], weights: Mapping[str, Tensor]) -> tuple
             module = module._modules.setdefault(part, nn.Module())
         if key in module._parameters or key in module._buffers or key in module._modules:
             raise ValueError(f"its state has two of {name!r:.60}")
+        if kind == NONPERSISTENT:
+            kind = "buffer"
+            module._non_persistent_buffers_set.add(key)
         table = module._parameters if kind == "parameter" else module._buffers
         if (kind, stored) not in made:
             made[kind, stored] = nn.Parameter(weights[stored], requires_grad=False) if kind == "parameter" else weights[stored]

@@ -26,14 +26,16 @@ class PiecewiseModule(CompiledModule):
 
     def __init__(
         self, region: Region, examples: Sequence[Tensor], signature: Signature, target: Target, device: torch.device, seconds: float,
+        called: tuple[Region, ...] = (),
     ) -> None:
-        """``examples``: a fake tensor for each argument, with the strides that the region was compiled for."""
-        self.region = region
-        self._regions = (region,)
-        self.programs = region.programs
-        self.fallbacks = region.fallbacks
+        """``examples``: a fake tensor for each argument, with the strides that the region was compiled for.  ``called``: the regions of what its operations
+        call, as the branches of a condition."""
+        self.region, self.called = region, called
+        self._regions = (region, *called)
+        self.programs = tuple(p for r in self._regions for p in r.programs)
+        self.fallbacks = tuple(f for r in self._regions for f in r.fallbacks)
         self._places = [e.device for e in examples]
-        kernels = {f"{i}.{name}": k for i, p in enumerate(region.programs) for name, k in p.kernels.items()}
+        kernels = {f"{i}.{name}": k for i, p in enumerate(self.programs) for name, k in p.kernels.items()}
         self._bind(Program(signature, target, {}, kernels, [], []), device, seconds, _RegionExecutable(region, examples), [])
 
     def _adapt(self, index: int, tensor: Any) -> Tensor:
@@ -50,7 +52,8 @@ class PiecewiseModule(CompiledModule):
 
     def refresh(self) -> None:
         """Prepare frozen weights again at the next call."""
-        self.region.refresh()
+        for region in self._regions:
+            region.refresh()
 
     def save(self, path: Any, ir: bool = True) -> None:
         """Write one program to a file that ``inferno.load`` reads; see ``package.save``.

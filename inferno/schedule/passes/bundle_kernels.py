@@ -50,7 +50,12 @@ class _Bundles(Merge):
     def tells_places(self, call: ir.Operation) -> bool:
         """Whether it makes nothing but places, which scatters compute themselves by ``fold-places``."""
         found = readers(call.results[0]) if tells_places(self.kernels[callee(call)]) else []
-        return bool(found) and all(r.name == "func.call" and call.results[0] in map(root_of, tables_of(r, self.kernels[callee(r)])) for r in found)
+        return bool(found) and all(r.name == "func.call" and call.results[0] in map(root_of, self.tables_of(r)) for r in found)
+
+    def tables_of(self, call: ir.Operation) -> list[ir.Value]:
+        """Where a call's scatters look their places up; one that this pass has made has none."""
+        kernel = self.kernels.get(callee(call))
+        return [] if kernel is None else tables_of(call, kernel)
 
     def fits(self, calls: tuple[ir.Operation, ...]) -> bool:
         return bundle.join([self.schedule_of(callee(c)) for c in calls]) is not None

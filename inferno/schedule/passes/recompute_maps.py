@@ -6,7 +6,7 @@ exponentials of a softmax along the first dimension are written in float32, and 
 wide or half of it.  A flip goes into its readers, too, which read from the end as fast as from the beginning.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import prod
 from types import SimpleNamespace
@@ -70,36 +70,64 @@ def is_map(kernel: func.FuncOp | None, flips: bool = False) -> bool:
 
 def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, refused: set[Hashable]) -> bool:
     """Let the readers of a map compute it, if that pays; whether they do.  ``refused``: the patterns of those that do not."""
-    result = call.results[0]
-    readers = list(dict.fromkeys(users(result)))
-    if not 1 < len(readers) <= _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not may_change(kernels.get(callee(r))) for r in readers):
+    readers = readers_of(kernels, call, call.results[0])
+    if len(readers) < 2:
         return False
-    if any(_size(kernels[callee(r)]) + inputs_of(r).count(result) * _size(kernels[callee(call)]) > _LARGEST for r in readers):
-        return False
-    pairs = [edges_of([call, reader], views=True) for reader in readers]
-    pairs = [replace(edges, exported=tuple(v for v in edges.exported if v != result)) for edges in pairs]
-    asked = tuple(map(pattern, pairs))
+    asked = tuple(pattern(edges) for edges in _pairs(call, readers))
     if asked in refused:
         return False
-    before = _time(kernels[callee(call)], target) + sum(_time(kernels[callee(r)], target) for r in readers)
+    before = time_of(kernels[callee(call)], target) + sum(time_of(kernels[callee(r)], target) for r in readers)
+    made = computing(module, kernels, call, readers, target)
+    if made is None or sum(time_of(kernel, target) for _, _, kernel in made) >= before:
+        drop(made or ())
+        refused.add(asked)
+        return False
+    replace_readers(kernels, made)
+    call.erase()
+    return True
+
+
+def readers_of(kernels: dict[str, func.FuncOp], call: ir.Operation, result: ir.Value) -> list[ir.Operation]:
+    """The calls that read what a map makes, if all that read it are such kernels, and few; none otherwise."""
+    readers = list(dict.fromkeys(users(result)))
+    if len(readers) > _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not may_change(kernels.get(callee(r))) for r in readers):
+        return []
+    large = any(_size(kernels[callee(r)]) + inputs_of(r).count(result) * _size(kernels[callee(call)]) > _LARGEST for r in readers)
+    return [] if large else readers
+
+
+def _pairs(call: ir.Operation, readers: list[ir.Operation]) -> list[Edges]:
+    """A map and each of its readers, which leave its result to nobody."""
+    pairs = [edges_of([call, reader], views=True) for reader in readers]
+    return [replace(edges, exported=tuple(v for v in edges.exported if v != call.results[0])) for edges in pairs]
+
+
+def computing(
+    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, readers: list[ir.Operation], target: Target,
+) -> list[tuple[ir.Operation, Edges, func.FuncOp]] | None:
+    """The readers of a map, each with a kernel that computes it; None where one cannot."""
     made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
-    for reader, edges in zip(readers, pairs):
+    for reader, edges in zip(readers, _pairs(call, readers)):
         kernel = joint_kernel(module, kernels, edges)
         made.append((reader, edges, kernel))
         if (_computes_at_once(kernels[callee(reader)], target) and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
-            break
-    else:
-        if sum(_time(kernel, target) for _, _, kernel in made) < before:
-            known: dict[ir.Value, ir.Value] = {}  # a reader may take what another one makes
-            for reader, edges, kernel in made:
-                replace_reader(reader, edges, kernel, known)
-                kernels[kernel.name.value] = kernel
-            call.erase()
-            return True
+            drop(made)
+            return None
+    return made
+
+
+def drop(made: Iterable[tuple[ir.Operation, Edges, func.FuncOp]]) -> None:
+    """Erase kernels that are not to be called."""
     for _, _, kernel in made:
         kernel.operation.erase()
-    refused.add(asked)
-    return False
+
+
+def replace_readers(kernels: dict[str, func.FuncOp], made: Iterable[tuple[ir.Operation, Edges, func.FuncOp]]) -> None:
+    """Call the kernels that compute a map in place of those that read it."""
+    known: dict[ir.Value, ir.Value] = {}  # a reader may take what another one makes
+    for reader, edges, kernel in made:
+        replace_reader(reader, edges, kernel, known)
+        kernels[kernel.name.value] = kernel
 
 
 def _computes_at_once(kernel: func.FuncOp, target: Target) -> bool:
@@ -151,7 +179,7 @@ def replace_reader(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, know
     reader.erase()
 
 
-def _time(kernel: func.FuncOp, target: Target) -> float:
+def time_of(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic."""
     work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in generics_of(kernel))
     return _KERNEL + max(count_bytes(kernel) / _RATE, busy(work, target))

@@ -1,0 +1,215 @@
+"""On a GPU, let readers compute elements that a kernel over rows has computed and writes for them, where that takes less time than writing and reading them.
+
+``fuse-reductions`` makes one kernel of what goes over the same rows, and what others read of it is written, whatever it is made of.  Where a reader goes
+over other rows, as the transposed ones of a softmax, that are its exponentials, in float32: the reader computes them as well from what the kernel reads and
+from numbers of its rows, which are few.  This is known only now that there are kernels, for what fits into a group costs nothing beside it.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import prod
+
+from inferno.errors import PassError
+from inferno.mlir import clone_onto, erase_dead, func, ir, owner, tensor, walk
+from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, outputs
+from inferno.passes.programs import VIEWS, callee
+from inferno.schedule.analysis.accesses import filled
+from inferno.schedule.assign import choose
+from inferno.schedule.passes.merge_calls import (
+    empty_like, inputs_of, may_change, merge_in, new_kernel, operations_in, pattern, edges_of, rewrite_calls, tell_sources,
+)
+from inferno.schedule.passes.recompute_maps import compute_first, computing, drop, generics_of, readers_of, replace_readers, time_of
+from inferno.target import Target, find_target
+
+_LEAST = 1 << 17  # elements: of fewer, launches are what kernels take
+_LITTLE = 16  # times fewer than what is computed again are numbers of rows that are written for it instead
+_KNOWN = ("rows", "grid_rows", "columns", "turned_rows", "reductions")  # that take a kernel over rows
+
+
+def recompute_results(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        refused: set[Hashable] = set()  # the layers of a model ask for the same ones
+        return rewrite_calls(main, lambda call: any(_recompute(module, kernels, call, n, machine, refused) for n in range(len(call.results))))
+
+    merge_in(module, merge)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """How a kernel makes a result: the operations, in their order, of what they read: its arguments, and numbers of rows."""
+
+    operations: list[ir.Operation]
+    read: list[ir.Value]
+
+
+def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, number: int, target: Target, refused: set[Hashable]) -> bool:
+    """Let the readers of a result compute it, if that pays; whether they do."""
+    kernel, result = kernels.get(callee(call)), call.results[number]
+    if not isinstance(result.type, ir.RankedTensorType) or not may_change(kernel) or len(generics_of(kernel)) < 2 or prod(result.type.shape) < _LEAST:
+        return False
+    readers = readers_of(kernels, call, result)
+    made = _making(kernel, number) if readers else None
+    asked = (number, *(pattern(edges_of([call, reader], views=True)) for reader in readers))
+    if made is None or asked in refused:
+        return False
+    left = _without(module, kernel, number, made)
+    apart = _apart(module, kernel, number, made) if left is not None else None
+    found = None
+    if apart is not None:
+        first, again = _calls(call, number, kernel, left, apart, made)
+        kernels |= {left.name.value: left, apart.name.value: apart}
+        before = time_of(kernel, target) + sum(time_of(kernels[callee(r)], target) for r in readers)
+        found = computing(module, kernels, again, readers, target) if _is_known(left, target) else None
+        if found is not None and time_of(left, target) + sum(time_of(k, target) for _, _, k in found) < before:
+            replace_readers(kernels, found)
+            again.erase()
+            call.erase()
+            return True
+        drop(found or ())
+        again.results[0].replace_all_uses_with(result)
+        kept = [n for n in range(len(call.results)) if n != number]
+        for n, new in zip(kept, first.results):
+            new.replace_all_uses_with(call.results[n])
+        begun = [owner(v) for new in (first, again) for v in list(new.operands)[len(inputs_of(new)):]]
+        again.erase()
+        first.erase()
+        erase_dead(begun)
+        del kernels[left.name.value], kernels[apart.name.value]
+    for new in (left, apart):
+        if new is not None:
+            new.operation.erase()
+    refused.add(asked)
+    return False
+
+
+def _is_known(kernel: func.FuncOp, target: Target) -> bool:
+    try:
+        return choose(kernel, target).generator in _KNOWN
+    except PassError:
+        return False
+
+
+def _returned(kernel: func.FuncOp) -> list[ir.Value]:
+    return list(operations_in(kernel)[-1].operands)
+
+
+def _making(kernel: func.FuncOp, number: int) -> _Made | None:
+    """How a kernel that reduces makes a result by elementwise operations; None where it needs anything else than its arguments and numbers of rows."""
+    if not any(REDUCTION in kinds(g) for g in generics_of(kernel)):
+        return None
+    value, given = _returned(kernel)[number], len(kernel.type.inputs) - len(kernel.type.results)
+    few = prod(value.type.shape) // _LITTLE
+    pending, operations, read = [value], set(), {}
+    while pending:
+        v = pending.pop()
+        op = owner(v)
+        if op is None:
+            if ir.BlockArgument(v).arg_number >= given:
+                return None
+            read[v] = None
+        elif op in operations:
+            continue
+        elif filled(v) is not None:
+            operations.add(op)
+        elif op.name in VIEWS or op.name == "tensor.extract_slice":
+            if any(not isinstance(x.type, ir.RankedTensorType) for x in op.operands):
+                return None
+            operations.add(op)
+            pending.append(op.operands[0])
+        elif v != value and prod(v.type.shape) <= few:
+            read[v] = None
+        elif is_generic(op) and is_elementwise(op) and len(op.results) == 1 and not walk(op, "tensor.extract", "scf.if"):
+            operations.add(op)
+            pending += inputs(op)
+        else:
+            return None
+    order = [op for op in operations_in(kernel) if op in operations]
+    return _Made(order, list(read)) if any(is_generic(op) and filled(op.results[0]) is None for op in order) else None
+
+
+def _begun(value: ir.Value) -> ir.Value | None:
+    """The empty tensor in whose place a value of rows is made, of which nothing else is; None where there is none."""
+    op = owner(value)
+    while op is not None and (is_generic(op) or op.name == "linalg.fill"):
+        into = outputs(op)[0] if is_generic(op) else op.operands[1]
+        if len(op.results) != 1 or len(list(into.uses)) != 1:
+            return None
+        if (op := owner(into)) is not None and op.name == "tensor.empty":
+            return into
+    return None
+
+
+def _without(module: ir.Module, kernel: func.FuncOp, number: int, made: _Made) -> func.FuncOp | None:
+    """The kernel without a result, and with the numbers of rows that this is made of behind the others; None where it would be as it is."""
+    returned, given = _returned(kernel), len(kernel.type.inputs) - len(kernel.type.results)
+    more = [v for v in made.read if owner(v) is not None and v not in returned]
+    begun = [_begun(v) for v in more]
+    if any(b is None for b in begun):
+        return None
+    kept = [n for n in range(len(returned)) if n != number]
+    types = [*(returned[n].type for n in kept), *(v.type for v in more)]
+    if not types:
+        return None
+    arguments = list(kernel.entry_block.arguments)
+    new = new_kernel(module, kernel, kernel.name.value, [a.type for a in arguments[:given]], types)
+    own = list(new.entry_block.arguments)
+    known: dict[ir.Value, ir.Value] = dict(zip([*arguments[:given], *(arguments[given + n] for n in kept), *begun], own))
+    with ir.InsertionPoint(new.entry_block), kernel.location:
+        dropped = arguments[given + number]
+        known[dropped] = tensor.EmptyOp(list(dropped.type.shape), dropped.type.element_type).result
+        for op in operations_in(kernel)[:-1]:
+            if not (op.name == "tensor.empty" and op.results[0] in begun):
+                clone_onto(op, known)
+        func.ReturnOp([known[v] for v in (*(returned[n] for n in kept), *more)])
+    erase_dead(operations_in(new))
+    return new
+
+
+def _apart(module: ir.Module, kernel: func.FuncOp, number: int, made: _Made) -> func.FuncOp | None:
+    """A map that computes the result of what it is made of; None where it is not one operation."""
+    value = _returned(kernel)[number]
+    new = new_kernel(module, kernel, "recomputed", [v.type for v in made.read], [value.type])
+    known: dict[ir.Value, ir.Value] = dict(zip(made.read, new.entry_block.arguments))
+    with ir.InsertionPoint(new.entry_block), kernel.location:
+        for op in operations_in(kernel):
+            if op.name == "arith.constant":
+                clone_onto(op, known)
+        for op in made.operations:
+            into = outputs(op)[0] if is_generic(op) else op.operands[1] if op.name == "linalg.fill" else None
+            if into is not None:
+                last = op == owner(value)
+                known[into] = new.entry_block.arguments[len(made.read)] if last else tensor.EmptyOp(list(into.type.shape), into.type.element_type).result
+            clone_onto(op, known)
+        func.ReturnOp([known[value]])
+    while len(generics_of(new)) > 1:
+        if not compute_first(new):
+            new.operation.erase()
+            return None
+    erase_dead(operations_in(new))
+    return new
+
+
+def _calls(
+    call: ir.Operation, number: int, kernel: func.FuncOp, left: func.FuncOp, apart: func.FuncOp, made: _Made,
+) -> tuple[ir.Operation, ir.Operation]:
+    """Calls of the two in front of the one that there is, which nothing reads then."""
+    returned = _returned(kernel)
+    kept = [n for n in range(len(call.results)) if n != number]
+    more = [v for v in made.read if owner(v) is not None and v not in returned]
+    with ir.InsertionPoint(call), call.location:
+        into = [tensor.EmptyOp(list(t.shape), t.element_type).result for t in left.type.results]
+        first = func.CallOp(left, [*inputs_of(call), *into]).operation
+        known: dict[ir.Value, ir.Value] = dict(zip(kernel.entry_block.arguments, call.operands))
+        known |= dict(zip([*(returned[n] for n in kept), *more], first.results))
+        again = func.CallOp(apart, [*(known[v] for v in made.read), *empty_like([call.results[number]])]).operation
+    for new in (first, again):
+        tell_sources(new, [call])
+    for n, value in zip(kept, first.results):
+        call.results[n].replace_all_uses_with(value)
+    call.results[number].replace_all_uses_with(again.results[0])
+    return first, again
