@@ -7,7 +7,7 @@ one of the same name in ``inferno.codegen``.  For each generator there is a modu
 * ``assign`` asks the generators in turn; ``attributes`` lists them, and writes schedules in the IR; ``known`` are measured schedules, and
   ``spaces`` what the tuner may try.
 * Kinds of kernels: ``matmul``, ``convolution``, ``attention``, ``rows`` (softmax, norms), ``reductions``, ``scans``, ``sorts``,
-  ``scatters``, ``maps``, ``recurrence``, ``composite`` (several in one launch), ``universal``, ``cpu``.  In each, ``kernel`` or the like
+  ``scatters``, ``maps``, ``recurrence``, ``composite`` (several in one launch), ``universal``, ``cpu``.  In each, ``kernel.py`` or the like
   parses a kernel function: what it computes, or that it is something else.
 * What they share: ``analysis`` and ``tiles``.
 * ``passes``: the passes of ``inferno-schedule``, one file each.
