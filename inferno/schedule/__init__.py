@@ -7,8 +7,8 @@ one of the same name in ``inferno.codegen``.  For each generator there is a modu
 * ``assign`` asks the generators in turn; ``attributes`` lists them, and writes schedules in the IR; ``known`` are measured schedules, and
   ``spaces`` what the tuner may try.
 * Kinds of kernels: ``matmul``, ``convolution``, ``attention``, ``rows`` (softmax, norms), ``reductions``, ``scans``, ``sorts``,
-  ``scatters``, ``maps``, ``recurrence``, ``composite`` (several in one launch), ``universal``, ``cpu``.  In each, modules ``*_kernel`` and the like read
-  off a function what it computes, or that it is something else.
+  ``scatters``, ``maps``, ``recurrence``, ``composite`` (several in one launch), ``universal``, ``cpu``.  In each, ``kernel.py`` or the like
+  parses a kernel function: what it computes, or that it is something else.
 * What they share: ``analysis`` and ``tiles``.
 * ``passes``: the passes of ``inferno-schedule``, one file each.
 

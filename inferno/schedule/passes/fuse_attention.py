@@ -19,10 +19,12 @@ from inferno.schedule.attention import attention, short_attention
 from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
-from inferno.schedule.passes.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls
+from inferno.schedule.passes.merge_calls import (
+    Rewrite, by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls,
+)
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.symbolic import Undecided, hint, product
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 _GENERATORS = ("short_attention", "attention")
 _MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
@@ -66,14 +68,10 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
 
 
 @dataclass
-class Fusion:
+class Fusion(Rewrite):
     """``time``: the microseconds of a kernel, UNKNOWN where sizes vary or times are not compared, None where no generator takes it; ``pages``: whether a
     kernel may look up itself where keys and values are."""
 
-    module: ir.Module
-    main: func.FuncOp
-    kernels: dict[str, func.FuncOp]
-    target: Target
     time: Callable[[func.FuncOp], float | None]
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
     pages: bool = False

@@ -28,7 +28,7 @@ from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions
 from inferno.schedule.rows import columns, grid_rows, rows, sized_columns, sized_rows, turned_rows
 from inferno.schedule.rows.gathered_results import written_apart
-from inferno.schedule.rows.kernel import has_sized_tables
+from inferno.schedule.rows.parser import has_sized_tables
 from inferno.schedule.rows.row_schedule import row_bytes
 from inferno.schedule.rows.row_sectors import spread
 from inferno.schedule.rows.row_work import busy, scan_instructions

@@ -22,8 +22,8 @@ from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.map_calls import MapCalls
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, in_order, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, replace_calls,
-    rewrite_calls,
+    Edges, Rewrite, defer, edges_of, in_order, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in,
+    replace_calls, rewrite_calls,
 )
 from inferno.schedule.passes.pairs import MOST_INPUTS
 from inferno.schedule.passes.recompute_maps import generics_of
@@ -43,11 +43,7 @@ def join_steps(module: ir.Module, target: str) -> None:
 
 
 @dataclass
-class _Program:
-    module: ir.Module
-    main: func.FuncOp
-    kernels: dict[str, func.FuncOp]
-    target: Target
+class _Program(Rewrite):
     stacks: dict[str, Stack] = field(default_factory=dict)  # of kernels by their names
     asked: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by patterns, None where calls are not one; equal layers are asked about once
 

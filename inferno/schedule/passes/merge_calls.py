@@ -15,6 +15,7 @@ from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.size_factors import factors_of, in_factors
 from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, substitute, symbols_of
+from inferno.target import Target
 
 _LONGEST_NAME = 40  # characters, as ``kernel_names.py`` has it
 
@@ -390,6 +391,16 @@ def erase_unused(module: ir.Module, main: func.FuncOp) -> None:
     for op in reversed(walk(main, "tensor.empty", *VIEWS)):
         if not is_read(op.results[0]):
             op.erase()
+
+
+@dataclass
+class Rewrite:
+    """The state of a pass that rewrites ``@main`` and the kernels that it calls, by name; its method ``run`` says whether anything was changed."""
+
+    module: ir.Module
+    main: func.FuncOp
+    kernels: dict[str, func.FuncOp]
+    target: Target
 
 
 def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.FuncOp]], bool]) -> None:

@@ -19,10 +19,10 @@ from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.analysis.cost import bit_width, tensor_bytes
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.passes.merge_calls import inputs_of, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources
+from inferno.schedule.passes.merge_calls import Rewrite, inputs_of, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources
 from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.schedule.passes.stacked import Stack, case_of, stack_of
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 _ALIGNED = 128  # bytes: a line, of which no two kernels write parts
 # Microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions.
@@ -45,13 +45,9 @@ class _Concatenation:
 
 
 @dataclass
-class _Program:
+class _Program(Rewrite):
     """``made``: the kernels of pieces, with the numbers of the arguments that they take, by the kernel that makes all of them and their number."""
 
-    module: ir.Module
-    main: func.FuncOp
-    kernels: dict[str, func.FuncOp]
-    target: Target
     known: dict[str, _Concatenation | None] = field(default_factory=dict)
     made: dict[tuple[str, int], tuple[func.FuncOp, tuple[int, ...]] | None] = field(default_factory=dict)
     placed: set[ir.Value] = field(default_factory=set)  # what has been inserted

@@ -16,10 +16,10 @@ from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.passes.merge_calls import (
-    defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
+    Rewrite, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.passes.merge_writes import is_write
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 
 def write_caches(module: ir.Module, target: str) -> None:
@@ -30,11 +30,7 @@ def write_caches(module: ir.Module, target: str) -> None:
 
 
 @dataclass
-class _Writes:
-    module: ir.Module
-    main: func.FuncOp
-    kernels: dict[str, func.FuncOp]
-    target: Target
+class _Writes(Rewrite):
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
 
     def run(self) -> bool:

@@ -16,12 +16,13 @@ from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, rewrite_calls, wait_for_each_other,
+    Edges, Rewrite, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, rewrite_calls,
+    wait_for_each_other,
 )
 from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.pairs import MOST_INPUTS, MOST_RESULTS
 from inferno.schedule.passes.recompute_maps import generics_of
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 _WRITE = ["linalg.copy", "tensor.insert_slice", "func.return"]
 
@@ -39,13 +40,9 @@ def is_part_write(kernel: func.FuncOp | None) -> bool:
 
 
 @dataclass
-class _Program:
+class _Program(Rewrite):
     """``made``: kernels by the patterns of calls, None where these are not one; equal layers are asked about once."""
 
-    module: ir.Module
-    main: func.FuncOp
-    kernels: dict[str, func.FuncOp]
-    target: Target
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
     def run(self) -> bool:

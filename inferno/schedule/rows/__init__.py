@@ -1,6 +1,6 @@
 """Softmax, norms, and whatever else is maps, reductions and scans of the same rows.
 
-``kernel`` parses a kernel function: its operations are ``row_steps``, what it reads ``row_pieces``, what only moves its results
+``kernel`` says what a kernel computes, ``parser`` finds it: its operations are ``row_steps``, what it reads ``row_pieces``, what only moves its results
 ``row_results`` (``split_loops``); ``split_extrema`` makes two reductions of an argmax; ``moments``, ``row_maxima`` and
 ``group_channels`` are patterns in it.  Schedules:
 

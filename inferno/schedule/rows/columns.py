@@ -17,10 +17,11 @@ from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.column_schedule import LARGEST, PORTABLE, Columns, holding, keeping, kept_accesses, kept_point
 from inferno.schedule.rows.column_time import Work, time
 from inferno.schedule.rows.group_channels import channels_of_groups, efficiency, pick_side
-from inferno.schedule.rows.kernel import RowKernel, parse_by_loops, parse_extrema
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.lone_rows import IN_CACHE, OWN_THREADS, few_alone, many_alone, megabytes, packed, threads_alone
 from inferno.schedule.rows.moments import moments
 from inferno.schedule.rows.packed_rows import packs, scans_alone
+from inferno.schedule.rows.parser import parse_by_loops, parse_extrema
 from inferno.schedule.rows.row_schedule import narrowest, row_bytes
 from inferno.schedule.rows.row_time import estimated
 from inferno.schedule.rows.row_work import arithmetic, instructions

@@ -11,7 +11,8 @@ from inferno.schedule.analysis.cost import bit_width, clusters_at_once
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.rows import long_rows
 from inferno.schedule.rows.gathered_results import GATHERED_BYTES, gathered_bytes, written_apart
-from inferno.schedule.rows.kernel import Part, RowKernel, parse_by_loops, parse_parts, parse_row_kernel, parse_split_extrema, parse_turning
+from inferno.schedule.rows.kernel import Part, RowKernel
+from inferno.schedule.rows.parser import parse_by_loops, parse_parts, parse_row_kernel, parse_split_extrema, parse_turning
 from inferno.schedule.rows.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_operands import has_weights, is_narrow, is_plain, is_weighted, reads_words, widest

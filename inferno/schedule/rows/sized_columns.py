@@ -14,7 +14,8 @@ from inferno.schedule.composite.by_size import BySize, along, at_point
 from inferno.schedule.rows import columns
 from inferno.schedule.rows.column_schedule import Columns, holding, keeping
 from inferno.schedule.rows.columns import MOST
-from inferno.schedule.rows.kernel import RowKernel, parse_varying_rows
+from inferno.schedule.rows.kernel import RowKernel
+from inferno.schedule.rows.parser import parse_varying_rows
 from inferno.schedule.rows.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.rows.rows import read_rows
 from inferno.schedule.rows.transposed_rows import lanes

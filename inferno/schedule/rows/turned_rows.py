@@ -19,9 +19,10 @@ from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.rows import columns, rows
 from inferno.schedule.rows.column_schedule import Columns, kept_accesses
 from inferno.schedule.rows.columns import MOST
+from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.moments import moments
 from inferno.schedule.rows.packed_rows import row_runs
-from inferno.schedule.rows.kernel import RowKernel, parse_by_loops, parse_row_kernel, parse_turning
+from inferno.schedule.rows.parser import parse_by_loops, parse_row_kernel, parse_turning
 from inferno.schedule.rows.row_schedule import moved_bytes
 from inferno.schedule.rows.row_work import busy, instructions
 from inferno.schedule.rows.rows import read_rows
