@@ -35,8 +35,9 @@ _HELD, _OWN = 96, 40  # registers of a thread for its points, and for all else
 BYTES = (4, 8, 16)  # of a copy to shared memory that takes no registers
 _AT_ONCE, _PIECES = 128, 32  # bytes that a thread has on their way to a tile, and pieces
 
-# The estimate, by 31 kernels that an H200 ran, of which most took 0.9 to 1.2 times as long.  Microseconds of a kernel, of a phase that others wait for, and of a cluster.
-_LAUNCH, _LEVEL, _CLUSTER = 1.0, 0.25, 1.28
+# The estimate, by 31 kernels that an H200 ran, of which most took 0.9 to 1.2 times as long.  Microseconds of a kernel, of a phase that others wait for, of
+# tiles that are filled or written in the end, for which a block waits, and of a cluster.
+_LAUNCH, _LEVEL, _TILES, _CLUSTER = 1.0, 0.25, 0.2, 1.28
 # Bytes a microsecond, of a copy and of a multiprocessor; the share of it by bytes that lie together of each point, and of rows of clusters; bytes that a
 # multiprocessor has on their way, of which loads are so much of its time, that memory is busy; and how far the last blocks and idle threads count.
 _RATE, _ONE = 3.96e6, 6e4
@@ -210,7 +211,7 @@ def tiles(c: RowKernel) -> dict[Access, int]:
 class _Work:
     """What schedules are told apart by: bytes that are moved, and those of the narrowest point that lies beside other rows', and of such that are read; rows of
     its vectors; of a point, bytes that are kept, of tiles and of what is read into these, by pieces of so many, and registers; whether what is kept can be
-    brought; instructions of a point; and totals of a row."""
+    brought; instructions of a point; totals of a row; and how many times, of two, tiles are moved."""
 
     moved: float
     beside: int
@@ -224,6 +225,7 @@ class _Work:
     brings: bool
     instructions: float
     totals: int
+    moves: int
 
 
 def _work(c: RowKernel) -> _Work:
@@ -238,7 +240,7 @@ def _work(c: RowKernel) -> _Work:
         moved=moved_bytes(c, True), beside=min(map(_bytes, beside)), read=min((_bytes(a) for a in beside if a not in written), default=0), lanes=lanes,
         kept=kept, tiles=sum(numbers.values()), filled=sum(map(_bytes, read)), piece=min((_together(c, a) * _bytes(a) for a in read), default=PIECE),
         held=(max(32, c.held_bits()) + 32) // 32, brings=can_bring(c, lanes), instructions=instructions(c, True) + moving,
-        totals=sum(k is not None for s in c.steps for k in s.combiners),
+        totals=sum(k is not None for s in c.steps for k in s.combiners), moves=len({a in written for a in turned(c)}),
     )
 
 
@@ -299,7 +301,7 @@ def _time(s: TurnedRows, c: RowKernel, k: _Work, target: Target) -> float:
     share *= 1.0 if resident > 1 else _ONE_BY_ONE if each > 1 else _ALONE
     share /= 1 + _IDLE * (s.local(c) * s.cluster / c.width - 1) + _TAIL * (ceil(each) / each - 1 if each > 1 else 0.0)
     rate = share * min(_RATE * target.multiprocessors / 132, _ONE * blocks)
-    waits = _LEVEL * (c.phases - 1) * (2 if s.cluster > 1 else 1) + (_CLUSTER if s.cluster > 1 else 0.0)
+    waits = _LEVEL * (c.phases - 1) * (2 if s.cluster > 1 else 1) + _TILES * k.moves + (_CLUSTER if s.cluster > 1 else 0.0)
     return _LAUNCH + waits + max(k.moved / rate, busy(c.count * c.width * k.instructions, target) * max(1.0, 1 / each))
 
 
