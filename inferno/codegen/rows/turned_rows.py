@@ -18,11 +18,9 @@ from inferno.mlir import func, gpu, ir, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.column_schedule import kept_accesses
-from inferno.schedule.rows.turned_rows import LINE, PIECE, TurnedRows, parse, tiles, turned
+from inferno.schedule.rows.turned_rows import LINE, PIECE, TurnedRows, most_at_once, parse, tiles, turned
 from inferno.symbolic import alignment
 from inferno.target import WARP, Target
-
-_AT_ONCE = 8  # pieces that a thread reads before it puts them into a tile
 
 
 def generate(kernel: func.FuncOp, schedule: TurnedRows, target: Target) -> None:
@@ -143,12 +141,12 @@ class _TurnedEmitter(ColumnsEmitter):
         per_row, groups = s.local(c) // s.piece(c, at) // along, s.side() * along // WARP
         total, warps = per_row * groups, s.threads // WARP
         turns = ceil(total / warps)
-        at_once = next(n for n in range(min(turns, _AT_ONCE), 0, -1) if turns % n == 0)
+        at_once = min(turns, most_at_once(s.piece(c, at) * _bytes(at)))
         warp, lane = ints.div(self.thread, WARP), ints.rem(self.thread, WARP)
 
-        def pieces(first: Integer) -> list[tuple[Integer, Integer, list[ir.Value]]]:
+        def pieces(first: Integer, count: int) -> list[tuple[Integer, Integer, list[ir.Value]]]:
             found = []
-            for i in range(at_once):
+            for i in range(count):
                 number = ints.add(ints.mul(ints.add(first, i), warps), warp)
                 there = []
                 if turns * warps > total:
@@ -158,13 +156,15 @@ class _TurnedEmitter(ColumnsEmitter):
                 found.append((row, point, there))
             return found
 
-        if turns == at_once:
-            move(at, pieces(0))
-            return
-        op = scf.ForOp(ints.value(0), ints.value(turns // at_once), ints.value(1), [])
-        with ir.InsertionPoint(op.body):
-            move(at, pieces(ints.mul(op.induction_variable, at_once)))
-            scf.yield_([])
+        if turns < 2 * at_once:
+            move(at, pieces(0, at_once))
+        else:
+            op = scf.ForOp(ints.value(0), ints.value(turns // at_once), ints.value(1), [])
+            with ir.InsertionPoint(op.body):
+                move(at, pieces(ints.mul(op.induction_variable, at_once), at_once))
+                scf.yield_([])
+        if left := turns % at_once:
+            move(at, pieces(turns - left, left))
 
     def _fill(self, at: Access, pieces: list[tuple[Integer, Integer, list[ir.Value]]]) -> None:
         each, stored = _bytes(at), stored_type(at.element)

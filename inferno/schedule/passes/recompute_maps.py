@@ -18,9 +18,10 @@ from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee
 from inferno.passes.reversals import flipped_dimensions
+from inferno.passes.shapes import slice_parts
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import filled, loop_sizes
-from inferno.schedule.analysis.cost import count_bytes
+from inferno.schedule.analysis.cost import count_bytes, example_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.passes.merge_calls import (
     Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
@@ -182,4 +183,15 @@ def replace_reader(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, know
 def time_of(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic."""
     work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in generics_of(kernel))
-    return _KERNEL + max(count_bytes(kernel) / _RATE, busy(work, target))
+    return _KERNEL + max((count_bytes(kernel) - _unread_bytes(kernel)) / _RATE, busy(work, target))
+
+
+def _unread_bytes(kernel: func.FuncOp) -> int:
+    """Those of arguments of which a kernel reads slices alone."""
+    found = 0
+    for argument in (a for a in kernel.entry_block.arguments if isinstance(a.type, ir.RankedTensorType)):
+        readers = list(users(argument))
+        if readers and all(op.name == "tensor.extract_slice" for op in readers):
+            slices = {tuple(map(tuple, slice_parts(op))): op.results[0] for op in readers}
+            found += max(0, example_bytes(argument) - sum(map(example_bytes, slices.values())))
+    return found

@@ -34,15 +34,16 @@ _THREADS, _CLUSTERS, _UNROLL = (128, 256, 512), (1, 2, 4, 8), (4, 2)
 _LANES = 8  # rows of a vector at most
 _HELD, _OWN = 96, 40  # registers of a thread for its points, and for all else
 BYTES = (4, 8, 16)  # of a copy to shared memory that takes no registers
-_AT_ONCE = 8  # pieces that a thread has on their way to a tile
+_AT_ONCE, _PIECES = 128, 32  # bytes that a thread has on their way to a tile, and pieces
 
-# The estimate, by 31 kernels that an H200 ran, of which most took 0.9 to 1.2 times as long.  Microseconds of a kernel, of a phase that others wait for, and
-# of a cluster.
-_LAUNCH, _LEVEL, _CLUSTER = 1.0, 0.25, 1.28
+# The estimate, by 31 kernels that an H200 ran, of which most took 0.9 to 1.2 times as long.  Microseconds of a kernel, of a phase that others wait for, of
+# tiles that are filled or written in the end, for which a block waits, and of a cluster.
+_LAUNCH, _LEVEL, _TILES, _CLUSTER = 1.0, 0.25, 0.2, 1.28
 # Bytes a microsecond, of a copy and of a multiprocessor; the share of it by bytes that lie together of each point, and of rows of clusters; bytes that a
 # multiprocessor has on their way, of which loads are so much of its time, that memory is busy; and how far the last blocks and idle threads count.
 _RATE, _ONE = 3.96e6, 6e4
 _SHARES = {32: 0.6, 64: 0.8, 128: 0.84}
+_OF_ELEMENT, _OF_PIECE = 2, 8  # instructions that move an element between memory and a tile
 # Of a copy's rate, what ``rows`` puts together in shared memory, which its estimate does not say: running sums of 40000x500 in bf16 took an H100 51 us, of
 # which a copy takes 28, of 195361x45 28 and 12, of 40000x200 in float32 42 and 22, an RMS norm of 30000x256 in bf16 17 and 11.
 _GATHERED = 0.6
@@ -85,8 +86,7 @@ class TurnedRows(Columns):
 
     def piece(self, c: RowKernel, access: Access) -> int:
         """Neighbouring points of a row that are moved at once between memory and a tile."""
-        strides = [access.strides[d] for d in c.rows] + [access.strides[run[-1]] for run in c.runs[:-1]]
-        return gcd(PIECE // _bytes(access), access.offset, c.run_sizes[-1], self.along, *strides)
+        return gcd(_together(c, access), self.along)
 
     def together(self, c: RowKernel, access: Access) -> int:
         """Threads of a warp that move neighbouring pieces of a row, a line's; the others have other rows."""
@@ -167,6 +167,17 @@ def turned(c: RowKernel) -> list[Access]:
     return [a for a in _wide(c) if a.strides[c.rows[-1]] not in (0, 1) and a.strides[c.runs[-1][-1]] == 1]
 
 
+def _together(c: RowKernel, access: Access) -> int:
+    """Neighbouring points of a row that are aligned together wherever rows begin, at most 16 bytes."""
+    strides = [access.strides[d] for d in c.rows] + [access.strides[run[-1]] for run in c.runs[:-1]]
+    return gcd(PIECE // _bytes(access), access.offset, c.run_sizes[-1], *strides)
+
+
+def most_at_once(bytes_: int) -> int:
+    """Pieces of so many bytes that a thread has on their way at most."""
+    return min(_PIECES, _AT_ONCE // bytes_)
+
+
 def can_bring(c: RowKernel, vector: int) -> bool:
     """Whether copies have the width of vectors of what is kept, or of its pieces, and these are aligned."""
     def whole(a: Access) -> bool:
@@ -200,8 +211,8 @@ def tiles(c: RowKernel) -> dict[Access, int]:
 @dataclass(frozen=True)
 class _Work:
     """What schedules are told apart by: bytes that are moved, and those of the narrowest point that lies beside other rows', and of such that are read; rows of
-    its vectors; of a point, bytes that are kept, of tiles and of what is read into these, and registers; whether what is kept can be
-    brought; instructions of a point; and totals of a row."""
+    its vectors; of a point, bytes that are kept, of tiles and of what is read into these, by pieces of so many, and registers; whether what is kept can be
+    brought; instructions of a point; totals of a row; and how many times, of two, tiles are moved."""
 
     moved: float
     beside: int
@@ -210,10 +221,12 @@ class _Work:
     kept: int
     tiles: int
     filled: int
+    piece: int
     held: int
     brings: bool
     instructions: float
     totals: int
+    moves: int
 
 
 def _work(c: RowKernel) -> _Work:
@@ -222,11 +235,14 @@ def _work(c: RowKernel) -> _Work:
     written = {d.access for d in c.destinations}
     numbers = {number: _bytes(a) for a, number in tiles(c).items()}
     kept = sum(PIECE * ceil(lanes * _bytes(a) / PIECE) for a in kept_accesses(c)) // lanes
-    filled = sum(_bytes(a) for a in turned(c) if a not in written)
-    registers, totals = (max(32, c.held_bits()) + 32) // 32, sum(k is not None for s in c.steps for k in s.combiners)
-    read = min((_bytes(a) for a in beside if a not in written), default=0)
-    brings, tiled = can_bring(c, lanes), sum(numbers.values())
-    return _Work(moved_bytes(c, True), min(map(_bytes, beside)), read, lanes, kept, tiled, filled, registers, brings, instructions(c, True), totals)
+    read = [a for a in turned(c) if a not in written]
+    moving = sum(_OF_ELEMENT + _OF_PIECE / _together(c, a) for a in turned(c))
+    return _Work(
+        moved=moved_bytes(c, True), beside=min(map(_bytes, beside)), read=min((_bytes(a) for a in beside if a not in written), default=0), lanes=lanes,
+        kept=kept, tiles=sum(numbers.values()), filled=sum(map(_bytes, read)), piece=min((_together(c, a) * _bytes(a) for a in read), default=PIECE),
+        held=(max(32, c.held_bits()) + 32) // 32, brings=can_bring(c, lanes), instructions=instructions(c, True) + moving,
+        totals=sum(k is not None for s in c.steps for k in s.combiners), moves=len({a in written for a in turned(c)}),
+    )
 
 
 def pick(c: RowKernel, target: Target) -> TurnedRows | None:
@@ -277,7 +293,7 @@ def _time(s: TurnedRows, c: RowKernel, k: _Work, target: Target) -> float:
     if resident < 1:
         return inf
     each = blocks / target.multiprocessors
-    filled = min(_AT_ONCE, ceil(points * k.filled / PIECE / s.threads)) if k.filled else inf
+    filled = min(most_at_once(k.piece), ceil(points * k.filled / k.piece / s.threads)) * k.piece / PIECE if k.filled else inf
     read = points * k.kept / PIECE / s.threads if s.brought else s.unroll * s.vector * k.read / PIECE if k.read else inf
     on_way = (read + (filled if k.filled else 0) if s.brought else min(filled, read)) * PIECE * s.threads * max(1.0, min(resident, each))
     enough = min(_ENOUGH, _LOADING * k.moved / target.multiprocessors)
@@ -286,7 +302,7 @@ def _time(s: TurnedRows, c: RowKernel, k: _Work, target: Target) -> float:
     share *= 1.0 if resident > 1 else _ONE_BY_ONE if each > 2 else _ALONE
     share /= 1 + _IDLE * (s.local(c) * s.cluster / c.width - 1) + _TAIL * (ceil(each) / each - 1 if each > 1 else 0.0)
     rate = share * min(_RATE * target.multiprocessors / 132, _ONE * blocks)
-    waits = _LEVEL * (c.phases - 1) * (2 if s.cluster > 1 else 1) + (_CLUSTER if s.cluster > 1 else 0.0)
+    waits = _LEVEL * (c.phases - 1) * (2 if s.cluster > 1 else 1) + _TILES * k.moves + (_CLUSTER if s.cluster > 1 else 0.0)
     return _LAUNCH + waits + max(k.moved / rate, busy(c.count * c.width * k.instructions, target) * max(1.0, 1 / each))
 
 

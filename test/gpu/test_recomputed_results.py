@@ -1,0 +1,36 @@
+"""What a kernel over rows made, and readers of other rows compute on a GPU: their numbers."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from checks import check, poison_memory
+from on_gpu import on_hopper
+
+import inferno
+
+pytestmark = on_hopper
+
+
+def gated_columns(x, y):
+    """The rows of the softmax are the columns of what is added up."""
+    x = torch.softmax(x[:, : y.shape[0]], -1).t()
+    return torch.where(F.silu(x) * y > 0, F.silu(x) * y, y).square().mean()
+
+
+def normed_columns(x, y):
+    """The rows of exponentials are normed, and columns of these compared."""
+    x = torch.exp(x[:, : y.shape[0]])
+    x = x / (x.square().sum(-1, keepdim=True) + 1).sqrt()
+    return (x.t() - y).abs().amax(-1)
+
+
+@pytest.mark.parametrize("program", [gated_columns, normed_columns])
+@pytest.mark.parametrize("rows, columns, read", [(255, 16832, 8417), (2048, 8192, 8192), (1000, 3001, 1777), (140, 1100, 1001)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=["f32", "bf16", "f16"])
+def test_right(program, rows, columns, read, dtype):
+    torch.manual_seed(0)
+    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in ((rows, columns), (read, rows)))
+    compiled = inferno.compile(program, args)
+    poison_memory()
+    found = check(compiled, program, args)
+    assert found.right, str(found)
