@@ -8,7 +8,7 @@ import operator
 import types
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -64,13 +64,15 @@ from inferno.errors import CaptureError, InputError, StateNotKept, UnsupportedOp
 class Captured:
     """A captured program: its graph of ATen operations on tensors alone, and what its arguments and results are.
 
-    The values ("val") of the graph's nodes have shapes and dtypes; with ``exact`` they have the strides that running it gives, too.
+    The values ("val") of the graph's nodes have shapes and dtypes; with ``exact`` they have the strides that running it gives, too.  ``ranges``: what
+    the user said of torch's symbols, which torch takes for 2 at least.
     """
 
     graph: torch.fx.Graph
     signature: Signature
     exact: bool = True
     frozen: Frozen | None = None
+    ranges: dict[Any, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def text(self) -> str:
@@ -170,7 +172,7 @@ class Exported:
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
         restore_orders(graph, signature)
-        return Captured(graph, signature, not isinstance(program, Decomposed))
+        return Captured(graph, signature, not isinstance(program, Decomposed), ranges=symbols.ranges)
 
     def arguments(self) -> tuple[Argument, ...]:
         """What the captured program's arguments will be."""

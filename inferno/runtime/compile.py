@@ -292,7 +292,7 @@ def _compile_pieces(
     build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
     region = build_region(
         captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
-        cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
+        cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze), ranges=captured.ranges,
     )
     examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
     return PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
