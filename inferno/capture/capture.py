@@ -4,7 +4,7 @@ import copy
 import functools
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -57,13 +57,15 @@ from inferno.errors import CaptureError
 class Captured:
     """A captured program: its graph of ATen operations on tensors alone, and what its arguments and results are.
 
-    The values ("val") of the graph's nodes have shapes and dtypes; with ``exact`` they have the strides that running it gives, too.
+    The values ("val") of the graph's nodes have shapes and dtypes; with ``exact`` they have the strides that running it gives, too.  ``ranges``: what
+    the user said of torch's symbols, which torch takes for 2 at least.
     """
 
     graph: torch.fx.Graph
     signature: Signature
     exact: bool = True
     frozen: Frozen | None = None
+    ranges: dict[Any, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def text(self) -> str:
@@ -163,7 +165,7 @@ class Exported:
         values = values_as_eager(self.program) if self.module is None else None
         signature = with_orders(outputs_as_eager(graph, signature, self.program, program, values), self.program)
         restore_orders(graph, signature)
-        return Captured(graph, signature, not isinstance(program, Decomposed))
+        return Captured(graph, signature, not isinstance(program, Decomposed), ranges=symbols.ranges)
 
     def arguments(self) -> tuple[Argument, ...]:
         """What the captured program's arguments will be."""

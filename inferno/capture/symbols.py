@@ -29,6 +29,12 @@ from inferno.symbolic import (
 )
 
 _ROUNDED = (TruncToInt, FloorToInt, CeilToInt)
+_TRACED = 2  # torch's lower bound of a size that varies, whatever the user says
+_aten = torch.ops.aten
+_TAKE_ELEMENTS = {
+    _aten.slice.Tensor, _aten.slice_scatter.default, _aten.select.int, _aten.select_scatter.default, _aten.topk.default, _aten.kthvalue.default,
+    _aten.max.dim, _aten.min.dim, _aten.max.default, _aten.min.default, _aten.amax.default, _aten.amin.default, _aten.argmax.default, _aten.argmin.default,
+}
 _EXACT = 1 << 10  # factors up to which products with sizes are exact as floats, since no tensor has 2**43 elements
 
 
@@ -160,14 +166,15 @@ class SymbolTable:
         return found[::-1]
 
     def sizes_from_zero(self, graph: torch.fx.Graph) -> tuple[str, ...]:
-        """What has to hold for each tensor of ``graph`` to have a shape and each element that it selects to be there, as ``guards``: torch traces as if
-        no size that varies were 0 or 1, where the user may say that it is, and takes ``x[2:]`` to have two rows less, and ``x[-1]`` for a row."""
+        """What has to hold for each tensor of ``graph`` to have a shape and each element that it takes to be there, as ``guards``: torch traces as if
+        no size that varies were 0 or 1, where the user may say that it is, and takes ``x[2:]`` to have two rows less, and ``x[:1]`` and ``x[-1]`` for a
+        row."""
         values = (v for n in graph.nodes for v in tree_leaves(n.meta.get("val")) if isinstance(v, torch.Tensor))
         least: dict[sympy.Expr, int] = {s.node.expr: 0 for v in values for s in v.shape if isinstance(s, torch.SymInt)}
-        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.select.int):
-            x, dim, index = node.args
-            if isinstance(size := x.meta["val"].shape[dim], torch.SymInt) and isinstance(index, int):
-                least[size.node.expr] = max(least[size.node.expr], index + 1 if index >= 0 else -index)
+        for node in graph.nodes:
+            for size, needed in _needed_sizes(node) if node.op == "call_function" else ():
+                if isinstance(size, torch.SymInt):
+                    least[size.node.expr] = max(least.get(size.node.expr, 0), needed)
         found = [(self.expression(e), n) for e, n in least.items() if not _mentions_others(e, self.values)]
         return tuple(dict.fromkeys(f"{as_python(size)} >= {n}" for size, n in found if bounds(size)[0] < n))
 
@@ -190,6 +197,24 @@ class SymbolTable:
                 raise UnsupportedOperation(f"{expr} is assumed of sizes, which is no arithmetic on these")
             found.append(text)
         return tuple(dict.fromkeys(found))
+
+
+def _needed_sizes(node: torch.fx.Node) -> list[tuple[Any, int]]:
+    """(a size of what an operation reads, what it has to be at least) where torch, for which it is 2 or more, does not ask."""
+    target = node.target
+    if target not in _TAKE_ELEMENTS or not isinstance(x := node.args[0].meta.get("val"), torch.Tensor) or not x.dim():
+        return []
+    given = dict(zip((a.name for a in target._schema.arguments), node.args))
+    if target in (_aten.slice.Tensor, _aten.slice_scatter.default):
+        ends = [abs(n) for n in (given.get("start"), given.get("end")) if isinstance(n, int)]
+        return [(x.shape[given.get("dim", 0)], max((n for n in ends if n <= _TRACED), default=0))]
+    if target in (_aten.select.int, _aten.select_scatter.default):
+        return [(x.shape[given["dim"]], n + 1 if n >= 0 else -n)] if isinstance(n := given["index"], int) else []
+    if target in (_aten.topk.default, _aten.kthvalue.default):
+        return [(x.shape[given.get("dim", -1)], k)] if isinstance(k := given["k"], int) else []
+    dims = given.get("dim")
+    dims = [dims] if isinstance(dims, int) else dims or range(x.dim())
+    return [(x.shape[d], 1) for d in dims]
 
 
 @dataclass

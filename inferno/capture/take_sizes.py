@@ -6,7 +6,9 @@ padding, as that of its negative.
 """
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
@@ -32,9 +34,10 @@ class Source:
     negated: bool = False
 
 
-def take_sizes(graph: torch.fx.Graph) -> tuple[tuple[Argument, ...], tuple[Source, ...]]:
+def take_sizes(graph: torch.fx.Graph, ranges: Mapping[Any, Any]) -> tuple[tuple[Argument, ...], tuple[Source, ...]]:
     """Rewrite ``graph`` in place so that its placeholders are tensors; the program's arguments, and what each is made of.
 
+    ``ranges``: what torch's symbols may be where that is not what torch takes them for.
     Sizes that vary are expressions of symbols in the arguments' shapes.  UnsupportedOperation where a size is needed that
     none of the inputs tells, or that depends on the data.
     """
@@ -51,7 +54,7 @@ def take_sizes(graph: torch.fx.Graph) -> tuple[tuple[Argument, ...], tuple[Sourc
             continue
         negated = _to_tensor(graph, number, first)
         sources[number] = Source(places.index(number), is_size=True, negated=negated)
-    table = SymbolTable()
+    table = SymbolTable(dict(ranges))
     kept = [n for n in places if n in sources]
     shapes = [table.shape(n.meta["val"]) for n in kept]
     shapes = name_unread(shapes, len(table.values))

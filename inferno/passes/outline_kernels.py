@@ -20,8 +20,8 @@ from inferno.passes.generics import REDUCTION, inputs, kinds
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
 from inferno.passes.programs import MAIN, VIEWS, programs
-from inferno.passes.shapes import SizeValues, UnknownSize, function_of, number, shape, sizes
-from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of
+from inferno.passes.shapes import SizeValues, UnknownSize, function_of, materialise, number, shape, sizes
+from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of, symbols_of
 
 _KEPT = VIEWS | {"tensor.empty", "func.call", "func.return"}
 _STARTS = {"tensor.empty", "linalg.fill", "arith.constant"}
@@ -37,12 +37,14 @@ _UPDATES = {"tensor.insert_slice": 1, "tensor.insert": 1, "tensor.scatter": 1}
 @dataclass(frozen=True)
 class _Group:
     """The operations of one kernel in order, the anchor last; ``inputs`` are the tensors that they take from ``@main``,
-    ``live`` the anchor's results that are used, ``sizes`` those that vary in it, each with the symbol that the kernel knows it by."""
+    ``live`` the anchor's results that are used, ``sizes`` those that vary in it, each with the symbol that the kernel knows it by, and ``numbers`` what
+    is computed of these, which may be below 0."""
 
     operations: list[ir.Operation]
     inputs: list[ir.Value]
     live: list[ir.Value]
     sizes: dict[Size, Symbol]
+    numbers: list[Size]
 
     @property
     def anchor(self) -> ir.Operation:
@@ -166,7 +168,7 @@ def _outline(main: func.FuncOp, anchor: ir.Operation, live: list[ir.Value], name
     _forget_unread(anchor)
     operations = _slice(anchor)
     inputs = _captured(operations)
-    group = _Group(operations, inputs, live, _sizes(operations, [*inputs, *live]))
+    group = _Group(operations, inputs, live, *_sizes(operations, [*inputs, *live]))
     kernel = _build(main, names.make(anchor), group)
     types = list(kernel.type.results)
     cheap = _is_cheap(anchor)
@@ -243,16 +245,21 @@ def _captured(operations: list[ir.Operation]) -> list[ir.Value]:
     return list(found)
 
 
-def _sizes(operations: list[ir.Operation], tensors: list[ir.Value]) -> dict[Size, Symbol]:
-    """The sizes that vary, of the kernel's arguments and of what its operations are computed with."""
+def _sizes(operations: list[ir.Operation], tensors: list[ir.Value]) -> tuple[dict[Size, Symbol], list[Size]]:
+    """The sizes that vary, of the kernel's arguments and of what its operations are computed with; and the numbers that may be below 0, which no
+    argument is: the kernel has the sizes that they are made of.  (Where a tensor is cut, a number is none wherever the program may be called.)"""
     found = [s for v in tensors if _is_tensor(v) for s in shape(v)]
-    found += [s for op in operations for v in _operands(op) if (s := _varying(v)) is not None]
+    found += [s for op in operations if op.name.startswith("tensor.") for v in op.operands if (s := _varying(v)) is not None]
+    given = {s for s in found if isinstance(s, Size)}
+    others = dict.fromkeys(s for op in operations for v in _operands(op) if (s := _varying(v)) is not None and s not in given)
+    numbers = [s for s in others if bounds(s)[0] < 0]
+    found += [s for s in others if s not in numbers] + [size_of(symbol) for s in numbers for symbol in symbols_of(s)]
     named: dict[Size, Symbol] = {}
     for size in found:
         if isinstance(size, Size) and size not in named:
             low, high = bounds(size)
             named[size] = Symbol(f"n{len(named)}", max(low, 0), high, divisor(size), hint(size))
-    return named
+    return named, numbers
 
 
 def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
@@ -268,6 +275,8 @@ def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
         numbers = dict(zip(group.sizes, block.arguments))
         destinations = list(block.arguments)[first + len(group.inputs):]
         with ir.InsertionPoint(block):
+            for size in group.numbers:
+                numbers[size] = materialise(size, {s: numbers[size_of(s)] for s in symbols_of(size)})
             for op in group.operations:
                 clone = op.clone()
                 for mark in (_OWN_KERNEL, _IN_PLACE):

@@ -299,7 +299,7 @@ def _compile_pieces(
     functions = {name: compile_called(m, compile_) for name, m in called_graphs(owner).items()} if options.fallback and owner is not None else {}
     region = build_region(
         captured.graph, device, build, options.fallback, attributes=lambda name: functions.get(name) or operator.attrgetter(name)(owner),
-        cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
+        cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze), ranges=captured.ranges,
     )
     examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
     return PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin, tuple(r for _, r in called))

@@ -17,7 +17,8 @@ MODELS = {
     "of what is inside": lambda x, y: F.avg_pool2d(x, 7, 2, 3, count_include_pad=False),
     "of another shape": lambda x, y: F.avg_pool2d(x, (11, 5), (1, 2)) + 1, "with a rest": lambda x, y: F.avg_pool2d(x, 8, 3, ceil_mode=True),
     "a pyramid": lambda x, y: torch.cat([x] + [F.max_pool2d(x, k, 1, k // 2) for k in (5, 9, 13)], 1),
-    "dilated": lambda x, y: F.max_pool2d(x, 6, 1, dilation=2), "volumes": lambda x, y: F.avg_pool3d(x.transpose(0, 1)[None], (min(5, x.shape[0]), 5, 5), 1)[0], "moments": moments,
+    "dilated": lambda x, y: F.max_pool2d(x, 6, 1, dilation=2), "moments": moments,
+    "volumes": lambda x, y: F.avg_pool3d(x[None], (min(5, x.shape[1]), 5, 5), 1)[0],
 }
 
 

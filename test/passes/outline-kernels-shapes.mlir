@@ -142,3 +142,29 @@ func.func @main(%x: tensor<?x?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s
   %column = tensor.expand_shape %y [[0, 1]] output_shape [%n, 1] : tensor<?xf32> into tensor<?x1xf32>
   return %column : tensor<?x1xf32>
 }
+
+// -----
+
+// A number that may be below 0 is made in the kernel, of the size: an argument never is.
+// CHECK-LABEL: func.func @main
+// CHECK: call @[[NAME:.*]](%arg1, %{{.*}}) {{.*}} : (index, tensor<4xi64>) -> tensor<4xi64>
+// CHECK: func.func private @[[NAME]](%arg0: index {{{.*}}inferno.range = [0, 99], inferno.symbol = "n0"}, %arg1: tensor<4xi64>)
+// CHECK: %[[LESS:.*]] = arith.addi %arg0, %c-3
+// CHECK: %[[NUMBER:.*]] = arith.index_cast %[[LESS]] : index to i64
+// CHECK: linalg.generic
+// CHECK: arith.maxsi %[[NUMBER]]
+#row = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>},
+                %n: index {inferno.divisor = 1 : i64, inferno.hint = 64 : i64, inferno.range = [0, 99], inferno.symbol = "s0"}) -> tensor<4xi64> {
+  %three = arith.constant -3 : index
+  %less = arith.addi %n, %three : index
+  %number = arith.index_cast %less : index to i64
+  %zero = arith.constant 0 : i64
+  %e = tensor.empty() : tensor<4xi64>
+  %0 = linalg.generic {indexing_maps = [#row], iterator_types = ["parallel"]} outs(%e : tensor<4xi64>) {
+  ^bb0(%o: i64):
+    %s = arith.maxsi %number, %zero : i64
+    linalg.yield %s : i64
+  } -> tensor<4xi64>
+  return %0 : tensor<4xi64>
+}

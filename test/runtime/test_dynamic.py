@@ -1,6 +1,7 @@
 """``dynamic_shapes=``: one compiled module for every size, on the CPU."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,11 @@ def test_what_does_not_compile_for_all_sizes_is_compiled_for_each(model):
 @pytest.mark.parametrize("model,least", [
     (lambda x: x[1:] - x[:-1], 1), (lambda x: x[-1] * 2, 1), (lambda x: x[1] * 2, 2), (lambda x: (x[1:] * 2).sum(), 1),
     (lambda x: torch.cat([x[1:] * 2, x]), 1), (lambda x: torch.nn.functional.pad(x, (0, 0, -1, 0)) + 1, 1),
-], ids=["differences", "last", "second", "sum", "joined", "cut"])
+    (lambda x: x[:1] * 2, 1), (lambda x: x[-2:] + 1, 2), (lambda x: x.slice_scatter(torch.ones(1, 6), 0, 0, 1), 1), (lambda x: x.topk(2, 0).values, 2),
+    (lambda x: x.max(0).values, 1), (lambda x: x.argmax(), 1),
+], ids=[
+    "differences", "last", "second", "sum", "joined", "cut", "first row", "last rows", "first row written", "largest two", "largest", "place",
+])
 def test_sizes_that_torch_takes_for_more_than_one(model, least):
     """Right, or an error: torch traces as if no size were 0 or 1."""
     compiled = inferno.compile(model, (torch.randn(5, 6),), dynamic_shapes=({0: Dim("a", min=0, max=50)},), target="cpu")
@@ -185,6 +190,53 @@ def test_sizes_that_torch_takes_for_more_than_one(model, least):
                 compiled(x)
         else:
             torch.testing.assert_close(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("number", [
+    lambda x: torch.full((2,), x.shape[0] - 3).clamp(min=0), lambda x: torch.full((2,), x.shape[0] - 3) > -1, lambda x: torch.full((2,), x.shape[0] - 3) // 2,
+    lambda x: torch.arange(5) * (x.shape[0] - 3) // 2,
+], ids=["clamp", "comparison", "quotient", "product"])
+def test_numbers_below_0(number):
+    """A number that is made of sizes is no size: what is known of these does not hold of it."""
+    fast = inferno.compile(number, (torch.ones(5, 2),), dynamic_shapes=({0: Dim("a")},), target="cpu", fallback=False)
+    for n in (5, 0, 1, 2, 3, 9):
+        assert torch.equal(fast(torch.ones(n, 2)), number(torch.ones(n, 2)))
+
+
+@pytest.mark.parametrize("shifts,dims", [(2, 0), (-1, 1), (9, 0), ((1, -3), (0, 1)), (3, None)], ids=str)
+def test_rolls_of_any_length(shifts, dims):
+    """The import rolled by more than the length as if it ended there, beyond the ends."""
+    shapes = ({0: Dim("a"), 1: Dim("b")},)
+    fast = inferno.compile(lambda x: x.roll(shifts, dims), (torch.randn(5, 7),), dynamic_shapes=shapes, target="cpu", fallback=False)
+    for sizes in ((5, 7), (1, 1), (2, 2), (1, 5), (0, 3), (3, 0), (10, 20)):
+        x = torch.randn(*sizes)
+        assert torch.equal(fast(x), x.roll(shifts, dims))
+
+
+def test_pieces_take_every_size():
+    """A piece beside what runs in eager is for the sizes that the user told, not for those that torch takes them for."""
+    def model(x):
+        return torch.nextafter(x * 2, x + 1) * 2 + x.sum(0)
+
+    made = inferno.compile(model, (torch.randn(5, 6).double(),), dynamic_shapes=({0: Dim("a")},), target="cpu")
+    assert made.fallbacks and made.programs and not any("inferno.range = [2" in p.ir("fused") for p in made.programs)
+    for n in (5, 1, 0, 9):
+        x = torch.randn(n, 6).double()
+        torch.testing.assert_close(made(x), model(x))
+
+
+def test_variances_of_any_number():
+    """Of none it is NaN, as of one."""
+    def variances(x):
+        return x.var(), x.var(0), x.std(1), x.var(0, correction=0), torch.var_mean(x, 1)
+
+    fast = inferno.compile(variances, (torch.randn(4, 5),), dynamic_shapes=({0: Dim("a"), 1: Dim("b")},), target="cpu", fallback=False)
+    for sizes in ((4, 5), (0, 3), (3, 0), (1, 1), (1, 5), (30, 40)):
+        x = torch.randn(*sizes)
+        with warnings.catch_warnings():  # eager warns of what it divides by
+            warnings.simplefilter("ignore")
+            found = check(fast, variances, (x,))
+        assert found.right, (sizes, str(found))
 
 
 def _column(count):

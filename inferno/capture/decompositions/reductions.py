@@ -26,6 +26,8 @@ def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | Non
     centred = wide - mean
     less = 1 if correction is None else int(correction) if correction == int(correction) else correction  # 1.0 would make a float of a size
     divisor = max(0, count - less)
+    if less > 0 and not isinstance(count, int):  # which torch takes for 2 at least, and max for larger than 0
+        divisor = (torch.full((), count, device=x.device) - less).clamp(min=0)
     squares = centred * centred
     var = (squares.sum(dims, keepdim=True) if dims else squares) / divisor
     shape = [s for i, s in enumerate(x.shape) if i not in dims]

@@ -27,17 +27,23 @@ def _as_row(operator: Any) -> Callable:
 
 
 def roll(x: Tensor, shifts: list[int], dims: list[int] = ()) -> Tensor:
-    """The import takes shifts of more than the whole length for ones that end there."""
-    if not x.dim() or not x.numel():
+    """The import takes shifts of more than the whole length for ones that end there, and where the length varies it reads and writes beyond the ends."""
+    if not x.dim() or any(type(n) is int and n == 0 for n in x.shape):
         return x.clone()
-    if any(not isinstance(n, int) for n in x.shape):
-        return NotImplemented
     rolled = x if len(dims) else x.reshape(-1)
     for shift, dim in zip(shifts, dims if len(dims) else (0,)):
         size = rolled.shape[dim]
-        if shift % size:
+        if not isinstance(size, int):
+            rolled = rolled if shift == 0 else _roll_any(rolled, shift, dim)
+        elif shift % size:
             rolled = torch.cat((rolled.narrow(dim, size - shift % size, shift % size), rolled.narrow(dim, 0, size - shift % size)), dim)
     return rolled.reshape(x.shape) if rolled is not x else x.clone()
+
+
+def _roll_any(x: Tensor, shift: int, dim: int) -> Tensor:
+    """Of a length that may be less than the shift, or nothing: each element is read at its place."""
+    places = torch.arange(x.shape[dim], device=x.device) - shift
+    return torch.index_select(x, dim, torch.remainder(places, torch.full((), x.shape[dim], device=x.device)))
 
 
 def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -91,7 +92,7 @@ class Region:
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
     attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, failures: Mapping[str, InfernoError] | None = None,
-    given: Collection[str] = (), frozen: Mapping[str, int] | None = None, written: Sequence[str] = (),
+    given: Collection[str] = (), frozen: Mapping[str, int] | None = None, written: Sequence[str] = (), ranges: Mapping[Any, Any] = MappingProxyType({}),
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
@@ -101,6 +102,7 @@ def build_region(
     ``frozen``: the names of the inputs that change rarely, each with the bytes that may be kept for it.
     ``failures``: the errors of modules that were tried already, by their ``text_without_names``.
     ``written``: the names of inputs that get the last results as their values, which the region then does not return.
+    ``ranges``: what torch's symbols may be, for which torch's own bounds, no less than 2, are not the callers'.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
@@ -114,12 +116,12 @@ def build_region(
     while True:
         parts = {i: extract(p, refused) for i, p in enumerate(pieces) if p.compiled}
         writes = find_places(graph, pieces, parts, refused, written, device)
-        lowered, failed = _lower_all(parts, _limits(parts, device, frozen or {}), writes)
+        lowered, failed = _lower_all(parts, _limits(parts, device, frozen or {}), writes, ranges)
         failed.update(_build(lowered, build, built, failures or {}))
         if not failed:
             break
         for i, error in failed.items():
-            culprits = {} if not fallback else _culprits(pieces[i], refused, build, error)
+            culprits = {} if not fallback else _culprits(pieces[i], refused, build, error, ranges)
             # What fails for another reason than its import may well compile for sizes that are numbers.
             if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
                 raise error
@@ -189,11 +191,11 @@ def _segment(
     return Segment(program, device, inputs, outputs, made, alone, cuda_graphs, writes)
 
 
-def _lower(part: Part, limits: Mapping[Node, int] | None = None, written: Collection[int] = ()) -> _Lowered:
+def _lower(part: Part, ranges: Mapping[Any, Any], limits: Mapping[Node, int] | None = None, written: Collection[int] = ()) -> _Lowered:
     """``limits``: of those of the part's inputs that are frozen, the bytes that may be kept for each; ``written``: the numbers of those that get results."""
     limits = {i: limits[n] for i, n in enumerate(part.inputs) if n in limits} if limits else {}
     if part.varies:
-        arguments, sources = take_sizes(part.graph)
+        arguments, sources = take_sizes(part.graph, ranges)
         places = {s.place: i for i, s in enumerate(sources) if not s.is_size}
         frozen = Frozen(tuple(places[i] for i in limits if i in places), sum(limits.values())) if limits else None
         return _Lowered(lower_graph(part.graph, arguments, frozen, sorted(places[i] for i in written)), sources)
@@ -219,7 +221,7 @@ def _limits(parts: Mapping[int, Part], device: torch.device, frozen: Mapping[str
 
 
 def _lower_all(
-    parts: Mapping[int, Part], limits: Mapping[Node, int], writes: Mapping[int, Mapping[int, int]],
+    parts: Mapping[int, Part], limits: Mapping[Node, int], writes: Mapping[int, Mapping[int, int]], ranges: Mapping[Any, Any],
 ) -> tuple[dict[int, _Lowered], dict[int, InfernoError]]:
     """The ``torch`` stages of the parts that have results, and the errors of those that have none; ``writes``: as ``find_places`` finds them."""
     lowered: dict[int, _Lowered] = {}
@@ -228,7 +230,7 @@ def _lower_all(
         if not part.outputs:
             continue
         try:
-            lowered[i] = _lower(part, limits, writes.get(i, {}).values())
+            lowered[i] = _lower(part, ranges, limits, writes.get(i, {}).values())
         except UnsupportedOperation as error:
             failed[i] = error
     return lowered, failed
@@ -254,7 +256,7 @@ def _build(
 
 
 def _culprits(
-    piece: Piece, refused: Mapping[Node, str], build: Callable[[str], Program], error: InfernoError,
+    piece: Piece, refused: Mapping[Node, str], build: Callable[[str], Program], error: InfernoError, ranges: Mapping[Any, Any],
 ) -> dict[Node, str]:
     """The operations of a piece that do not compile alone; where each does, all of them: the compiler failed on the whole."""
     places: dict[Node, str] = {}
@@ -263,7 +265,7 @@ def _culprits(
     for node in piece.nodes:  # before any thread starts: MLIR's contexts are made in one thread at a time
         try:
             part = extract(Piece(True, (node,)), refused)
-            text = _lower(part).text if part.outputs else ""
+            text = _lower(part, ranges).text if part.outputs else ""
         except UnsupportedOperation as alone:
             found[node] = _reason(alone)
             continue
