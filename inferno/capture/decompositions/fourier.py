@@ -27,9 +27,9 @@ aten = torch.ops.aten
 # (0.9e-7), of 32 x 16 1.8e-7, and of a sum of 512 terms 2.4e-7.  And of lengths up to so many, whose error in a library is less.
 _TERMS, _FEW, _SHORT = 20, 8, 64
 _PRIMES = (2, 3, 5, 7, 11, 13)
-# Real numbers up to which a few kernels that have them in the cache are taken to be as fast as a call of torch's library between two segments (no measurement
-# chose it).
-_MOST = 1 << 20
+# Real numbers that its kernels read, in all, up to which they are taken to be as fast as a call of torch's library between two segments: 16 MB, which the cache
+# has (no measurement chose it).  And the longest.
+_MOST = 1 << 22
 _LONGEST = 1 << 13
 
 _Parts = tuple[Tensor, Tensor | None]  # real and imaginary ones; real numbers have none of the latter
@@ -108,7 +108,10 @@ def _takes(x: Tensor, dims: Sequence[int], lengths: Sequence[int]) -> bool:
     known = all(type(n) is int and n for n in (*x.shape, *lengths))
     if not known or not dims or not for_gpu(x) or x.dtype not in (torch.float32, torch.complex64):
         return False
-    return math.prod(x.shape) * (2 if x.is_complex() else 1) <= _MOST and all(n <= _LONGEST and factors(n) is not None for n in lengths)
+    parts = [factors(n) if n <= _LONGEST else None for n in lengths]
+    if any(p is None for p in parts):
+        return False
+    return sum(len(p) + 1 for p in parts) * math.prod(x.shape) * (2 if x.is_complex() else 1) <= _MOST
 
 
 def _scale(normalization: int, length: int) -> float:
