@@ -15,7 +15,8 @@ Start with ``capture``, which drives torch.export, and ``decompose``.
 * Random numbers: ``draws``, ``replace_draws``, ``random_state``.
 * Loops that Python has unrolled, as operations on whole tensors: ``roll_loops``, ``stack_windows``, ``batch_steps``,
   ``sums_of_products``.
-* Complex numbers as pairs, and matrices of few rows by their elements: ``complex_numbers``, ``complex_functions``, ``small_matrices``.
+* Complex numbers as pairs, and matrices of few rows by their elements: ``complex_numbers``, ``complex_functions``,
+  ``complex_products``, ``small_matrices``.
 * Strides: ``orders``, ``input_orders``, ``input_parts``, ``strided_places``, ``strided_writes``.
 * What errors say of an operation, and a graph's key in the cache: ``failure``, ``nodes``, ``graph_key``.
 """

@@ -26,6 +26,11 @@ def product(split: Any, x: Any, y: Any) -> Parts | None:
     return _multiplied(split, aten.mul.Tensor, (a, b), (c, d))
 
 
+def product_of(split: Any, x: Parts, y: Parts) -> Parts:
+    """The same of parts that are tensors."""
+    return _multiplied(split, aten.mul.Tensor, x, y)
+
+
 def matrices(target: Callable) -> Callable:
     """On a GPU products of complex matrices are one of real ones, with as many terms as both parts have: of pairs, as they lie in memory, with a matrix of both
     parts of the right one, or the other way round, by what is less to write.  On a CPU, whose loops put parts together slowly, they are four: of 512x2048 with

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
+from inferno.capture import complex_products
 from inferno.capture.complex_functions import REAL, RULES, Parts
 from inferno.capture.devices import for_gpu
 from inferno.capture.nodes import call_beside, value_meta
@@ -273,6 +274,7 @@ def _negated(split: _Split, x: Node | float) -> Node | float:
 
 _RULES: dict[Any, Callable] = {
     **RULES,
+    **complex_products.RULES,
     aten.view_as_complex.default: _pairs,
     aten.view_as_real.default: _Split.pairs,
     aten.select.int: _Split.selected,

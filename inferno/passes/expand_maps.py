@@ -185,7 +185,7 @@ def _split_maker(view: ir.Operation) -> bool:
     written = [ir.AffineDimExpr(e).position for e in maps(maker)[-1].results]
     sizes = view.results[0].type.shape
     parts = {written[d]: [sizes[i] for i in g] for d, g in enumerate(reassociation(view)) if len(g) > 1}
-    if len(sizes) > _MOST_LOOPS:
+    if len(sizes) > _MOST_LOOPS or not parts:  # (one number has no loops)
         return False
     with ir.InsertionPoint(maker), maker.location:
         made = split(maker, parts)[0][0]

@@ -59,6 +59,8 @@ WHOLE = {
     "replaced": (lambda f: torch.where(f.real > 0, f, torch.nan).nan_to_num(0.5, 1, 2) + (f / 0).nan_to_num(neginf=-3).real.clamp(-9, 9), (F,)),
     "quotients": (lambda f, r: (f / F[:1], 1 / f, r / f, f / (1 + 2j), f.reciprocal(), aten.div.Scalar(f, 3)), (F, REAL)),
     "sizes": (lambda f: (f.abs(), f.sgn(), f.mean(), f.cumsum(1), f**2), (F,)),
+    "products of many": (lambda f: (f.prod(0), f.prod(1, keepdim=True), f.prod(), (f[:5] * 2).prod(-1), f[:1].prod(0)), (F,)),
+    "running products": (lambda f: (f.cumprod(0), (f * 2).cumprod(-1), f[0, 0].cumprod(0), f[:, :1].cumprod(1)), (F,)),
     "sizes of many": (lambda f: f.abs(), (torch.randn(4096, dtype=torch.complex64),)),
     "chosen": (chosen, (F, REAL)),
     "equal": (lambda f, r: (f == f[:1], f != r, f == 1, (f * r).isfinite()), (F, REAL)),

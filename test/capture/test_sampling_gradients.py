@@ -8,6 +8,7 @@ from checks import check, scheduled
 from universal_program import SimulatedModel
 
 from inferno.capture.decompositions import own
+from inferno.capture.devices import capturing_for
 
 aten = torch.ops.aten
 MODES, PADDINGS = {"bilinear": 0, "nearest": 1, "bicubic": 2}, {"zeros": 0, "border": 1, "reflection": 2}
@@ -65,7 +66,9 @@ def test_on_a_simulated_gpu(channels, mode, dtype):
     """What lies outside is left out there."""
     torch.manual_seed(0)
     model, args = gradients(2, mode, "zeros", False), inputs(2, channels, dtype)
-    found = check(SimulatedModel(model, args), model, args)
+    with capturing_for(True):
+        built = SimulatedModel(model, args)
+    found = check(built, model, args)
     assert found.right, str(found)
 
 

@@ -1,9 +1,15 @@
 """What a mask selects, where the results' shapes do not depend on how much that is: by the mask's running count."""
 
+import math
+
 import torch
 from torch import Tensor
 
+from inferno.capture.devices import for_gpu
+
 aten = torch.ops.aten
+
+_NOWHERE = 1 << 62
 
 
 def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
@@ -35,12 +41,39 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
 
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The source's elements in order, where the mask is."""
+    """The source's elements in order, where the mask is: rows of them, where a mask says the same of all of a row, as of a token's features."""
     x, mask = torch.broadcast_tensors(x, mask)
     if not source.numel():
         return x.clone()
+    width = _row(mask)
+    if width > 1 and source.dim() and source.shape[-1] == width:
+        rows = source.reshape(-1, width)
+        place = _running_count(mask[..., 0]).clamp(max=rows.shape[0] - 1)
+        return torch.where(mask, rows.index_select(0, place).reshape(x.shape), x)
     place = _running_count(mask).clamp(max=source.numel() - 1)
     return torch.where(mask, source.flatten().index_select(0, place).reshape(x.shape), x)
+
+
+def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: list[int]) -> Tensor:
+    """The gradient of the source: what is where the mask is, in order, and zeros behind."""
+    mask = mask.expand(grad.shape)
+    count = math.prod(sizes)
+    if not all(isinstance(n, int) and n for n in (*grad.shape, *sizes)):
+        return NotImplemented
+    width = _row(mask)
+    width = width if width > 1 and sizes[-1] == width else 1
+    chosen, rows = (mask[..., 0] if width > 1 else mask).reshape(-1), count // width
+    # What is not chosen goes nowhere: on a CPU to a row of its own, which is cut off.
+    nowhere = _NOWHERE if for_gpu(grad) else rows
+    place = torch.where(chosen, chosen.to(torch.int64).cumsum(0) - 1, nowhere)
+    found = grad.new_zeros(rows if for_gpu(grad) else rows + 1, width)
+    return aten.index_put.default(found, [place], grad.reshape(-1, width))[:rows].reshape(sizes)
+
+
+def _row(mask: Tensor) -> int:
+    """How many neighbours a mask says the same of, as far as its last dimension tells."""
+    last = mask.shape[-1] if mask.dim() else 1
+    return last if isinstance(last, int) and last > 1 and mask.stride(-1) == 0 else 1
 
 
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
@@ -69,5 +102,6 @@ TABLE = {
     aten.index_put.default: index_put,
     aten._unsafe_index_put.default: index_put,
     aten.masked_scatter.default: masked_scatter,
+    aten.masked_scatter_backward.default: masked_scatter_backward,
     aten.nonzero_static.default: nonzero_static,
 }
