@@ -36,7 +36,8 @@ _HELD, _OWN = 96, 40  # registers of a thread for its points, and for all else
 BYTES = (4, 8, 16)  # of a copy to shared memory that takes no registers
 _AT_ONCE = 8  # pieces that a thread has on their way to a tile
 
-# The estimate, by 31 kernels that an H200 ran, of which most took 0.9 to 1.2 times as long.  Microseconds of a kernel, of a phase that others wait for, and of a cluster.
+# The estimate, by 31 kernels that an H200 ran, of which most took 0.9 to 1.2 times as long.  Microseconds of a kernel, of a phase that others wait for, and of
+# a cluster.
 _LAUNCH, _LEVEL, _CLUSTER = 1.0, 0.25, 1.28
 # Bytes a microsecond, of a copy and of a multiprocessor; the share of it by bytes that lie together of each point, and of rows of clusters; bytes that a
 # multiprocessor has on their way, of which loads are so much of its time, that memory is busy; and how far the last blocks and idle threads count.
