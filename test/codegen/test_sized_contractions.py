@@ -15,7 +15,7 @@ from inferno.mlir import idle_context, ir, new_context, walk
 from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.by_size import BySize, along, spans_of
 from inferno.schedule.matmul import wgmma
 from inferno.schedule.matmul.bf16x6 import Bf16x6
 from inferno.schedule.matmul.contraction import parse_contraction
@@ -23,7 +23,7 @@ from inferno.schedule.matmul.simt import Simt
 from inferno.schedule.matmul.vectors import Vectors
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.tiles.tiling import shortest_part
-from inferno.symbolic import LARGEST, Symbol, ceildiv, size_of
+from inferno.symbolic import LARGEST, Symbol, ceildiv, size_of, symbols_of
 
 M, N, K = 1031, 2053, 517  # sizes that vary are these in the example
 RANGE = (1, 8192)
@@ -215,3 +215,10 @@ def test_images_beyond_a_range_have_no_bound_that_needs_wide_offsets():
     compiled = inferno.compile(model, (x,), dynamic_shapes=({0: torch.export.Dim.AUTO},), target="sm_90a", fallback=False)
     found = {row.generator: row for row in compiled.explain().rows}
     assert "universal" not in found and not any(row.note for row in found.values()) and "n0 * 784" in found["im2col"].schedule
+
+
+def test_no_range_is_of_nothing():
+    """Five steps of each sequence: a kernel for one row would be one for none, which is no contraction."""
+    side = 5 * size_of(Symbol("n", 0, LARGEST, 1, 2))
+    spans = spans_of(side, lambda size: along(side, size))
+    assert spans[0].limit == 8 and spans[0].points == ({next(iter(symbols_of(side))): 1},)

@@ -20,7 +20,7 @@ from inferno.schedule.matmul import bf16x6, dual, mma, simt, vectors, wgmma, wgm
 from inferno.schedule.matmul.contraction import Contraction, parse_contraction
 from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.symbolic import (
-    LARGEST, UNBOUNDED, Int, Size, Symbol, as_python, bounds, evaluate, hint, is_unbounded, maximum, minimum, product, size_of, symbols_of,
+    LARGEST, UNBOUNDED, Int, Size, Symbol, as_python, bounds, divisor, evaluate, hint, is_unbounded, maximum, minimum, product, size_of, symbols_of,
 )
 from inferno.target import Target
 
@@ -246,8 +246,9 @@ class Span:
 
 def spans_of(side: Int, at: Callable[[int], Point], edges: Sequence[int] = _EDGES) -> list[Span]:
     """Spans of the rows, or columns, whose number alone varies.  Their points are the largest of each, the example's, and one more than three
-    quarters of the largest, as most numbers are no multiples of a tile.  ``edges``: where they may end."""
-    low, high = max(bounds(side)[0], 1), bounds(side)[1]
+    quarters of the largest, as most numbers are no multiples of a tile.  ``edges``: where they may end; none does in front of the least number that
+    is not 0."""
+    low, high = max(bounds(side)[0], 1, divisor(side)), bounds(side)[1]
     edges = [e for e in edges if low <= e < high]
     found = []
     for first, limit in zip([low, *(e + 1 for e in edges)], [*edges, high]):
