@@ -61,6 +61,7 @@ WHOLE = {
     "sizes": (lambda f: (f.abs(), f.sgn(), f.mean(), f.cumsum(1), f**2), (F,)),
     "products of many": (lambda f: (f.prod(0), f.prod(1, keepdim=True), f.prod(), (f[:5] * 2).prod(-1), f[:1].prod(0)), (F,)),
     "running products": (lambda f: (f.cumprod(0), (f * 2).cumprod(-1), f[0, 0].cumprod(0), f[:, :1].cumprod(1)), (F,)),
+    "long running products": (lambda f: (f.cumprod(1), f.prod(1)), (torch.polar(torch.ones(3, 100), torch.randn(3, 100)),)),
     "sizes of many": (lambda f: f.abs(), (torch.randn(4096, dtype=torch.complex64),)),
     "chosen": (chosen, (F, REAL)),
     "equal": (lambda f, r: (f == f[:1], f != r, f == 1, (f * r).isfinite()), (F, REAL)),

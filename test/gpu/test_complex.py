@@ -38,6 +38,12 @@ def test_batches_of_matrices():
     assert "universal" not in {r.generator for r in compiled.explain().rows}
 
 
+def test_products_of_many():
+    z = torch.polar(torch.rand(64, 100, device="cuda") * 0.2 + 0.9, torch.randn(64, 100, device="cuda"))
+    compiled = assert_right(lambda z: (z.prod(-1), z.prod(0, keepdim=True), z.cumprod(1)), (z,))
+    assert "universal" not in {r.generator for r in compiled.explain().rows}
+
+
 def test_between_transforms():
     x, w = torch.randn(4, 16, 32, 32, device="cuda"), torch.randn(16, 16, 8, 8, dtype=torch.complex64, device="cuda")
     compiled = inferno.compile(spectral, (x, w))
