@@ -79,6 +79,8 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
             return aten.index_copy.default(x, dim, index, values.expand(slices))
         if dim:
             return put_slices(x, dim, index, values.expand(slices), accumulate)
+        if list(values.shape) != slices:  # a number of rows that varies is that of the places, which torch only asks when it runs
+            return aten.index_put.default(x, indices, values.expand(slices), accumulate)
     return NotImplemented
 
 
