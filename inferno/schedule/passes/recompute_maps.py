@@ -18,7 +18,6 @@ from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee
 from inferno.passes.reversals import flipped_dimensions
-from inferno.passes.shapes import slice_parts
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.cost import count_bytes, example_bytes
@@ -192,6 +191,11 @@ def _unread_bytes(kernel: func.FuncOp) -> int:
     for argument in (a for a in kernel.entry_block.arguments if isinstance(a.type, ir.RankedTensorType)):
         readers = list(users(argument))
         if readers and all(op.name == "tensor.extract_slice" for op in readers):
-            slices = {tuple(map(tuple, slice_parts(op))): op.results[0] for op in readers}
+            slices = {_place(op): op.results[0] for op in readers}
             found += max(0, example_bytes(argument) - sum(map(example_bytes, slices.values())))
     return found
+
+
+def _place(part: ir.Operation) -> tuple[Hashable, ...]:
+    """What tells a slice from others of a tensor; it may begin at a loop's counter."""
+    return (*(str(part.attributes[f"static_{name}"]) for name in ("offsets", "sizes", "strides")), *list(part.operands)[1:])
