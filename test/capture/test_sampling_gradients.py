@@ -25,6 +25,7 @@ def inputs(rank, channels, dtype=torch.float32, sizes=(6, 7, 5), points=(4, 5, 3
     return tuple(t.to(dtype) for t in (torch.randn(2, channels, *points[:rank]), x, grid))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("channels", [3, 5])
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("rank,mode", [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")])

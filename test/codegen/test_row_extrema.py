@@ -35,6 +35,7 @@ def values(shape, dtype, ties):
     return x
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(64, 256), (37, 129), (5, 2050)], ids=str)
