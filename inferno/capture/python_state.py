@@ -31,7 +31,7 @@ _FOREIGN = (sys.stdlib_module_names - {"types"}) | {"torch", "numpy", "functorch
 _MOST = 100_000  # what is looked at: a model that holds more holds data
 _DEEP = 8  # containers in each other that are compared; deeper ones count as different
 _ABSENT, _BUFFER = object(), object()
-_HOOKS = [k for k in torch.nn.Module().__dict__ if k.startswith(("_forward", "_backward")) and "hooks" in k]
+FORWARD_HOOKS, _BACKWARD_HOOKS = ([k for k in torch.nn.Module().__dict__ if k.startswith(way) and "hooks" in k] for way in ("_forward", "_backward"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class PythonState:
             if held is not None:
                 self._held.append((name, value, held))
             if isinstance(value, torch.nn.Module):
-                self._hooks += [(table, dict(table)) for table in map(value.__dict__.get, _HOOKS) if table is not None]
+                self._hooks += [(table, dict(table)) for table in map(value.__dict__.get, (*FORWARD_HOOKS, *_BACKWARD_HOOKS)) if table is not None]
             todo.extend(reversed(list(_within(name, value, held))))
 
     def changes(self, computed: Callable[[Tensor], bool]) -> list[Change]:

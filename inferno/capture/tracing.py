@@ -32,15 +32,13 @@ from inferno.capture.decompositions.ranges import sized_linspace
 from inferno.capture.decompositions.recurrent_cells import sized_gru_cell
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
-from inferno.capture.python_state import Change, Computed, PythonState
+from inferno.capture.python_state import FORWARD_HOOKS, Change, Computed, PythonState
 from inferno.capture.scalar_places import put_at
 from inferno.errors import CaptureError
 from inferno.fork_lock import ForkLock
 
 log = logging.getLogger(__name__)
 P, R = ParamSpec("P"), TypeVar("R")
-
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
 
 _tracing = ForkLock()
 
@@ -62,7 +60,7 @@ def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], 
     they are Python, not the model's.  It runs with ``autocast``, after the changes ``start`` in Python.  ``changed`` gets those that its
     ``forward`` makes; all are taken back."""
     bare = object.__new__(type(module))
-    bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in _HOOKS})
+    bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in FORWARD_HOOKS})
     mode = _Shortcuts()
     casts: list[ExitStack] = []
     states: list[PythonState] = []

@@ -5,7 +5,6 @@ front of a pooling, and what is done with its result, are in the same kernel.
 """
 
 from itertools import product
-from math import prod
 
 from inferno.mlir import ir, is_read, linalg, owner, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
@@ -92,7 +91,7 @@ def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:
     indexing = maps(op)[len(inputs(op)):]
     order = [ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(ir.AffineDimExpr(e).position)) for e in m.results]) for m in indexing]
 
-    count = prod(n or 1 for n in sizes)
+    count = size_of_all(n or 1 for n in sizes)
 
     def wanted(maker: ir.Operation, reader: ir.Operation) -> bool:
         return _is_repeated(maker) and count * len(walk(maker, "tensor.extract")) <= max(count, _MADE_AGAIN)

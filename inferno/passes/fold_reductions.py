@@ -37,7 +37,7 @@ def fold_reductions(module: ir.Module) -> None:
 
 def _reduces(op: ir.Operation) -> bool:
     """Whether an operation is a reduction by one of the combiners of what is no product for tensor cores."""
-    if not is_generic(op) or REDUCTION not in kinds(op) or len(op.results) != 1 or not knows_sizes(op) or not _combiner(op):
+    if not is_generic(op) or REDUCTION not in kinds(op) or len(op.results) != 1 or not knows_sizes(op) or not combiner_of(op):
         return False
     start, fused = owner(outputs(op)[0]), parse_fused(op)
     plain = all(dims(m) is not None for m in maps(op)) and not walk(op, "linalg.index", "tensor.extract", "scf.if")
@@ -45,7 +45,7 @@ def _reduces(op: ir.Operation) -> bool:
     return plain and not product and start is not None and start.name == "linalg.fill" and all(isinstance(n, int) for n in loop_sizes(op))
 
 
-def _combiner(op: ir.Operation) -> str:
+def combiner_of(op: ir.Operation) -> str:
     """What an operation combines its terms by; "" for any other."""
     last, total = owner(yielded(op)[0]), list(body(op).arguments)[-1]
     known = last is not None and last.name in _COMBINERS and total in list(last.operands) and use_count(total) == 1
@@ -55,9 +55,9 @@ def _combiner(op: ir.Operation) -> str:
 def _factors(inner: ir.Operation, outer: ir.Operation) -> list[ir.Operation] | None:
     """What the outer reduction does with what the inner one gives it, before it combines that: products with and quotients by constants, the first one
     first; None where the two cannot be one."""
-    name, result, read = _combiner(outer), inner.results[0], dims(maps(outer)[0])
+    name, result, read = combiner_of(outer), inner.results[0], dims(maps(outer)[0])
     terms = prod(n for op in (inner, outer) for n, k in zip(loop_sizes(op), kinds(op)) if k == REDUCTION)
-    if name != _combiner(inner) or only_user(result) is None or len(read) != len(kinds(outer)):
+    if name != combiner_of(inner) or only_user(result) is None or len(read) != len(kinds(outer)):
         return None
     if result.type.element_type != outer.results[0].type.element_type or terms > _LONGEST or prod(outer.results[0].type.shape) < _LEAST:
         return None

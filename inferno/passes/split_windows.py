@@ -9,9 +9,9 @@ from math import prod
 
 from inferno.mlir import clone_onto, ir, is_read, linalg, owner, tensor, walk
 from inferno.passes.expand_pieces import EXPAND
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, loop_sizes, maps, outputs, use_count, yielded
+from inferno.passes.fold_reductions import combiner_of
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, loop_sizes, maps, outputs, yielded
 
-_COMBINERS = ("arith.addf", "arith.addi", "arith.maximumf", "arith.minimumf", "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui")
 _MOST = 32  # terms that ``expand-windows`` takes, of a window and of a side
 _GAIN = 2  # times fewer terms, from which on what is written and read between is worth it
 
@@ -53,8 +53,7 @@ def _first(op: ir.Operation) -> tuple[_Side, list[_Side]] | None:
 
 def _combines(op: ir.Operation) -> bool:
     """Whether terms of elements as they come are combined in any order, beginning with a number."""
-    last, total, start = owner(yielded(op)[0]), list(body(op).arguments)[-1], owner(outputs(op)[0])
-    known = len(op.results) == 1 and last is not None and last.name in _COMBINERS and total in list(last.operands) and use_count(total) == 1
+    start, known = owner(outputs(op)[0]), len(op.results) == 1 and combiner_of(op) != ""
     plain = known and start is not None and start.name == "linalg.fill" and maps(op)[-1].is_projected_permutation
     return plain and not walk(op, "linalg.index", "tensor.extract", "scf.if")
 

@@ -21,7 +21,7 @@ from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.cost import count_bytes, example_bytes
-from inferno.schedule.assign import choose
+from inferno.schedule.assign import choose, is_for
 from inferno.schedule.passes.merge_calls import (
     Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
 )
@@ -73,11 +73,12 @@ def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.O
     readers = readers_of(kernels, call, call.results[0])
     if len(readers) < 2:
         return False
-    asked = tuple(pattern(edges) for edges in _pairs(call, readers))
+    pairs = pairs_of(call, readers)
+    asked = tuple(map(pattern, pairs))
     if asked in refused:
         return False
     before = time_of(kernels[callee(call)], target) + sum(time_of(kernels[callee(r)], target) for r in readers)
-    made = computing(module, kernels, call, readers, target)
+    made = computing(module, kernels, pairs, target)
     if made is None or sum(time_of(kernel, target) for _, _, kernel in made) >= before:
         drop(made or ())
         refused.add(asked)
@@ -96,19 +97,19 @@ def readers_of(kernels: dict[str, func.FuncOp], call: ir.Operation, result: ir.V
     return [] if large else readers
 
 
-def _pairs(call: ir.Operation, readers: list[ir.Operation]) -> list[Edges]:
+def pairs_of(call: ir.Operation, readers: list[ir.Operation]) -> list[Edges]:
     """A map and each of its readers, which leave its result to nobody."""
     pairs = [edges_of([call, reader], views=True) for reader in readers]
     return [replace(edges, exported=tuple(v for v in edges.exported if v != call.results[0])) for edges in pairs]
 
 
 def computing(
-    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, readers: list[ir.Operation], target: Target,
+    module: ir.Module, kernels: dict[str, func.FuncOp], pairs: list[Edges], target: Target,
 ) -> list[tuple[ir.Operation, Edges, func.FuncOp]] | None:
-    """The readers of a map, each with a kernel that computes it; None where one cannot."""
+    """The readers of a map, with which each is one of ``pairs``, each with a kernel that computes it; None where one cannot."""
     made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
-    for reader, edges in zip(readers, _pairs(call, readers)):
-        kernel = joint_kernel(module, kernels, edges)
+    for edges in pairs:
+        kernel, reader = joint_kernel(module, kernels, edges), edges.calls[-1]
         made.append((reader, edges, kernel))
         if (_computes_at_once(kernels[callee(reader)], target) and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
             drop(made)
@@ -132,10 +133,7 @@ def replace_readers(kernels: dict[str, func.FuncOp], made: Iterable[tuple[ir.Ope
 
 def _computes_at_once(kernel: func.FuncOp, target: Target) -> bool:
     """Whether a kernel computes what it reads where it reads it, and not once for all of its operations."""
-    try:
-        return len(generics_of(kernel)) == 1 or choose(kernel, target).generator == "reductions"
-    except PassError:
-        return False
+    return len(generics_of(kernel)) == 1 or is_for("reductions", kernel, target)
 
 
 def compute_first(kernel: func.FuncOp) -> bool:

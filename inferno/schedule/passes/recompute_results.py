@@ -18,7 +18,7 @@ from inferno.schedule.assign import choose
 from inferno.schedule.passes.merge_calls import (
     empty_like, inputs_of, may_change, merge_in, new_kernel, operations_in, pattern, edges_of, rewrite_calls, tell_sources,
 )
-from inferno.schedule.passes.recompute_maps import compute_first, computing, drop, generics_of, readers_of, replace_readers, time_of
+from inferno.schedule.passes.recompute_maps import compute_first, computing, drop, generics_of, pairs_of, readers_of, replace_readers, time_of
 from inferno.target import Target, find_target
 
 _LEAST = 1 << 17  # elements: of fewer, launches are what kernels take
@@ -41,10 +41,12 @@ def recompute_results(module: ir.Module, target: str) -> None:
 
 @dataclass(frozen=True)
 class _Made:
-    """How a kernel makes a result: the operations, in their order, of what they read: its arguments, and numbers of rows."""
+    """How a kernel makes a result: the operations, in their order, of what they read: its arguments, and numbers of rows, of which ``more`` are not given
+    back yet."""
 
     operations: list[ir.Operation]
     read: list[ir.Value]
+    more: list[ir.Value]
 
 
 def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, number: int, target: Target, refused: set[Hashable]) -> bool:
@@ -64,7 +66,7 @@ def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Oper
         first, again = _calls(call, number, kernel, left, apart, made)
         kernels |= {left.name.value: left, apart.name.value: apart}
         before = time_of(kernel, target) + sum(time_of(kernels[callee(r)], target) for r in readers)
-        found = computing(module, kernels, again, readers, target) if _is_known(left, target) else None
+        found = computing(module, kernels, pairs_of(again, readers), target) if _is_known(left, target) else None
         if found is not None and time_of(left, target) + sum(time_of(k, target) for _, _, k in found) < before:
             replace_readers(kernels, found)
             again.erase()
@@ -129,7 +131,8 @@ def _making(kernel: func.FuncOp, number: int) -> _Made | None:
         else:
             return None
     order = [op for op in operations_in(kernel) if op in operations]
-    return _Made(order, list(read)) if any(is_generic(op) and filled(op.results[0]) is None for op in order) else None
+    more = [v for v in read if owner(v) is not None and v not in _returned(kernel)]
+    return _Made(order, list(read), more) if any(is_generic(op) and filled(op.results[0]) is None for op in order) else None
 
 
 def _begun(value: ir.Value) -> ir.Value | None:
@@ -147,12 +150,11 @@ def _begun(value: ir.Value) -> ir.Value | None:
 def _without(module: ir.Module, kernel: func.FuncOp, number: int, made: _Made) -> func.FuncOp | None:
     """The kernel without a result, and with the numbers of rows that this is made of behind the others; None where it would be as it is."""
     returned, given = _returned(kernel), len(kernel.type.inputs) - len(kernel.type.results)
-    more = [v for v in made.read if owner(v) is not None and v not in returned]
-    begun = [_begun(v) for v in more]
+    begun = [_begun(v) for v in made.more]
     if any(b is None for b in begun):
         return None
     kept = [n for n in range(len(returned)) if n != number]
-    types = [*(returned[n].type for n in kept), *(v.type for v in more)]
+    types = [*(returned[n].type for n in kept), *(v.type for v in made.more)]
     if not types:
         return None
     arguments = list(kernel.entry_block.arguments)
@@ -165,7 +167,7 @@ def _without(module: ir.Module, kernel: func.FuncOp, number: int, made: _Made) -
         for op in operations_in(kernel)[:-1]:
             if not (op.name == "tensor.empty" and op.results[0] in begun):
                 clone_onto(op, known)
-        func.ReturnOp([known[v] for v in (*(returned[n] for n in kept), *more)])
+        func.ReturnOp([known[v] for v in (*(returned[n] for n in kept), *made.more)])
     erase_dead(operations_in(new))
     return new
 
@@ -200,12 +202,11 @@ def _calls(
     """Calls of the two in front of the one that there is, which nothing reads then."""
     returned = _returned(kernel)
     kept = [n for n in range(len(call.results)) if n != number]
-    more = [v for v in made.read if owner(v) is not None and v not in returned]
     with ir.InsertionPoint(call), call.location:
         into = [tensor.EmptyOp(list(t.shape), t.element_type).result for t in left.type.results]
         first = func.CallOp(left, [*inputs_of(call), *into]).operation
         known: dict[ir.Value, ir.Value] = dict(zip(kernel.entry_block.arguments, call.operands))
-        known |= dict(zip([*(returned[n] for n in kept), *more], first.results))
+        known |= dict(zip([*(returned[n] for n in kept), *made.more], first.results))
         again = func.CallOp(apart, [*(known[v] for v in made.read), *empty_like([call.results[number]])]).operation
     for new in (first, again):
         tell_sources(new, [call])
