@@ -4,25 +4,17 @@ import pytest
 import torch
 from checks import check
 from choices import generators
+from extremum_cases import SHARED
 from universal_program import SimulatedModel
 
 from inferno.capture.devices import capturing_for
 
 F = torch.nn.functional
-
-
-def straight_through(x):
-    y = F.softmax(x, -1)
-    return torch.zeros_like(y).scatter_(-1, y.argmax(-1, keepdim=True), 1.0) - y + y
-
-
 MODELS = {
-    "softmax and its place": lambda x: (lambda p: (p, p.argmax(-1)))(F.softmax(x, -1)),
+    **SHARED,
     "the largest probability": lambda x: F.softmax(x, -1).max(-1),
     "behind a norm": lambda x: F.layer_norm(x, x.shape[-1:]).argmin(-1),
     "beside sums": lambda x: (x.argmax(-1), x.sum(-1), x.min(-1)),
-    "from its place on": lambda x: torch.where(torch.arange(x.shape[-1]) >= x.argmax(-1, keepdim=True), x, 0.0),
-    "straight through": straight_through,
     "of computed terms": lambda x: (lambda v: v + v.argmax(-1, keepdim=True))(torch.sin(x) * 3),
 }
 

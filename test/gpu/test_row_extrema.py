@@ -3,24 +3,16 @@
 import pytest
 import torch
 from checks import assert_right
+from extremum_cases import SHARED
 
 import inferno
 
 F = torch.nn.functional
-
-
-def straight_through(x):
-    y = F.softmax(x, -1)
-    return torch.zeros_like(y).scatter_(-1, y.argmax(-1, keepdim=True), 1.0) - y + y
-
-
 MODELS = {
-    "softmax and its place": lambda x: (lambda p: (p, p.argmax(-1)))(F.softmax(x, -1)),
+    **SHARED,
     "the largest probability": lambda x: F.softmax(x, -1).max(-1).values,
     "behind a norm": lambda x: (lambda v: (v, v.max(-1).values))(F.layer_norm(x, x.shape[-1:])),
-    "from its place on": lambda x: torch.where(torch.arange(x.shape[-1], device=x.device) >= x.argmax(-1, keepdim=True), x, 0.0),
     "beside sums": lambda x: (x.argmin(-1), x.sum(-1), x.max(-1)),
-    "straight through": straight_through,
     "plus its place": lambda x: x + x.argmax(-1, keepdim=True),
 }
 SHAPES = [(8192, 256), (3, 70), (1003, 1001), (4096, 4096), (4, 65536), (130, 10003), (2, 200000)]
