@@ -171,9 +171,14 @@ def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto", undecided:
     raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")
 
 
+def generator_for(kernel: func.FuncOp, target: Target) -> str | None:
+    """The generator of the schedule that the cost model picks; None where no generator takes the kernel."""
+    try:
+        return choose(kernel, target).generator
+    except PassError:
+        return None
+
+
 def is_for(generator: str, kernel: func.FuncOp, target: Target) -> bool:
     """Whether the cost model picks a schedule of this generator."""
-    try:
-        return choose(kernel, target).generator == generator
-    except PassError:
-        return False
+    return generator_for(kernel, target) == generator

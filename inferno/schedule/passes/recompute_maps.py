@@ -11,7 +11,6 @@ from dataclasses import replace
 from math import prod
 from types import SimpleNamespace
 
-from inferno.errors import PassError
 from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
@@ -21,7 +20,7 @@ from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.cost import count_bytes, example_bytes
-from inferno.schedule.assign import choose, is_for
+from inferno.schedule.assign import generator_for, is_for
 from inferno.schedule.passes.merge_calls import (
     Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
 )
@@ -78,7 +77,7 @@ def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.O
     if asked in refused:
         return False
     before = time_of(kernels[callee(call)], target) + sum(time_of(kernels[callee(r)], target) for r in readers)
-    made = computing(module, kernels, pairs, target)
+    made = computing(module, kernels, pairs, target) if take_more(readers, kernels, target) else None
     if made is None or sum(time_of(kernel, target) for _, _, kernel in made) >= before:
         drop(made or ())
         refused.add(asked)
@@ -106,12 +105,13 @@ def pairs_of(call: ir.Operation, readers: list[ir.Operation]) -> list[Edges]:
 def computing(
     module: ir.Module, kernels: dict[str, func.FuncOp], pairs: list[Edges], target: Target,
 ) -> list[tuple[ir.Operation, Edges, func.FuncOp]] | None:
-    """The readers of a map, with which each is one of ``pairs``, each with a kernel that computes it; None where one cannot."""
+    """The readers of a map, with which each is one of ``pairs``, each with a kernel that computes it and has the reader's generator; None where one cannot."""
     made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
     for edges in pairs:
-        kernel, reader = joint_kernel(module, kernels, edges), edges.calls[-1]
+        reader = edges.calls[-1]
+        before, kernel = kernels[callee(reader)], joint_kernel(module, kernels, edges)
         made.append((reader, edges, kernel))
-        if (_computes_at_once(kernels[callee(reader)], target) and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
+        if (_computes_at_once(before, target) and not compute_first(kernel)) or generator_for(kernel, target) != generator_for(before, target):
             drop(made)
             return None
     return made
@@ -158,13 +158,9 @@ def compute_first(kernel: func.FuncOp) -> bool:
     return True
 
 
-def _alike(kernel: func.FuncOp, before: func.FuncOp, target: Target) -> bool:
-    """Whether the generator that takes a reader now takes it then."""
-    try:
-        own = choose(before, target).generator
-        return own in _GENERATORS and choose(kernel, target).generator == own
-    except PassError:
-        return False
+def take_more(readers: Iterable[ir.Operation], kernels: dict[str, func.FuncOp], target: Target) -> bool:
+    """Whether the generators of all these calls' kernels take more operations of each point as they come."""
+    return all(generator_for(kernels[callee(r)], target) in _GENERATORS for r in readers)
 
 
 def replace_reader(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, known: dict[ir.Value, ir.Value]) -> None:
