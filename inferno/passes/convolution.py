@@ -52,20 +52,6 @@ def loops_in(expr: ir.AffineExpr) -> list[int]:
     return []
 
 
-def factors_in(expr: ir.AffineExpr) -> dict[int, int] | None:
-    """The loops that a sum adds up, each once, with what it is multiplied by; None for anything else."""
-    if isinstance(expr, ir.AffineDimExpr):
-        return {ir.AffineDimExpr(expr).position: 1}
-    if isinstance(expr, ir.AffineMulExpr):
-        parts = ir.AffineBinaryExpr(expr)
-        if isinstance(parts.lhs, ir.AffineDimExpr) and isinstance(parts.rhs, ir.AffineConstantExpr) and ir.AffineConstantExpr(parts.rhs).value > 0:
-            return {ir.AffineDimExpr(parts.lhs).position: ir.AffineConstantExpr(parts.rhs).value}
-    if isinstance(expr, ir.AffineAddExpr):
-        a, b = (factors_in(e) for e in (ir.AffineBinaryExpr(expr).lhs, ir.AffineBinaryExpr(expr).rhs))
-        return {**a, **b} if a is not None and b is not None and not set(a) & set(b) else None
-    return None
-
-
 def roles(op: ir.Operation, order: Order | None = None) -> Roles:
     """The roles of a marked convolution's dimensions.  ``order`` is the image's, which matters where there are no windows but several loops of the
     sum along the image: that is the matmul of whole images or patches, and every order is as good that both factors have."""

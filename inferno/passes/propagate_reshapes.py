@@ -8,6 +8,7 @@ reshape ends up where it is free: on an argument, a result, or next to its inver
 from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, rewrite, tensor, users, walk
+from inferno.passes.affine import projection
 from inferno.passes.contraction import is_factor, is_sum_of_products
 from inferno.passes.generics import body, build, clone_body, dims, inputs, is_copy, is_generic, is_widening, knows_sizes, kinds, maps, use_count
 from inferno.passes.greedy import rewrite_greedily
@@ -135,7 +136,7 @@ def _widen_copy(op, rewriter) -> bool:
     sizes, count = shape(source), len(order)
     with rewriter.ip, op.location:
         empty = tensor.EmptyOp(mixed([sizes[d] for d in order], function_of(op)), op.results[0].type.element_type).result
-        indexing = [ir.AffineMap.get_identity(count), ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(d) for d in order])]
+        indexing = [ir.AffineMap.get_identity(count), projection(order, count)]
         made = build([source], [empty], indexing, [kinds(op)[0]] * count, lambda arguments: clone_body(body(op), arguments), op.location)
         ends = [sum(map(len, loops[:i])) for i in range(len(loops) + 1)]
         flat = [list(range(a, b)) for a, b in zip(ends, ends[1:])]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
+from inferno.passes.affine import renumber
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, loop, loop_of, loops_of, maps, substitute, yielded
 from inferno.passes.movements import insert, reshape, spread
 from inferno.passes.programs import is_written, readers, root_of
@@ -210,8 +211,7 @@ def _in_a_row(value: ir.Value, count: int) -> ir.Value:
 
 def _renamed(map_: ir.AffineMap, order: list[int], count: int = 0) -> ir.AffineMap:
     """A map as one of ``count`` loops, of which the first are those of ``order``."""
-    loops = [ir.AffineDimExpr.get(order.index(d)) if d in order else ir.AffineConstantExpr.get(0) for d in range(map_.n_dims)]
-    return substitute(map_, loops, count or len(order))
+    return substitute(map_, renumber(order, map_.n_dims), count or len(order))
 
 
 def _sizes(op: ir.Operation) -> dict[int, Int]:

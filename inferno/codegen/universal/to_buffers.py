@@ -6,6 +6,7 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 
 from inferno.codegen.universal.stand_ins import stand_in
 from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import inverse
 from inferno.passes.movements import insert
 from inferno.passes.name_symbols import resolve_scalars
@@ -127,7 +128,7 @@ def parallel_first(module: ir.Module) -> None:
         if order == list(range(len(kinds))):
             continue
         place = inverse(order)
-        renamed = ir.AffineMap.get(len(kinds), 0, [ir.AffineDimExpr.get(i) for i in place])
+        renamed = projection(place, len(kinds))
         maps = [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
         op.attributes["indexing_maps"] = ir.ArrayAttr.get(
             [ir.AffineMapAttr.get(ir.AffineMap.get(len(kinds), 0, [e.compose(renamed) for e in m.results])) for m in maps]

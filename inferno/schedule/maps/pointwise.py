@@ -14,7 +14,7 @@ from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
     sink_constants,
 )
-from inferno.schedule.analysis.affine_extracts import linear, read_by_maps, strides_at
+from inferno.schedule.analysis.affine_extracts import linear_place, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.written_parts import Begin, take_parts, writes_parts
 from inferno.symbolic import Int, bounds, divisor, hint, product
@@ -172,7 +172,7 @@ def _transposed(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int])
     shared memory turn it (``transposed_gathers.py``), along runs that it is walked by as well."""
     found, innermost = [], order[-1] if order else 0
     for op in walk(generic, "tensor.extract"):
-        table, places = op.operands[0].type, [linear(v, len(sizes)) for v in list(op.operands)[1:]]
+        table, places = op.operands[0].type, [linear_place(v, len(sizes)) for v in list(op.operands)[1:]]
         if op.parent == generic or None in places or not table.has_static_shape:
             continue
         strides = strides_at(places, table.shape, len(sizes))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs, permuted, use_count,
@@ -209,5 +210,5 @@ def _replace(call: ir.Operation, transposed: _Transposed, made: dict[tuple, ir.V
 def _copy(value: ir.Value, out: ir.Value, order: Sequence[int]) -> ir.Value:
     """A tensor with its dimensions in this order, written to ``out``."""
     count = len(order)
-    read = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(list(order).index(d)) for d in range(count)])
+    read = projection([list(order).index(d) for d in range(count)], count)
     return build([value], [out], [read, ir.AffineMap.get_identity(count)], [PARALLEL] * count, lambda a: [a[0]], ir.Location.current).results[0]

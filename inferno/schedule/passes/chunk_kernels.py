@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, isolated_copy, owner, run_upstream, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps, use_count
 from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
@@ -161,7 +162,7 @@ def on_rows(kernel: func.FuncOp, symbol: Symbol | None) -> func.FuncOp | None:
             value.set_type(type_of(value, static(sizes_[value.arg_number])))
     two = {tuple(whole): [0, 1], tuple(columns): [1], (): []}
     generic.attributes["indexing_maps"] = ir.ArrayAttr.get([
-        ir.AffineMapAttr.get(ir.AffineMap.get(2, 0, [ir.AffineDimExpr.get(d) for d in two[tuple(p)]])) for p in ranks])
+        ir.AffineMapAttr.get(projection(two[tuple(p)], 2)) for p in ranks])
     generic.attributes["iterator_types"] = ir.ArrayAttr.get([ir.Attribute.parse(PARALLEL)] * 2)
     for result, value in zip(generic.results, list(generic.operands)[len(inputs(generic)):]):
         result.set_type(value.type)

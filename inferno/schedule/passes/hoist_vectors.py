@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from inferno.mlir import clone_onto, func, ir, owner, tensor, walk
+from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
 from inferno.passes.programs import VIEWS, callee, readers, whole_of
 from inferno.schedule.analysis.accesses import loop_sizes
@@ -245,7 +246,7 @@ def _kernel_of_parts(
         for op in operations_in(kernel):
             if op.name == "arith.constant":
                 clone_onto(op, outside)
-        renamed = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(sizes))]
+        renamed = renumber(loops, len(sizes))
 
         def compute(arguments: list[ir.Value]) -> list[ir.Value]:
             known = {**outside, **dict(zip((block.arguments[i] for i in reads), arguments))}
@@ -289,7 +290,7 @@ def _kernel_of_rest(
                 clone_onto(op, known)
             return [known.get(v, v) for v in yielded(generic)]
 
-        place = ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops])
+        place = projection(loops, len(sizes))
         every = [*(indexing[i] for i in kept), *[place] * len(values), *indexing[count:]]
         for op in operations:
             if op == generic:

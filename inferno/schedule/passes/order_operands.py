@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.mlir import clone_onto, func, ir, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs, use_count
 from inferno.passes.kernel_names import Names
@@ -201,7 +202,7 @@ def _with_order(kernel: func.FuncOp, order: _Order) -> func.FuncOp:
             if block.arguments[order.number] in list(op.operands):
                 indexing = maps(clone)
                 place = list(op.operands).index(block.arguments[order.number])
-                indexing[place] = ir.AffineMap.get(indexing[place].n_dims, 0, [ir.AffineDimExpr.get(d) for d in order.loops])
+                indexing[place] = projection(order.loops, indexing[place].n_dims)
                 clone.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing])
     return new
 
@@ -221,6 +222,6 @@ def _matrix(value: ir.Value, order: _Order) -> ir.Value:
     """The tensor with its dimensions in the order of the loops."""
     count = len(order.loops)
     out = tensor.EmptyOp(list(order.shape), value.type.element_type).result
-    read = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(order.loops.index(d)) for d in _plain(order.before)])
+    read = projection([order.loops.index(d) for d in _plain(order.before)], count)
     indexing = [read, ir.AffineMap.get_identity(count)]
     return build([value], [out], indexing, [PARALLEL] * count, lambda a: [a[0]], ir.Location.current).results[0]

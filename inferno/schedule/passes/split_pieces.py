@@ -15,7 +15,7 @@ from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inp
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs
-from inferno.schedule.analysis.affine_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.transposed_gathers import transposed_gathers
 from inferno.schedule.passes.merge_calls import may_change, operations_in
@@ -84,7 +84,7 @@ def transposed_by_tiles(kernel: func.FuncOp) -> bool:
 
 def _along(extract: ir.Operation, loops: int) -> int | None:
     """The loop along which neighbours are read."""
-    place = linear(extract.operands[len(extract.operands) - 1], loops)
+    place = linear_place(extract.operands[len(extract.operands) - 1], loops)
     if place is None or sorted(place[0]) != [0] * (loops - 1) + [1]:
         return None
     return place[0].index(1)

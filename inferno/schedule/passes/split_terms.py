@@ -7,6 +7,7 @@ they are of, as the losses of a cross entropy are.  (On an H200 the gather of 16
 from math import prod
 
 from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs, use_count, yielded
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee
@@ -77,7 +78,7 @@ def _plain(op: ir.Operation, block: ir.Block, sizes: list[int]) -> ir.AffineMap 
     loops = [ir.IntegerAttr(m.attributes["dim"]).value for m in makers]
     if [sizes[i] for i in loops] != list(ir.RankedTensorType(op.operands[0].type).shape):
         return None
-    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(i) for i in loops])
+    return projection(loops, len(sizes))
 
 
 def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from math import gcd
 
 from inferno.mlir import constant_number, erase_dead, ir, owner, tensor, walk
+from inferno.passes.affine import Linear, extent, linear, linear_map, loop_alone
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, maps, outputs, substitute
-from inferno.schedule.analysis.accesses import Linear, extent, linear
 from inferno.schedule.analysis.known_places import KnownPlaces, Undecided
-from inferno.schedule.analysis.affine_extracts import linear as linear_place
+from inferno.schedule.analysis.affine_extracts import linear_place
 
 _ULT = 6  # arith.cmpi's predicate of numbers without a sign
 _MOST = 32  # pieces, as in expand-pieces
@@ -177,13 +177,11 @@ def _in_part(value: ir.Value, places: Sequence[Linear], box: Sequence[int]) -> t
         loops = [d for d, c in enumerate(steps) if c]
         if len(loops) == 1 and steps[loops[0]] > 0:
             parts.append((begin, box[loops[0]], steps[loops[0]]))
-            terms.append(ir.AffineExpr.get_dim(loops[0]))
+            terms.append(loop_alone(loops[0], len(box)))
             continue
         parts.append((0, size, 1))
-        terms.append(ir.AffineExpr.get_constant(begin))
-        for d in loops:
-            terms[-1] = terms[-1] + ir.AffineExpr.get_dim(d) * steps[d]
-    map_ = ir.AffineMap.get(len(box), 0, terms)
+        terms.append((steps, begin))
+    map_ = linear_map(terms, len(box))
     if all(p == (0, n, 1) for p, n in zip(parts, value.type.shape if places else ())):
         return value, map_
     offsets, sizes, steps = (list(x) for x in zip(*parts))

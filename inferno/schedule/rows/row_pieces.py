@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, constant_number, erase_dead, func, ir, is_read, owner, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
 from inferno.schedule.analysis.affine_extracts import walk_of
@@ -57,7 +58,7 @@ def _read_values(kernel: func.FuncOp, generic: ir.Operation) -> ir.Operation:
     ):
         return generic
     number, count, block = len(inputs(generic)), len(reads), body(generic)
-    added = [ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops[op]]) for op in reads]
+    added = [projection(loops[op], len(sizes)) for op in reads]
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
         for op, argument in zip(reads, arguments[number:]):

@@ -10,13 +10,13 @@ from itertools import combinations, product
 from math import prod
 
 from inferno.mlir import arith, clone_onto, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
+from inferno.passes.affine import linear
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.parts import extract
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
 from inferno.schedule.analysis.accesses import argument_index, iterators, loop_sizes
-from inferno.schedule.analysis.accesses import linear as linear_map
-from inferno.schedule.analysis.affine_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.rows.split_loops import split_loops
 
 _MOST = 9  # pieces of a result: what is padded on all sides
@@ -131,7 +131,7 @@ def _compared(condition: ir.Operation, loops: int) -> tuple[int, int, int] | Non
     """A loop, what is added to it, and what the sum is below, as a number without a sign."""
     if condition.name != "arith.cmpi" or ir.IntegerAttr(condition.attributes["predicate"]).value != arith.CmpIPredicate.ult:
         return None
-    place, bound = (linear(v, loops) for v in condition.operands)
+    place, bound = (linear_place(v, loops) for v in condition.operands)
     if place is None or bound is None or any(bound[0]) or sorted(place[0])[-1:] != [1] or sum(map(abs, place[0])) != 1:
         return None
     return place[0].index(1), place[1], bound[1]
@@ -197,10 +197,10 @@ class _Piece:
         """Note which elements are read; False where that is not at a loop and a number along each dimension."""
         loops = len(self.box)
         for value, map_, name in zip(inputs(self.op), _maps(self.op), body(self.op).arguments):
-            if is_read(name) and not self.add(value, [linear_map(e, loops) for e in map_.results], name):
+            if is_read(name) and not self.add(value, [linear(e, loops) for e in map_.results], name):
                 return False
         extracts = [op for op in self.taken if op.name == "tensor.extract"]
-        return all(self.add(op.operands[0], [linear(v, loops) for v in list(op.operands)[1:]], op.results[0]) for op in extracts)
+        return all(self.add(op.operands[0], [linear_place(v, loops) for v in list(op.operands)[1:]], op.results[0]) for op in extracts)
 
     def add(self, table: ir.Value, walks: Sequence, name: ir.Value) -> bool:
         if any(w is None or min(w[0], default=0) < 0 or sum(w[0]) > 1 for w in walks):
