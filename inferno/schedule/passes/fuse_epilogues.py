@@ -7,6 +7,7 @@ that is dead outside, and one elementwise operation that makes every result.  Be
 """
 
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -16,12 +17,12 @@ from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, reads_reshaped,
-    replace_calls, waits,
+    Edges, Rewrite, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in,
+    reads_reshaped, replace_calls, waits,
 )
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
 from inferno.schedule.tiles.tile_ends import whole_tensors
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
 # Of the estimates of what a convolution and its readers take apart, what one kernel may take (an H200, bf16, GELU and its input: 80 channels of 8x3000 to 512,
@@ -37,12 +38,15 @@ def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
 
 
-class _Fuse:
-    def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
-        self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
-        self.times = CallTimes(kernels, target)
-        self.made: dict[Hashable, func.FuncOp | None] = {}
-        self.places = places_in(main)
+@dataclass
+class _Fuse(Rewrite):
+    """``always``: wherever a generator takes it.  ``made``: kernels by the patterns of calls, None where these stay as they are."""
+
+    always: bool
+    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.times, self.places = CallTimes(self.kernels, self.target), places_in(self.main)
 
     def run(self) -> bool:
         """Whether anything was fused."""

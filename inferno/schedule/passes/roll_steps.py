@@ -7,6 +7,7 @@ States that are read elsewhere are written to a history, of all steps: readers t
 Done where a generator takes the loop and its estimate is below that of the calls that it stands for; with ``always=1`` wherever a generator takes it.
 """
 
+from dataclasses import dataclass, field
 from math import inf
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
@@ -25,7 +26,7 @@ from inferno.schedule.passes.merge_calls import (
 from inferno.schedule.passes.stacks import position, read_elements, reshaped, stacked
 from inferno.schedule.recurrence import recurrence
 from inferno.schedule.recurrence.kernel import Order
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 # Microseconds of a kernel of a step, and bytes that it moves in one (H100, an LSTM of 8x64x512 in float32: 8 us a step, of three kernels and a copy of its
 # state).
@@ -37,15 +38,17 @@ def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx" or machine.capability < 90 or wants_library(module):
         return
-    merge_in(module, lambda main, kernels: _Roll(module, main, kernels, machine, always == "1").run())
+    merge_in(module, lambda main, kernels: _Roll(module, main, kernels, machine, always=always == "1").run())
 
 
+@dataclass
 class _Roll(EqualSteps):
-    def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
-        super().__init__(kernels)
-        self.module, self.main, self.target, self.always = module, main, target, always
-        self.rolled: set[str] = set()
-        self.loops: dict[str, tuple[func.FuncOp | None, float]] = {}
+    """``always``: wherever a generator takes it.  ``rolled``: the names of kernels with loops; ``loops``: by the text of a kernel the one to call, and its
+    microseconds."""
+
+    always: bool = False
+    rolled: set[str] = field(default_factory=set)
+    loops: dict[str, tuple[func.FuncOp | None, float]] = field(default_factory=dict)
 
     def run(self) -> bool:
         """Whether anything was rolled."""
