@@ -12,7 +12,8 @@ from functools import lru_cache
 from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
 from inferno.errors import PassError, UnsupportedOperation
 from inferno.mlir import arith, ir, owner
-from inferno.symbolic import Int, Symbol, bounds, build, ceildiv, floordiv, maximum, minimum, product, size_of
+from inferno.size_forms import build
+from inferno.symbolic import Int, Symbol, bounds, ceildiv, floordiv, maximum, minimum, product, size_of
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _WRITES = ("tensor.insert_slice", "tensor.parallel_insert_slice")

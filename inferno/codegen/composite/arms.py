@@ -21,7 +21,8 @@ from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, scf, walk
 from inferno.passes.programs import anonymous
 from inferno.passes.shapes import known_size, symbol_arguments
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
-from inferno.symbolic import Int, substitute
+from inferno.size_forms import substitute
+from inferno.symbolic import Int
 
 _REGISTERS = 65536  # of a multiprocessor
 _PARAMETER_BYTES = 4096

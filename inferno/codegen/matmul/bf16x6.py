@@ -30,7 +30,8 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.bf16x6 import DEPTH, Bf16x6, divides, raw_bytes, sources, tile
-from inferno.schedule.matmul.contraction import Operand, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Operand, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Shared
 from inferno.schedule.tiles.tiling import Axis, Source
 from inferno.target import Target

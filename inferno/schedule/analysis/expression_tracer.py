@@ -16,7 +16,7 @@ from inferno.schedule.analysis.expressions import (
     CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,
 )
 from inferno.schedule.analysis.pages import PAGED, PageStep, page_number, without_casts
-from inferno.schedule.matmul.contraction import multiply_add
+from inferno.schedule.matmul.parser import multiply_add
 from inferno.symbolic import Int, Size, Undecided, bounds, in_steps, quotient
 
 _REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}

@@ -8,7 +8,8 @@ from inferno.passes.generics import PARALLEL, body, dims, inputs, is_generic, ki
 from inferno.passes.programs import root_of
 from inferno.schedule.analysis.accesses import destination_index, filled
 from inferno.schedule.convolution.im2col import parse_unfolded
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
 from inferno.target import Target
 

@@ -18,7 +18,8 @@ from inferno.schedule.analysis.accesses import Access, argument_index, iterators
 from inferno.schedule.analysis.cost import bit_width, moved_bytes
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.varying_rows import with_numbers
-from inferno.schedule.matmul.contraction import Contraction, parse_split
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_split
 from inferno.symbolic import Int, Size, bounds, ceildiv
 
 

@@ -12,7 +12,8 @@ from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import Access, destination_index, filled, iterators, merge, outputs
 from inferno.schedule.analysis.varying_rows import read_varying
-from inferno.schedule.matmul.contraction import Contraction, Destination, Group, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Destination, Group
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.rows.row_steps import RowStep, RowValue, StepParser
 
 

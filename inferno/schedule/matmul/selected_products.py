@@ -11,7 +11,8 @@ from inferno.mlir import arith, constant_number, func, ir, is_unread, isolated_c
 from inferno.passes.contraction import is_sum_of_products
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, loop_of, maps, outputs, substitute
 from inferno.passes.split_contractions import split_contractions
-from inferno.schedule.matmul.contraction import Contraction, Operand, parse_split
+from inferno.schedule.matmul.contraction import Contraction, Operand
+from inferno.schedule.matmul.parser import parse_split
 
 _COMPUTED = ("arith.", "linalg.index")  # what a row's number is computed by
 

@@ -19,7 +19,8 @@ from inferno.passes.programs import callee, main_and_kernels, programs, wants_li
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import MEMORY_RATE, accessed_bytes, bit_width, tensor_bytes
 from inferno.schedule.assign import choose
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.merge_calls import erase_unused, inputs_of, may_change, operations_in
 from inferno.schedule.spaces import estimate_of
 from inferno.target import Target, find_target

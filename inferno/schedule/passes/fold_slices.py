@@ -12,7 +12,8 @@ from inferno.mlir import func, ir, owner, tensor, users
 from inferno.passes.programs import PRECISION, callee, readers
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.assign import choose
-from inferno.schedule.matmul.contraction import oriented, parse_contraction
+from inferno.schedule.matmul.contraction import oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.passes.merge_calls import edges_of, may_change, merge_in, merge_where, operations_in
 from inferno.schedule.tiles.tiling import tile_contraction

@@ -8,7 +8,7 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import callee, readers, takes_unmeasured, wants_library
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.matmul import grouped, wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.selected_products import parse_selected
 from inferno.schedule.passes.merge_calls import (
     Edges, edges_of, inputs_of, joint_kernel, may_change, merge_in, replace_calls, rewrite_calls,

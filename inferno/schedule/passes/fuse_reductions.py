@@ -17,7 +17,7 @@ from inferno.schedule.analysis.accesses import filled, iterators, loop_sizes
 from inferno.schedule.analysis.cost import count_bytes, example_bytes, extracted_bytes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.mark_overwrites import updated
 from inferno.schedule.passes.merge_calls import (

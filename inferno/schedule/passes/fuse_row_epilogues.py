@@ -14,7 +14,8 @@ from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import direct, wgmma_rows
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.merge_calls import (
     Edges, defer, edges_across, joint_kernel, merge_in, pattern, places_in, replace_calls, waits,

@@ -20,7 +20,7 @@ from inferno.schedule.maps.gathers import gathered
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
 from inferno.schedule.rows.row_work import busy
 from inferno.target import Target, find_target

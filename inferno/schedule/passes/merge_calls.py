@@ -14,7 +14,8 @@ from inferno.passes.shapes import function_of, is_dynamic, known_size, materiali
 from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.passes.size_factors import factors_of, in_factors
-from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, substitute, symbols_of
+from inferno.size_forms import substitute
+from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, symbols_of
 from inferno.target import Target
 
 _LONGEST_NAME = 40  # characters, as ``kernel_names.py`` has it

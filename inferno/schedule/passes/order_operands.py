@@ -19,7 +19,8 @@ from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width, fastest
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import wgmma, wgmma_schedule
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.passes.merge_calls import replace_call
 from inferno.schedule.reductions import batch_sums
 from inferno.schedule.spaces import estimate_of

@@ -21,7 +21,8 @@ from inferno.schedule.analysis.kept_operands import COPY, PARTS, kept
 from inferno.schedule.assign import assign_schedules, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.matmul import bf16x6, presplit, wgmma
-from inferno.schedule.matmul.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.operand_forms import Form
 from inferno.schedule.matmul.wgmma_cost import copy_time
 from inferno.schedule.passes.merge_calls import replace_call

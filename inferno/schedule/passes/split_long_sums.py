@@ -15,7 +15,8 @@ from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.programs import PRECISION, callee, wants_library
 from inferno.powers import last_power_of_two
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma import has_whole_lines
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.schedule.passes.batch_products import Product, batch_of, batch_type, take_apart

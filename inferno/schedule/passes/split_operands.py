@@ -20,7 +20,7 @@ from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import choose, kernels
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.call_times import elementwise_time
 from inferno.schedule.passes.merge_calls import may_change, new_kernel, replace_call
