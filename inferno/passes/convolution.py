@@ -7,7 +7,7 @@ from inferno.passes.generics import REDUCTION, kinds, loop_sizes, maps
 from inferno.symbolic import product
 from inferno.window_limits import FEW_CHANNELS, MOST_TERMS
 
-# Results up to which a depthwise convolution reads its weight as it lies, element by element: a launch that turns it takes longer.
+# Results up to which a depthwise convolution reads its weight as it lies, element by element: a launch that transposes it takes longer.
 _FEW_RESULTS = 2**21
 
 Order = tuple[int, ...]

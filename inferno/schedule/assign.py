@@ -26,7 +26,7 @@ _NVPTX = (
     "reductions.batch_sums", "matmul.short_vectors", "matmul.vectors", "matmul.wgmma", "attention.short_attention",
     "attention.attention", "attention.attention_gradients", "recurrence.recurrence", "matmul.grouped", "matmul.dual",
     "matmul.dual_bf16x6", "matmul.dual_vectors", "matmul.wgmma_rows", "matmul.mma", "matmul.direct_bf16x6", "matmul.presplit",
-    "matmul.bf16x6", "matmul.simt", "rows.short_rows", "reductions.reductions", "rows.columns", "rows.sized_columns", "rows.turned_rows", "rows.grid_rows",
+    "matmul.bf16x6", "matmul.simt", "rows.short_rows", "reductions.reductions", "rows.columns", "rows.sized_columns", "rows.transposed_rows", "rows.grid_rows",
     "rows.rows", "rows.sized_rows", "scans.scans", "scans.sized_scans", "sorts.select", "sorts.short_sorts", "sorts.sorts",
     "scatters.scatters", "scatters.sorted_rows", "scatters.row_sums", "maps.boxes", "maps.elementwise", "universal.universal",
 )

@@ -169,7 +169,7 @@ def _as_if_contiguous(loops: frozenset[int], order: list[int], sizes: tuple[Int,
 
 def _transposed(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
     """What branches gather at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
-    shared memory turn it (``transposed_gathers.py``), along runs that it is walked by as well."""
+    shared memory transpose it (``transposed_gathers.py``), along runs that it is walked by as well."""
     found, innermost = [], order[-1] if order else 0
     for op in walk(generic, "tensor.extract"):
         table, places = op.operands[0].type, [linear_place(v, len(sizes)) for v in list(op.operands)[1:]]

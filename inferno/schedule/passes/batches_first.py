@@ -1,7 +1,7 @@
 """Move a batch dimension that is innermost in memory outermost, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangle updates.
 
 Neighbours in memory are of different products then, so who gathers a tile for the tensor core reads one element of each sector of memory, and who writes
-one's results writes one.  Kernels that turn tensors go over tiles of both sides, and move whole sectors: factors are transposed in front, results behind.
+one's results writes one.  Kernels that transpose tensors go over tiles of both sides, and move whole sectors: factors are transposed in front, results behind.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _GENERATORS = ("wgmma", "mma", "bf16x6", "simt")  # which bring tiles of one pro
 # On an H200, 128 products of 128x128x128 in bf16: 18.8 us for a factor of 2M elements by its launcher, 37 for products that gather both, and as much for ones
 # that write 2M results apart: a sector of 32 bytes for each element, at the rate of memory and at half of it.
 _SECTOR, _WRITTEN_RATE = 32, 2.2e6
-_LAUNCH = 2.0  # microseconds of a kernel that turns a tensor, beside its bytes (an estimate, as that of ``order-operands``)
+_LAUNCH = 2.0  # microseconds of a kernel that transposes a tensor, beside its bytes (an estimate, as that of ``order-operands``)
 _PAYS = 0.8  # of the time without, by estimates that are some percent off
 
 Orders = dict[int, tuple[int, ...]]

@@ -26,7 +26,7 @@ from inferno.schedule.passes.merge_calls import (
 from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions
-from inferno.schedule.rows import columns, grid_rows, rows, sized_columns, sized_rows, turned_rows
+from inferno.schedule.rows import columns, grid_rows, rows, sized_columns, sized_rows, transposed_rows
 from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.parser import has_sized_tables
 from inferno.schedule.rows.row_schedule import row_bytes
@@ -157,7 +157,7 @@ class _Program:
         return self.estimates[key]
 
     def _estimate(self, kernel: func.FuncOp, key: Hashable) -> float | None:
-        read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, turned_rows, grid_rows, rows, sized_rows))
+        read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, transposed_rows, grid_rows, rows, sized_rows))
         with unchanged(kernel):
             form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
         if form is grid_rows and grid_rows.is_few(c):
@@ -168,7 +168,7 @@ class _Program:
                 self.few[key] = form.estimate(s, c, self.target)
             form = rows
         found = self._time(form, c) if form is not None else None
-        if form is turned_rows or (form is rows and written_apart(c)):
+        if form is transposed_rows or (form is rows and written_apart(c)):
             self.apart.add(key)
         if form is rows and c.parts:
             self.cut.add(key)
@@ -328,7 +328,7 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
 
 def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     """Whether rows of a large tensor would be read whose neighbours lie apart: a kernel that transposes it first costs less."""
-    beside = columns.read(kernel, target) or sized_columns.read(kernel, target) or turned_rows.read(kernel, target)
+    beside = columns.read(kernel, target) or sized_columns.read(kernel, target) or transposed_rows.read(kernel, target)
     c = rows.read(kernel, target) if beside is None else None
     wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
     return any(spread(c, a) > 2 and row_bytes(c, a) > _CACHED for a in wide)

@@ -26,7 +26,7 @@ from inferno.schedule.passes.recompute_maps import compute_first, generics_of, r
 from inferno.schedule.passes.softmax_calls import Softmax, find_softmax, is_largest, term_in
 from inferno.schedule.reductions.exponential_sums import take_term
 from inferno.schedule.reductions.reductions import read
-from inferno.schedule.rows import columns, grid_rows, rows, turned_rows
+from inferno.schedule.rows import columns, grid_rows, rows, transposed_rows
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target, find_target
 
@@ -130,7 +130,7 @@ def _pays(
         if held:
             return False
         if whole is None:
-            whole = _turned(module, kernels, [*more, *now], target)
+            whole = _transposed(module, kernels, [*more, *now], target)
         if whole is not None:
             return apart + sum(alone(kernels[callee(c)], target) for c in more) < whole
     return apart < sum(alone(kernels[callee(c)], target) for c in now)
@@ -192,12 +192,12 @@ def _by_rows(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.
     return held, time
 
 
-def _turned(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> float | None:
+def _transposed(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> float | None:
     """Microseconds of one kernel that goes over rows of which some tensors have neighbours beside each other and others points; None where there is none."""
     kernel = _together(module, kernels, calls)
-    c = turned_rows.read(kernel, target)
+    c = transposed_rows.read(kernel, target)
     kernel.operation.erase()
-    return None if c is None else turned_rows.estimate(turned_rows.pick(c, target), c, target)
+    return None if c is None else transposed_rows.estimate(transposed_rows.pick(c, target), c, target)
 
 
 def _together(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> func.FuncOp:

@@ -187,7 +187,7 @@ def _forms(kernel: func.FuncOp, target: Target) -> tuple[Form, ...]:
 
 
 def _turns_one(schedule: Any, c: Contraction) -> bool:
-    """Whether all that is done to tiles in shared memory is turning those of one operand, which a copy of it saves."""
+    """Whether all that is done to tiles in shared memory is transposing those of one operand, which a copy of it saves."""
     if schedule.generator != "wgmma" or not schedule.rewrite or c.lhs.element.width != 32:
         return False
     tiling = tile_contraction(c, 4, only_along_k=True)

@@ -22,7 +22,7 @@ from inferno.target import find_target
 
 _LEAST = 1 << 17  # elements: of fewer, launches are what kernels take
 _LITTLE = 16  # times fewer than what is computed again are numbers of rows that are written for it instead
-_KNOWN = ("rows", "grid_rows", "columns", "turned_rows", "reductions")  # that take a kernel over rows
+_KNOWN = ("rows", "grid_rows", "columns", "transposed_rows", "reductions")  # that take a kernel over rows
 
 
 def recompute_results(module: ir.Module, target: str) -> None:

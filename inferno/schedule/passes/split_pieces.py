@@ -77,7 +77,7 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
 
 
 def transposed_by_tiles(kernel: func.FuncOp) -> bool:
-    """Whether tiles of shared memory turn all that is gathered."""
+    """Whether tiles of shared memory transpose all that is gathered."""
     point = parse_pointwise(kernel)
     return point is not None and transposed_gathers(point) is not None
 

@@ -86,7 +86,7 @@ def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
     return _ByLoops.read(kernel) if transposed and not symbol_arguments(kernel.operation) else None
 
 
-def parse_turning(kernel: func.FuncOp) -> RowKernel | None:
+def parse_transposing(kernel: func.FuncOp) -> RowKernel | None:
     """The same where what is given back alone lies in another order than what it is made of, in which rows are gone over then; None where sizes vary."""
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
     transposed = any("reduction" not in iterators(g) and len({m for m in maps(g) if m.is_permutation}) > 1 for g in generics)
