@@ -39,6 +39,12 @@ def anonymous(function: func.FuncOp) -> str:
     return function.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{function.name.value}(", "@(", 1)
 
 
+def returned(function: func.FuncOp) -> list[ir.Value]:
+    """What a function of one block gives back."""
+    operations = function.entry_block.operations
+    return list(operations[len(operations) - 1].operands)
+
+
 def programs(module: ir.Module) -> list[func.FuncOp]:
     """``@main``, if there is one, and then ``@prepare``, if there is one."""
     found = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value in (MAIN, PREPARE)}

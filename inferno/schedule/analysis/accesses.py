@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.affine import Linear, linear
 from inferno.passes.generics import REDUCTION, kinds
-from inferno.passes.programs import root_of
+from inferno.passes.programs import returned, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, row_major, shape, slice_parts
 from inferno.symbolic import Int
 
@@ -163,6 +163,13 @@ def destination_index(kernel: func.FuncOp, value: ir.Value) -> int | None:
             return None
         value = outputs(op)[ir.OpResult(value).result_number]
     return argument_index(kernel, value)
+
+
+def written_results(kernel: func.FuncOp) -> list[tuple[ir.Value, int]] | None:
+    """What a kernel gives back, each with the number of its argument; None where one is computed into anything else."""
+    values = returned(kernel)
+    found = list(zip(values, range(len(kernel.type.inputs) - len(values), len(kernel.type.inputs))))
+    return found if all(destination_index(kernel, v) == number for v, number in found) else None
 
 
 def merge(dims: Sequence[int], sizes: Sequence[int], accesses: Sequence[Access]) -> list[list[int]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, owner, run_upstream, walk
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import VIEWS, returned
 from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
     sink_constants,
@@ -107,8 +107,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] | None = No
         return None
     block = generic.regions[0].blocks[0]
     arguments, results = len(kernel.type.inputs), len(generic.results)
-    returned = list(list(kernel.entry_block.operations)[-1].operands)
-    if returned != list(generic.results):
+    if returned(kernel) != list(generic.results):
         return None
     all_maps, inputs = maps(generic), len(generic.operands) - results
     destinations: list[Access] = []

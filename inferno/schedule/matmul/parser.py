@@ -14,7 +14,8 @@ from inferno.passes.shapes import symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.passes.widen_sums import widen_every_sum
 from inferno.schedule.analysis.accesses import (
-    Access, access, compose, destination_index, filled, is_of_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
+    Access, access, compose, filled, is_of_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
+    written_results,
 )
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.convolution.unfolded import unfold
@@ -203,16 +204,15 @@ class _Parser:
             at, others = (tuple(i for i, v in enumerate(generic.operands) if v in sums) for sums in (self.sums[:1], self.sums[1:]))
             map_ = Map(generic, sources, tuple(loops), at, others)
             known = {r: (i, m) for i, (r, m) in enumerate(zip(generic.results, maps(generic)[-len(generic.results):]))}
-        arguments, returned = len(self.kernel.type.inputs), list(self.kernel.entry_block.operations)[-1].operands
-        destinations = []
-        for number, value in enumerate(returned):
-            if destination_index(self.kernel, value) != arguments - len(returned) + number:
-                return None
+        results, destinations = written_results(self.kernel), []
+        if results is None:
+            return None
+        for value, argument in results:
             if value == total:
-                found = access(value, maps(self.op)[-1], arguments - len(returned) + number)
+                found = access(value, maps(self.op)[-1], argument)
                 destinations.append(Destination(None, found))
             elif value in known:
-                found = access(value, known[value][1], arguments - len(returned) + number)
+                found = access(value, known[value][1], argument)
                 if found is None:
                     return None
                 destinations.append(Destination(known[value][0], self.by_loops(found, by_dim)))

@@ -15,7 +15,7 @@ from inferno.passes.generics import (
 )
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import callee, main_and_kernels, programs, wants_library
+from inferno.passes.programs import callee, main_and_kernels, programs, returned, wants_library
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import MEMORY_RATE, accessed_bytes, bit_width, tensor_bytes
 from inferno.schedule.assign import choose
@@ -96,8 +96,7 @@ def _only_generic(kernel: func.FuncOp) -> ir.Operation | None:
     found = [o for o in operations_in(kernel) if o.name not in ("arith.constant", "tensor.empty", "linalg.fill", "func.return")]
     if len(found) != 1 or found[0].name != "linalg.generic" or REDUCTION not in kinds(found[0]):
         return None
-    returned = operations_in(kernel)[-1].operands
-    return found[0] if all(v in list(found[0].results) for v in returned) else None
+    return found[0] if all(v in list(found[0].results) for v in returned(kernel)) else None
 
 
 def _tensors(c: Contraction) -> list[Access]:

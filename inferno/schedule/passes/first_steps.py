@@ -1,7 +1,7 @@
 """First steps from zeros, of which fusion makes other kernels than of the following steps: they are compared by what they compute."""
 
 from inferno.mlir import arith, func, ir, linalg, owner, run_upstream, tensor
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, returned
 from inferno.schedule.analysis.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.analysis.expressions import place_of
 from inferno.schedule.passes.equal_steps import Begins, EqualSteps, State, Steps
@@ -77,7 +77,7 @@ def _are_equal(function: func.FuncOp) -> bool:
     """Whether the first half of a function's results is the second."""
 
     def read(tracer: Tracer) -> bool:
-        values = list(list(function.entry_block.operations)[-1].operands)
+        values = returned(function)
         half = len(values) // 2
         for a, b in zip(values[:half], values[half:]):
             loops = [tracer.loops(("along", d), size) for d, size in enumerate(a.type.shape)]

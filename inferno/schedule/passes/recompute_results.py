@@ -11,7 +11,7 @@ from math import prod
 
 from inferno.mlir import clone_onto, erase_dead, func, ir, owner, tensor, walk
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, outputs
-from inferno.passes.programs import VIEWS, callee
+from inferno.passes.programs import VIEWS, callee, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.assign import generator_for
 from inferno.schedule.passes.merge_calls import (
@@ -104,15 +104,11 @@ class _Program(Rewrite):
         return sum(time_of(k, self.target) for k in kernels)
 
 
-def _returned(kernel: func.FuncOp) -> list[ir.Value]:
-    return list(operations_in(kernel)[-1].operands)
-
-
 def _making(kernel: func.FuncOp, number: int) -> _Made | None:
     """How a kernel that reduces makes a result by elementwise operations; None where it needs anything else than its arguments and numbers of rows."""
     if not any(REDUCTION in kinds(g) for g in generics_of(kernel)):
         return None
-    value, given = _returned(kernel)[number], len(kernel.type.inputs) - len(kernel.type.results)
+    value, given = returned(kernel)[number], len(kernel.type.inputs) - len(kernel.type.results)
     few = prod(value.type.shape) // _LITTLE
     pending, operations, read = [value], set(), {}
     while pending:
@@ -139,7 +135,7 @@ def _making(kernel: func.FuncOp, number: int) -> _Made | None:
         else:
             return None
     order = [op for op in operations_in(kernel) if op in operations]
-    more = [v for v in read if owner(v) is not None and v not in _returned(kernel)]
+    more = [v for v in read if owner(v) is not None and v not in returned(kernel)]
     return _Made(kernel, number, order, list(read), more) if any(is_generic(op) and filled(op.results[0]) is None for op in order) else None
 
 
@@ -168,11 +164,11 @@ def _without(module: ir.Module, made: _Made) -> func.FuncOp | None:
     """The kernel without the result, and with the numbers of rows that this is made of behind the others; None where nothing would be left, or one of these
     has no tensor of its own."""
     kernel, kept = made.kernel, made.kept()
-    returned, given = _returned(kernel), len(kernel.type.inputs) - len(kernel.type.results)
+    values, given = returned(kernel), len(kernel.type.inputs) - len(kernel.type.results)
     begun = [_begun(v) for v in made.more]
     if any(b is None for b in begun):
         return None
-    types = [*(returned[n].type for n in kept), *(v.type for v in made.more)]
+    types = [*(values[n].type for n in kept), *(v.type for v in made.more)]
     if not types:
         return None
     arguments = list(kernel.entry_block.arguments)
@@ -185,14 +181,14 @@ def _without(module: ir.Module, made: _Made) -> func.FuncOp | None:
         for op in operations_in(kernel)[:-1]:
             if not (op.name == "tensor.empty" and op.results[0] in begun):
                 clone_onto(op, known)
-        func.ReturnOp([known[v] for v in (*(returned[n] for n in kept), *made.more)])
+        func.ReturnOp([known[v] for v in (*(values[n] for n in kept), *made.more)])
     erase_dead(operations_in(new))
     return new
 
 
 def _apart(module: ir.Module, made: _Made) -> func.FuncOp | None:
     """A map that computes the result of what it is made of; None where it is not one operation."""
-    kernel, value = made.kernel, _returned(made.kernel)[made.number]
+    kernel, value = made.kernel, returned(made.kernel)[made.number]
     new = new_kernel(module, kernel, "recomputed", [v.type for v in made.read], [value.type])
     known: dict[ir.Value, ir.Value] = dict(zip(made.read, new.entry_block.arguments))
     with ir.InsertionPoint(new.entry_block), kernel.location:
@@ -216,12 +212,12 @@ def _apart(module: ir.Module, made: _Made) -> func.FuncOp | None:
 
 def _calls(call: ir.Operation, made: _Made, left: func.FuncOp, apart: func.FuncOp) -> tuple[ir.Operation, ir.Operation]:
     """Calls of the two in front of the one that there is, which nothing reads then."""
-    returned = _returned(made.kernel)
+    values = returned(made.kernel)
     with ir.InsertionPoint(call), call.location:
         into = [tensor.EmptyOp(list(t.shape), t.element_type).result for t in left.type.results]
         first = func.CallOp(left, [*inputs_of(call), *into]).operation
         known: dict[ir.Value, ir.Value] = dict(zip(made.kernel.entry_block.arguments, call.operands))
-        known |= dict(zip([*(returned[n] for n in made.kept()), *made.more], first.results))
+        known |= dict(zip([*(values[n] for n in made.kept()), *made.more], first.results))
         again = func.CallOp(apart, [*(known[v] for v in made.read), *empty_like([call.results[made.number]])]).operation
     for new in (first, again):
         tell_sources(new, [call])

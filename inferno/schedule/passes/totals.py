@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, tensor, users, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, is_generic, kinds, maps, outputs, use_count, yielded
-from inferno.passes.programs import VIEWS, callee
+from inferno.passes.programs import VIEWS, callee, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.analysis.combiners import read_combiner
 from inferno.schedule.passes.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources
@@ -45,8 +45,8 @@ def find_total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Total | N
     running, last = body(generic).arguments[len(inputs(generic))], owner(yielded(generic)[0])
     if filled(outputs(generic)[0]) is None or last is None or last.parent != generic or walk(generic, "linalg.index", "scf.if"):
         return None
-    returned = list(operations_in(kernel)[-1].operands) == list((behind or [generic])[-1].results)
-    plain = returned and _parts_of_arguments(generic) is not None and use_count(running) == 1
+    gives = returned(kernel) == list((behind or [generic])[-1].results)
+    plain = gives and _parts_of_arguments(generic) is not None and use_count(running) == 1
     combiner = read_combiner(body(generic), running, 0) if plain else None
     if combiner is None or combiner.name == "arith.mulf":
         return None

@@ -8,7 +8,7 @@ from math import prod
 from inferno.mlir import func, ir, is_read, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import is_dynamic, row_major, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge
+from inferno.schedule.analysis.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, written_results
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination
@@ -220,11 +220,10 @@ class _Parser(StepParser):
         return RowStep(scan, (source,), (result,), (None,), (None,), (), False, phase, combiner)
 
     def destinations(self) -> tuple[Destination, ...]:
-        returned, arguments = list(self.operations[-1].operands), len(self.kernel.type.inputs)
         found = []
-        for i, value in enumerate(returned):
-            argument, number = arguments - len(returned) + i, self.find(value)
-            if number is None or destination_index(self.kernel, value) != argument:
+        for value, argument in written_results(self.kernel) or ():
+            number = self.find(value)
+            if number is None:
                 return ()
             found.append(Destination(number, Access(argument, value.type.element_type, self.strides(number), 0, tuple(value.type.shape))))
         return tuple(found)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.mlir import arith, func, ir, makes, owner, walk
-from inferno.passes.programs import root_of
+from inferno.passes.programs import returned, root_of
 from inferno.passes.shapes import known_shape, slice_parts
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -74,9 +74,9 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     if descending is None or str(shape_.element_type) not in (*_FLOATS, *_INTEGERS):
         return None
     arguments = list(kernel.entry_block.arguments)
-    returned = list(walk(kernel, "func.return")[0].operands)
+    values = returned(kernel)
     kept, windows = [], set()
-    for destination, value in zip(arguments[len(arguments) - len(returned):], returned):
+    for destination, value in zip(arguments[len(arguments) - len(values):], values):
         found = _window(value, sort, dim)
         if found is None or str(destination.type.element_type) not in (str(shape_.element_type), "i64"):
             return None
