@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, ir, is_read, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, element_at, index, inputs, is_copy, is_elementwise, maps, only_user, yielded
 from inferno.passes.moved_norms import compute_moved, is_norm
@@ -62,7 +62,7 @@ def _rolled(op: ir.Operation) -> _Roll | None:
     """What a concatenation of a tensor's end and its beginning rolls, along another dimension than the last."""
     if op.name != "tensor.concat" or len(op.operands) != 2:
         return None
-    dim, type_, made = ir.IntegerAttr(op.attributes["dim"]).value, op.results[0].type, [owner(v) for v in op.operands]
+    dim, type_, made = dim_of(op), op.results[0].type, [owner(v) for v in op.operands]
     # A part of one element is a slice without the dimension, which gets it again.
     slices = [owner(m.operands[0]) if m is not None and m.name == "tensor.expand_shape" else m for m in made]
     if dim == type_.rank - 1 or any(s is None or s.name != "tensor.extract_slice" or len(s.operands) != 1 for s in slices):
@@ -115,7 +115,7 @@ def _moves_rows(op: ir.Operation) -> bool:
     if gather is None or any(o.operation.name not in _PLACING for o in body(op).operations) or len(walk(op, "tensor.extract")) != 1:
         return False
     at, table = owner(gather.operands[len(gather.operands) - 1]), gather.operands[0].type
-    same = at is not None and at.name == "linalg.index" and ir.IntegerAttr(at.attributes["dim"]).value == last
+    same = at is not None and at.name == "linalg.index" and dim_of(at) == last
     return same and table.has_static_shape and table.shape[-1] == op.results[0].type.shape[-1]
 
 

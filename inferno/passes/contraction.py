@@ -14,7 +14,7 @@ is valid only where the reduction is not empty, and only walked in ascending ord
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, is_unread, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.generics import (
     PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps, outputs,
     substitute, yielded,
@@ -235,7 +235,7 @@ def _at_last(compare: ir.Operation, sizes: Sequence[Int | None]) -> int | None:
         index, after = owner(index.operands[0]), 0
     if index is None or index.name != "linalg.index":
         return None
-    loop, limit = ir.IntegerAttr(index.attributes["dim"]).value, size_of(compare.operands[1])
+    loop, limit = dim_of(index), size_of(compare.operands[1])
     return loop if limit is not None and sizes[loop] is not None and limit + after == sizes[loop] else None
 
 

@@ -8,7 +8,7 @@ what reads it, like any other elementwise operation: what lay between is never i
 from collections.abc import Callable, Sequence
 from math import prod
 
-from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
@@ -98,7 +98,7 @@ def collapsed(view: ir.Operation):
 
 def _concatenation(op: ir.Operation, values: SizeValues):
     """What makes an element of a concatenation of its place."""
-    dim = ir.IntegerAttr(op.attributes["dim"]).value
+    dim = dim_of(op)
     pieces = [v for v in op.operands if 0 not in v.type.shape]
     if not pieces or len(pieces) > _MOST or not all(_is_known(v) for v in pieces):
         return None
@@ -356,7 +356,7 @@ def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
 def _ends_kernel(op: ir.Operation, concat: ir.Operation) -> bool:
     """Whether it is the end of a contraction, whose kernel writes it as narrow as it is: to its place, if that lies together, or otherwise in so many bytes
     less.  (Small products of what is computed, as of a step's weights and the halves of values, are one kernel before what ends them.)"""
-    dim, type_ = ir.IntegerAttr(concat.attributes["dim"]).value, op.results[0].type
+    dim, type_ = dim_of(concat), op.results[0].type
     if not type_.has_static_shape or ended_contraction(op) is None:
         return False
     return all(n == 1 for n in type_.shape[:dim]) or prod(type_.shape) >= _WRITTEN

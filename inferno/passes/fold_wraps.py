@@ -4,7 +4,7 @@ Where a place is computed of loops and numbers so that it is never negative, thr
 neighbours along it is known to do so.  Nor is anything left of remainders and quotients of loops that are too short for them, as of a batch of one image.
 """
 
-from inferno.mlir import arith, constant_number, ir, owner, walk
+from inferno.mlir import arith, constant_number, dim_of, ir, owner, walk
 from inferno.passes.generics import inputs, is_elementwise, is_generic, loop_sizes, yielded
 from inferno.passes.programs import VIEWS
 from inferno.symbolic import bounds
@@ -70,7 +70,7 @@ class _Ranges:
         if op is None:
             return self._of_argument(ir.BlockArgument(value), depth)
         if op.name == "linalg.index":
-            size = loop_sizes(op.parent.operation)[ir.IntegerAttr(op.attributes["dim"]).value] if is_generic(op.parent.operation) else None
+            size = loop_sizes(op.parent.operation)[dim_of(op)] if is_generic(op.parent.operation) else None
             return 0, None if size is None else bounds(size)[1] - 1
         if op.name == "arith.select":
             return _either(*(self.of(v, depth) for v in list(op.operands)[1:]))

@@ -1,6 +1,6 @@
 """Compose slices of slices: ``x[64:128, :512]`` is imported as two slices, each of which could become a copy."""
 
-from inferno.mlir import ir, is_read, owner, tensor, users, walk
+from inferno.mlir import dim_of, ir, is_read, owner, tensor, users, walk
 from inferno.passes.movements import reshape
 from inferno.passes.parts import inside, taken_by
 
@@ -32,7 +32,7 @@ def join_slices(module: ir.Module) -> None:
 
 def read_pieces(op: ir.Operation) -> bool:
     """Where slices that lie in one piece each are all that reads a concatenation, let them be slices of the pieces; whether that was done."""
-    dim, begins = ir.IntegerAttr(op.attributes["dim"]).value, [0]
+    dim, begins = dim_of(op), [0]
     cuts = [(user, taken_by(user, drops=True)) for user in users(op.results[0])]
     if not cuts or not op.results[0].type.has_static_shape or any(taken is None or 0 in cut.results[0].type.shape for cut, taken in cuts):
         return False

@@ -4,7 +4,7 @@ Generators and the cpu target read this form.  Operands that are only extended, 
 f32), need no map: the extensions stay in the multiply-add.
 """
 
-from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, linalg, owner, tensor, walk
 from inferno.passes.affine import projection, renumber
 from inferno.passes.contraction import EXTENSIONS, FusedContraction, alike, is_contraction, parse_fused
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
@@ -44,7 +44,7 @@ def _multiplies_along_all(fused: FusedContraction) -> bool:
     for factor in (fused.lhs, fused.rhs):
         operations, arguments = _slice(op, factor)
         used |= {ir.AffineDimExpr(e).position for a in arguments for e in maps(op)[a].results if isinstance(e, ir.AffineDimExpr)}
-        used |= {ir.IntegerAttr(o.attributes["dim"]).value for o in operations if o.name == "linalg.index"}
+        used |= {dim_of(o) for o in operations if o.name == "linalg.index"}
     return used | {d for d, kind in enumerate(kinds(op)) if kind != REDUCTION} == set(range(len(kinds(op))))
 
 
@@ -76,7 +76,7 @@ def _replay(operations: list[ir.Operation], known: dict[ir.Value, ir.Value], loo
     """Clone body operations at the insertion point; ``known`` maps old values to new ones and is extended."""
     for op in operations:
         if op.name == "linalg.index":
-            known[op.results[0]] = linalg.IndexOp(loops[ir.IntegerAttr(op.attributes["dim"]).value]).result
+            known[op.results[0]] = linalg.IndexOp(loops[dim_of(op)]).result
             continue
         clone_onto(op, known)
 
@@ -92,7 +92,7 @@ def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.Aff
     operations, arguments = _slice(op, value)
     count = len(kinds(op))
     used = {ir.AffineDimExpr(e).position for a in arguments for e in maps(op)[a].results if isinstance(e, ir.AffineDimExpr)}
-    used |= {ir.IntegerAttr(o.attributes["dim"]).value for o in operations if o.name == "linalg.index"}
+    used |= {dim_of(o) for o in operations if o.name == "linalg.index"}
     order = sorted(used)
     place = {d: i for i, d in enumerate(order)}
     exprs = renumber(order, count)

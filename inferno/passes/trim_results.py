@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 
-from inferno.mlir import func, ir, owner, tensor, users, walk
+from inferno.mlir import dim_of, func, ir, owner, tensor, users, walk
 from inferno.passes.contraction import has_windows
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
@@ -117,7 +117,7 @@ def _has_known_sizes(value: ir.Value) -> bool:
 
 def _asked_for(generic: ir.Operation) -> set[int]:
     """The loops whose iterations a body asks for."""
-    return {ir.IntegerAttr(i.attributes["dim"]).value for i in walk(generic, "linalg.index")}
+    return {dim_of(i) for i in walk(generic, "linalg.index")}
 
 
 def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts | None:
@@ -162,7 +162,7 @@ def _of_operand(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
     if op.name == _SLICE:
         return _inside(op, parts)
     if op.name == _CONCAT:
-        sizes, dim = shape(op.operands[number]), _joined(op)
+        sizes, dim = shape(op.operands[number]), dim_of(op)
         whole = parts[dim] == (0, shape(op.results[0])[dim], 1)
         return (*parts[:dim], (0, sizes[dim], 1), *parts[dim + 1:]) if whole else None
     if op.name == "tensor.expand_shape":
@@ -192,11 +192,6 @@ def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
     if (own := _taken(cut)) is None:
         return None
     return tuple(inside(own, kept_dimensions(cut), parts))
-
-
-def _joined(concat: ir.Operation) -> int:
-    """The dimension along which its operands lie behind each other."""
-    return ir.IntegerAttr(concat.attributes["dim"]).value
 
 
 def _merge(dimensions: Sequence[tuple[Int, Part]]) -> Part | None:
@@ -290,7 +285,7 @@ def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
         keep_attributes(new, op)
         yield from new.results
         return
-    found, dim = [], _joined(op) if op.name == _CONCAT else None
+    found, dim = [], dim_of(op) if op.name == _CONCAT else None
     for number in range(len(op.operands) if dim is not None else 1):
         taken = _of_operand(op, number, parts)
         found.append(extract(op.operands[number], taken, [n != 1 or d == dim for d, (_, n, _) in enumerate(taken)]))

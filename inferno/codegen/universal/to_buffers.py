@@ -5,7 +5,7 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 """
 
 from inferno.codegen.universal.stand_ins import stand_in
-from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
+from inferno.mlir import dim_of, func, ir, linalg, run_upstream, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.generics import inverse
 from inferno.passes.movements import insert
@@ -77,7 +77,7 @@ def _write_in_place(function: func.FuncOp) -> None:
 
 
 def _concat(op: ir.Operation, destination: ir.Value) -> ir.Value:
-    dim, offset, value = ir.IntegerAttr(op.attributes["dim"]).value, 0, destination
+    dim, offset, value = dim_of(op), 0, destination
     for part in op.operands:
         sizes = list(shape(part))
         offsets: list[Int] = [0] * len(sizes)
@@ -136,7 +136,7 @@ def parallel_first(module: ir.Module) -> None:
         types = list(op.attributes["iterator_types"])
         op.attributes["iterator_types"] = ir.ArrayAttr.get([types[i] for i in order])
         for index in walk(op, "linalg.index"):
-            dim = ir.IntegerAttr(index.attributes["dim"]).value
+            dim = dim_of(index)
             index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), place[dim])
 
 

@@ -8,7 +8,7 @@ Reductions read all of this kind so: the sum of a flipped tensor.
 
 from collections.abc import Sequence
 
-from inferno.mlir import erase_dead, ir, owner, walk
+from inferno.mlir import dim_of, erase_dead, ir, owner, walk
 from inferno.passes.affine import Linear, add, extent, linear_map, loop_alone, multiply
 from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
 from inferno.passes.shapes import row_major
@@ -99,7 +99,7 @@ def linear_place(value: ir.Value, loops: int) -> Linear | None:
     if op is None:
         return None
     if op.name == "linalg.index":
-        return loop_alone(ir.IntegerAttr(op.attributes["dim"]).value, loops)
+        return loop_alone(dim_of(op), loops)
     if op.name == "arith.constant":
         return (0,) * loops, ir.IntegerAttr(op.attributes["value"]).value
     if op.name in ("arith.addi", "arith.subi", "arith.muli"):

@@ -6,7 +6,7 @@ A ``Tracer`` follows structured operations backwards and puts the bodies of elem
 from collections.abc import Callable, Hashable, Sequence
 from math import ceil, prod
 
-from inferno.mlir import arith, func, ir, owner
+from inferno.mlir import arith, dim_of, func, ir, owner
 from inferno.passes.generics import use_count
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
@@ -245,7 +245,7 @@ class Tracer(Expressions):
             return self._operand(generic, value.arg_number, loops)
         op = value.owner.operation
         if op.name == "linalg.index":
-            strides, offset = total([(loops[ir.IntegerAttr(op.attributes["dim"]).value], 1)])
+            strides, offset = total([(loops[dim_of(op)], 1)])
             return self.make(INDEX, value.type, strides=strides, offset=offset)
         if op.name == CONSTANT:
             return self.make(CONSTANT, value.type, op=op)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inferno.mlir import arith, clone_onto, ir, owner
+from inferno.mlir import arith, clone_onto, dim_of, ir, owner
 from inferno.passes.affine import Linear, add, extent, multiply
 from inferno.passes.generics import index, loop
 
@@ -34,7 +34,7 @@ class KnownPlaces:
             if op.name in ("linalg.yield", "scf.yield"):
                 return [self._value(v) for v in op.operands]
             if op.name == "linalg.index":
-                self._places[op.results[0]] = loops[ir.IntegerAttr(op.attributes["dim"]).value]
+                self._places[op.results[0]] = loops[dim_of(op)]
             elif op.name == "scf.if":
                 if (truth := self._truths.get(op.operands[0])) is None:
                     raise Undecided

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, func, ir, is_read, isolated_copy, owner, run_upstream, walk
+from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, owner, run_upstream, walk
 from inferno.passes.programs import VIEWS, returned
 from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
@@ -155,7 +155,7 @@ def _loops_of_operations(generic: ir.Operation) -> set[frozenset[int]]:
     known: dict[ir.Value, frozenset[int]] = {}
     for op in walk(generic):
         if op.name == "linalg.index":
-            known[op.results[0]] = frozenset((ir.IntegerAttr(op.attributes["dim"]).value,))
+            known[op.results[0]] = frozenset((dim_of(op),))
         elif op != generic and not len(op.regions):
             known.update({r: frozenset().union(*(known.get(v, ()) for v in op.operands)) for r in op.results})
     return {loops for value, loops in known.items() if loops and owner(value).name != "linalg.index"}

@@ -7,7 +7,7 @@ memory.  The tensor's other places may be what a table says, as of rows that are
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, dim_of, ir, owner, walk
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.affine_extracts import linear_place
@@ -126,7 +126,7 @@ def _loops_of(value: ir.Value, point: Pointwise) -> set[int] | None:
             continue
         op = owner(value)
         if op.name == "linalg.index":
-            found.add(ir.IntegerAttr(op.attributes["dim"]).value)
+            found.add(dim_of(op))
         elif op.name.startswith(("arith.", "math.")) and not len(op.regions):
             left += op.operands
         elif op.name == "tensor.extract" and op.parent == point.generic and op.operands[0] in tables:

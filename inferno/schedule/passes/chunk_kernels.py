@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
-from inferno.mlir import clone_onto, func, ir, isolated_copy, owner, run_upstream, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, isolated_copy, owner, run_upstream, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps, use_count
 from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
@@ -83,7 +83,7 @@ def columns_of(kernel: func.FuncOp, count: int) -> dict[int, int] | None:
         if any(d is None or not d or d != of_results[0] for d in of_results):
             return None
         loop = of_results[0][-1]
-        if kinds(generic)[loop] != PARALLEL or any(ir.IntegerAttr(i.attributes["dim"]).value == loop for i in walk(generic, "linalg.index")):
+        if kinds(generic)[loop] != PARALLEL or any(dim_of(i) == loop for i in walk(generic, "linalg.index")):
             return None
         for value, map_ in zip(inputs(generic), maps(generic)):
             if not isinstance(value.type, ir.RankedTensorType):

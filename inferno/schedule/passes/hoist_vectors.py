@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import clone_onto, func, ir, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, walk
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
 from inferno.passes.programs import VIEWS, callee, readers, whole_of
@@ -152,7 +152,7 @@ def _vectors(generic: ir.Operation, fewer: int, counted: bool = False) -> dict[i
                 made.tables.update(known[value].tables)
                 made.loops |= known[value].loops
         if counted:
-            made.loops |= {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(op) if o.name == "linalg.index"}
+            made.loops |= {dim_of(o) for o in walk(op) if o.name == "linalg.index"}
             made.tables.update((o.operands[0], None) for o in walk(op) if o.name == "tensor.extract")
         pure = _is_counted(op) if counted else _is_pure(op) and not isinstance(op.results[0].type, ir.IndexType)
         if pure and all(v in known for v in own) and fewer * prod(sizes[d] for d in made.loops) <= prod(sizes):
@@ -253,7 +253,7 @@ def _kernel_of_parts(
             wanted = {op for part in parts.values() for op in part.operations}
             for op in [o.operation for o in block.operations if o.operation in wanted]:
                 for index in walk(clone_onto(op, known), "linalg.index"):
-                    index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loops.index(ir.IntegerAttr(index.attributes["dim"]).value))
+                    index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loops.index(dim_of(index)))
             return [known[v] for v in parts]
 
         every = [*(substitute(indexing[i], renamed, len(loops)) for i in reads), *[ir.AffineMap.get_identity(len(loops))] * len(parts)]

@@ -6,7 +6,7 @@ they are of, as the losses of a cross entropy are.  (On an H200 the gather of 16
 
 from math import prod
 
-from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, linalg, owner, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs, use_count, yielded
 from inferno.passes.places import place_of
@@ -75,7 +75,7 @@ def _plain(op: ir.Operation, block: ir.Block, sizes: list[int]) -> ir.AffineMap 
     makers = [owner(v) for v in list(op.operands)[1:]]
     if op.block != block or any(m is None or m.name != "linalg.index" for m in makers):
         return None
-    loops = [ir.IntegerAttr(m.attributes["dim"]).value for m in makers]
+    loops = [dim_of(m) for m in makers]
     if [sizes[i] for i in loops] != list(ir.RankedTensorType(op.operands[0].type).shape):
         return None
     return projection(loops, len(sizes))

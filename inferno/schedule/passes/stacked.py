@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from inferno.mlir import constant_number, erase_dead, ir, owner, tensor, walk
+from inferno.mlir import constant_number, dim_of, erase_dead, ir, owner, tensor, walk
 from inferno.passes.affine import Linear, extent, linear, linear_map, loop_alone
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, maps, outputs, substitute
 from inferno.schedule.analysis.known_places import KnownPlaces, Undecided
@@ -86,9 +86,9 @@ def stack_of(generic: ir.Operation) -> Stack | None:
         if value is None or number is None or ir.IntegerAttr(op.attributes["predicate"]).value != _ULT:
             continue
         if value.name == "arith.remui" and (made := owner(value.operands[0])) is not None and made.name == "linalg.index":
-            turns.add((place.index(_loop(made)), constant_number(value.operands[1]) or 1))
+            turns.add((place.index(dim_of(made)), constant_number(value.operands[1]) or 1))
         elif value.name == "linalg.index":
-            dim = place.index(_loop(value))
+            dim = place.index(dim_of(value))
             begins[dim] |= {0, number} if 0 < number < shape[dim] else set()
     found = [Stack(shape, dim, tuple(range(count)), True) for dim, count in turns if shape[dim] % count == 0]
     found += [Stack(shape, dim, tuple(sorted(numbers))) for dim, numbers in begins.items()]
@@ -187,7 +187,3 @@ def _in_part(value: ir.Value, places: Sequence[Linear], box: Sequence[int]) -> t
     offsets, sizes, steps = (list(x) for x in zip(*parts))
     type_ = ir.RankedTensorType.get(sizes, value.type.element_type)
     return tensor.ExtractSliceOp(type_, value, [], [], [], offsets, sizes, steps).result, map_
-
-
-def _loop(op: ir.Operation) -> int:
-    return ir.IntegerAttr(op.attributes["dim"]).value

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from inferno.mlir import arith, func, ir, is_read, isolated_copy, tensor, walk
+from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, tensor, walk
 from inferno.passes.programs import VIEWS, root_of
 from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule.analysis.accesses import argument_index
@@ -22,7 +22,7 @@ def stacked(kernel: func.FuncOp) -> list[int] | None:
     operations = [o.operation for o in kernel.entry_block.operations]
     structured = [o for o in operations if o.name not in (*VIEWS, "tensor.empty", "arith.constant", "func.return")]
     if [o.name for o in structured] == ["tensor.concat", "linalg.copy"] and structured[1].operands[0] == structured[0].results[0]:
-        if ir.IntegerAttr(structured[0].attributes["dim"]).value != 0:
+        if dim_of(structured[0]) != 0:
             return None
         found = [argument_index(kernel, root_of(v)) for v in structured[0].operands]
         return None if None in found else found

@@ -8,7 +8,7 @@ selected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, constant_number, erase_dead, func, ir, is_read, owner, tensor, walk
+from inferno.mlir import arith, clone_onto, constant_number, dim_of, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
@@ -184,4 +184,4 @@ def _place(value: ir.Value, loop: int) -> int | None:
     op = owner(value)
     if op is not None and op.name == "arith.subi" and (number := constant_number(op.operands[1])) is not None and _place(op.operands[0], loop) == 0:
         return number
-    return 0 if op is not None and op.name == "linalg.index" and ir.IntegerAttr(op.attributes["dim"]).value == loop else None
+    return 0 if op is not None and op.name == "linalg.index" and dim_of(op) == loop else None

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
-from inferno.mlir import arith, clone_onto, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
+from inferno.mlir import arith, clone_onto, dim_of, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
 from inferno.passes.affine import linear
-from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, use_count, yielded
+from inferno.passes.generics import PARALLEL, body, build, index, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.parts import extract
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
@@ -82,10 +82,6 @@ def _is_cut(op: ir.Operation, known: Sequence[int]) -> bool:
     if not is_elementwise(op) or not op.results[0].type.has_static_shape:
         return False
     return prod(op.results[0].type.shape) not in known or bool(walk(op, "scf.if"))
-
-
-def _dimension(index: ir.Operation) -> int:
-    return ir.IntegerAttr(index.attributes["dim"]).value
 
 
 def _cut(kernel: func.FuncOp, op: ir.Operation, nest: Sequence[int]) -> list[ResultPart] | None:
@@ -228,7 +224,7 @@ class _Piece:
         """The loop of rows behind each dimension of the box, of as many sizes alike as can be; what none is behind has one place, or the same at each."""
         counts = [count for _, count in self.box]
         used = {d for r in self.reads for d, _ in r.places}
-        used |= {_dimension(o) for o in self.taken if o.name == "linalg.index" and is_read(o.results[0])}
+        used |= {dim_of(o) for o in self.taken if o.name == "linalg.index" and is_read(o.results[0])}
         free = [count == 1 or d not in used for d, count in enumerate(counts)]
         able = []
         for some in combinations(range(len(counts)), len(self.nest)):
@@ -289,8 +285,8 @@ class _Piece:
         condition = None
         for (_, count), loop, low in zip(self.box, loops, begins):
             if loop is not None and count != self.nest[loop]:
-                place = _loop(loop) if low == 0 else arith.subi(_loop(loop), _number(low))
-                below = arith.cmpi(arith.CmpIPredicate.ult, place, _number(count))
+                place = _loop(loop) if low == 0 else arith.subi(_loop(loop), index(low))
+                below = arith.cmpi(arith.CmpIPredicate.ult, place, index(count))
                 condition = below if condition is None else arith.andi(condition, below)
         type_ = read.table.type.element_type
         choice = scf.IfOp(condition, [type_], has_else=True)
@@ -305,7 +301,7 @@ class _Piece:
         """What the body yields in the box, of what it reads."""
         for op in self.taken:
             if op.name == "linalg.index":
-                d = _dimension(op)
+                d = dim_of(op)
                 known[op.results[0]] = _place(loops[d], shifts[d])
             elif op.name == "scf.if":
                 chosen = self.chosen[op.results[0]]
@@ -324,12 +320,8 @@ def _maps(op: ir.Operation) -> list[ir.AffineMap]:
 
 def _place(loop: int | None, plus: int) -> ir.Value:
     if loop is None:
-        return _number(plus)
-    return _loop(loop) if plus == 0 else arith.addi(_loop(loop), _number(plus))
-
-
-def _number(value: int) -> ir.Value:
-    return arith.constant(ir.IndexType.get(), value)
+        return index(plus)
+    return _loop(loop) if plus == 0 else arith.addi(_loop(loop), index(plus))
 
 
 def _loop(number: int) -> ir.Value:

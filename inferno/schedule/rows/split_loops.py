@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, tensor, walk
+from inferno.mlir import dim_of, ir, owner, tensor, walk
 from inferno.passes.affine import linear_map
 from inferno.passes.generics import PARALLEL, body, build, clone_body, evaluate, inputs, maps
 from inferno.schedule.analysis.affine_extracts import linear_place
@@ -20,7 +20,7 @@ def split_loops(op: ir.Operation) -> ir.Operation:
         if o.name not in _DIVISIONS or (made := owner(o.operands[0])) is None or made.name != "linalg.index":
             continue
         number = linear_place(o.operands[1], 0)
-        divisors.setdefault(ir.IntegerAttr(made.attributes["dim"]).value, set()).add(number[1] if number is not None else 0)
+        divisors.setdefault(dim_of(made), set()).add(number[1] if number is not None else 0)
     by = {d: min(n) for d, n in divisors.items() if len(n) == 1 and min(n) > 1 and sizes[d] % min(n) == 0}
     if not by:
         return op
