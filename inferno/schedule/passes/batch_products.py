@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, isolated_copy, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps, substitute
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import argument_index, filled
 
 
@@ -46,8 +47,6 @@ class Slices:
 def take_apart(kernel: func.FuncOp) -> Product | None:
     """The product that a kernel is, if its factors are whole arguments; None for any other kernel."""
     with kernel.context, kernel.location:
-        from inferno.passes.split_contractions import split_contractions
-
         module = isolated_copy(kernel)
         split_contractions(module)
     function = module.body.operations[0]

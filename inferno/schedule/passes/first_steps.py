@@ -2,6 +2,7 @@
 
 from inferno.mlir import arith, func, ir, linalg, owner, run_upstream, tensor
 from inferno.passes.programs import callee, returned
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.analysis.expressions import place_of
 from inferno.schedule.passes.equal_steps import Begins, EqualSteps, State, Steps
@@ -31,8 +32,6 @@ def from_zeros(found: EqualSteps, steps: Steps, initial: dict[State, ir.Value]) 
             ours = inline_step(found, ahead, values, {}, {s: zeros_like(initial[s].type) for s in states}, step)
             theirs = _inline_calls(found, calls, values, step)
             func.ReturnOp([*(ours[s] for s in states), *(theirs[initial[s]] for s in states)])
-        from inferno.passes.split_contractions import split_contractions
-
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops,canonicalize,cse)")
         return calls if _are_equal(module.body.operations[0]) else []

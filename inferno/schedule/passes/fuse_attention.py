@@ -20,7 +20,7 @@ from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
 from inferno.schedule.passes.merge_calls import (
-    Rewrite, by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls,
+    Rewrite, by_symbols, defer, edges_of, free_name, inputs_of, merged_kernel, pattern, places_in, replace_calls,
 )
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.symbolic import Undecided, hint, product
@@ -64,7 +64,7 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
                 return None
             return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=UNKNOWN)
 
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, machine, time, pages=True).run())
+    Fusion.rewrite(module, machine, time=time, pages=True)
 
 
 @dataclass

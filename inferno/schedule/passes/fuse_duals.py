@@ -19,7 +19,7 @@ from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.passes.call_times import CallTimes, elementwise_time
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, edges_of, free_name, in_order, inputs_of, merge_in, merged_kernel, operations_in, pattern, replace_calls, stays_in_order,
+    Edges, Rewrite, edges_of, free_name, in_order, inputs_of, merged_kernel, operations_in, pattern, replace_calls, stays_in_order,
 )
 from inferno.schedule.passes.split_chunks import Chunks
 from inferno.target import find_target
@@ -36,7 +36,7 @@ def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if not machine.hopper or wants_library(module):
         return
-    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
+    _Fuse.rewrite(module, machine, always=always == "1")
 
 
 @dataclass

@@ -17,7 +17,7 @@ from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in,
+    Edges, Rewrite, defer, edges_of, free_name, in_order, inputs_of, may_change, merged_kernel, operations_in, pattern, places_in,
     reads_reshaped, replace_calls, waits,
 )
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
@@ -35,7 +35,7 @@ def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if not machine.hopper or wants_library(module):
         return
-    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
+    _Fuse.rewrite(module, machine, always=always == "1")
 
 
 @dataclass

@@ -14,7 +14,7 @@ from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.schedule.analysis.accesses import filled, iterators, loop_sizes
-from inferno.schedule.analysis.cost import count_bytes, example_bytes, extracted_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes, extracted_bytes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul.parser import parse_contraction
@@ -38,9 +38,6 @@ from inferno.target import Target, find_target
 
 # Kernels that become one: five norms and softmaxes of 4x448 are 20, which an H200 took 2.5 us, by two kernels of at most 16 3.2, of 1000x1024 4.4 and 7.2.
 _MOST = 48
-# Microseconds of a small kernel behind others, and bytes that one moves in one: on an H200 the two of an RMSNorm of 65536x1024 took 209 us, the
-# three of a log_softmax 291, the four of a LayerNorm of 16x1024 3.7.
-_KERNEL, _RATE = 0.9, 3.9e6
 _IN_CACHE, _EACH = 0.6, 1.1  # of what is moved where the L2 cache keeps all, and then of a kernel: RMSNorm of 2x1M took 7.1 us, of 4x1M 11.4
 _SHORT = 1 << 16  # terms; a sum of 100060 losses was off by 2.2e-7 of itself where 1.2e-7 is allowed, and is not in parts
 _LITTLE = 16  # times: of what a group moves, beside a map that goes along; who else reads that is another kernel, as the count of targets of a loss
@@ -336,21 +333,21 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
 
 def alone(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds of a kernel by itself; a sum that is cut into chunks is two, and few blocks do not read as fast as many."""
-    found, moved = reductions.planned(kernel, target), _moved_bytes(kernel) / _RATE
+    found, moved = reductions.planned(kernel, target), _moved_bytes(kernel) / KERNEL_RATE
     if _kind(kernel) == "scan" and (scan := scans.read(kernel, target)) is not None:
         vector = scans.pick(scan, target).vector
         moved = max(moved, busy(scan.outer * scan.length * scan.inner * scan_instructions(scan.combiner, vector), target))
     if found is None:
-        return _KERNEL + moved
+        return KERNEL_TIME + moved
     c, s = found
-    return max(reductions.estimate(s, c, target), _KERNEL * (1 + (s.cuts(c) > 1)) + moved)
+    return max(reductions.estimate(s, c, target), KERNEL_TIME * (1 + (s.cuts(c) > 1)) + moved)
 
 
 def _cached(kernel: func.FuncOp, target: Target) -> float:
     """The same where the L2 cache keeps what is read."""
     found = reductions.planned(kernel, target)
     kernels = 1 + (found is not None and found[1].cuts(found[0]) > 1)
-    return _EACH * kernels + _IN_CACHE * max(0.0, alone(kernel, target) - _KERNEL * kernels)
+    return _EACH * kernels + _IN_CACHE * max(0.0, alone(kernel, target) - KERNEL_TIME * kernels)
 
 
 def _moved_bytes(kernel: func.FuncOp) -> int:

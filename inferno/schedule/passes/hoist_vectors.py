@@ -14,7 +14,7 @@ from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
 from inferno.passes.programs import VIEWS, callee, readers, whole_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.analysis.cost import bit_width, count_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, bit_width, count_bytes
 from inferno.schedule.maps.elementwise import choose
 from inferno.schedule.maps.gathers import gathered
 from inferno.schedule.maps.pointwise import parse_pointwise
@@ -44,7 +44,7 @@ _ROUNDED = ("bf16", "f16")
 _READ = 3  # instructions of what is brought again, once for a thread's points
 _LEAST = 8  # instructions of what is worth a tensor of its own
 _BUSY = 0.7  # of all instructions that a multiprocessor could begin, beside loads and stores
-_KERNEL, _RATE = 1.0, 3.9e6  # microseconds of a small kernel behind others, and bytes that one moves in one
+_KERNEL = 1.0  # microseconds of a small kernel behind others
 
 
 @dataclass
@@ -196,10 +196,10 @@ def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], poi
     that a thread does such work once for; ``again``: bytes that come from the cache then."""
     whole = _cost([o.operation for o in body(generic).operations])
     saved = _cost({op: None for part in parts.values() for op in part.operations})
-    memory, read = bytes_ / _RATE, _READ * len(parts) if shared > 1 else 0
+    memory, read = bytes_ / KERNEL_RATE, _READ * len(parts) if shared > 1 else 0
     before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole - saved + saved / shared, whole - saved + read / shared))
     after = max(after, memory + again / _CACHE_RATE)
-    return after + _KERNEL + _written(generic, parts) / _RATE < before
+    return after + _KERNEL + _written(generic, parts) / KERNEL_RATE < before
 
 
 def _written(generic: ir.Operation, parts: dict[ir.Value, _Value]) -> int:

@@ -22,7 +22,7 @@ from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.map_calls import MapCalls
 from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, in_order, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in,
+    Edges, Rewrite, defer, edges_of, in_order, inputs_of, joint_name, may_change, merged_kernel, operations_in, pattern, places_in,
     replace_calls, rewrite_calls,
 )
 from inferno.schedule.passes.pairs import MOST_INPUTS
@@ -39,7 +39,7 @@ def join_steps(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        merge_in(module, lambda main, kernels: _Program(module, main, kernels, machine).run())
+        _Program.rewrite(module, machine)
 
 
 @dataclass

@@ -1,8 +1,10 @@
 """Replace several calls of kernels by one call of a kernel that holds the operations of all."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
+from typing import Any
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import UnsupportedOperation
@@ -395,13 +397,22 @@ def erase_unused(module: ir.Module, main: func.FuncOp) -> None:
 
 
 @dataclass
-class Rewrite:
-    """The state of a pass that rewrites ``@main`` and the kernels that it calls, by name; its method ``run`` says whether anything was changed."""
+class Rewrite(ABC):
+    """The state of a pass that rewrites ``@main`` and the kernels that it calls, by name."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     target: Target
+
+    @abstractmethod
+    def run(self) -> bool:
+        """Whether anything was changed."""
+
+    @classmethod
+    def rewrite(cls, module: ir.Module, target: Target, **options: Any) -> None:
+        """Run it on a module, as ``merge_in`` says, with its further fields."""
+        merge_in(module, lambda main, kernels: cls(module, main, kernels, target, **options).run())
 
 
 def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.FuncOp]], bool]) -> None:

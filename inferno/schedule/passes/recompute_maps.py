@@ -19,7 +19,7 @@ from inferno.passes.programs import callee
 from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import filled, loop_sizes
-from inferno.schedule.analysis.cost import count_bytes, example_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes
 from inferno.schedule.assign import generator_for, is_for
 from inferno.schedule.passes.merge_calls import (
     Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
@@ -30,8 +30,6 @@ from inferno.target import Target, find_target
 _MOST = 4  # readers
 # Operations of a kernel that computes a map again: of maps of maps, each with several readers, they would double with each one.
 _LARGEST = 200
-# Microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions.
-_KERNEL, _RATE = 0.9, 3.9e6
 _GENERATORS = ("elementwise", "reductions", "rows")  # that take more operations of each point as they come
 
 
@@ -176,7 +174,7 @@ def replace_reader(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, know
 def time_of(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds: what memory takes, or the arithmetic."""
     work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in generics_of(kernel))
-    return _KERNEL + max((count_bytes(kernel) - _unread_bytes(kernel)) / _RATE, busy(work, target))
+    return KERNEL_TIME + max((count_bytes(kernel) - _unread_bytes(kernel)) / KERNEL_RATE, busy(work, target))
 
 
 def _unread_bytes(kernel: func.FuncOp) -> int:

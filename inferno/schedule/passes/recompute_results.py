@@ -15,7 +15,7 @@ from inferno.passes.programs import VIEWS, callee, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.assign import generator_for
 from inferno.schedule.passes.merge_calls import (
-    Rewrite, edges_of, empty_like, inputs_of, may_change, merge_in, new_kernel, operations_in, pattern, rewrite_calls, tell_sources,
+    Rewrite, edges_of, empty_like, inputs_of, may_change, new_kernel, operations_in, pattern, rewrite_calls, tell_sources,
 )
 from inferno.schedule.passes.recompute_maps import compute_first, computing, drop, generics_of, pairs_of, readers_of, replace_readers, take_more, time_of
 from inferno.target import find_target
@@ -29,7 +29,7 @@ def recompute_results(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        merge_in(module, lambda main, kernels: _Program(module, main, kernels, machine).run())
+        _Program.rewrite(module, machine)
 
 
 @dataclass(frozen=True)

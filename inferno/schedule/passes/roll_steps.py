@@ -21,7 +21,7 @@ from inferno.schedule.passes.inline_steps import inline_step
 from inferno.schedule.passes.join_loops import join_loops
 from inferno.schedule.passes.join_pieces import join_pieces
 from inferno.schedule.passes.merge_calls import (
-    erase_views, free_name, inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources,
+    erase_views, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources,
 )
 from inferno.schedule.passes.stacks import position, read_elements, reshaped, stacked
 from inferno.schedule.recurrence import recurrence
@@ -38,7 +38,7 @@ def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx" or machine.capability < 90 or wants_library(module):
         return
-    merge_in(module, lambda main, kernels: _Roll(module, main, kernels, machine, always=always == "1").run())
+    _Roll.rewrite(module, machine, always=always == "1")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.passes.merge_calls import (
-    Rewrite, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
+    Rewrite, defer, edges_of, free_name, inputs_of, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
 )
 from inferno.schedule.passes.merge_writes import is_write
 from inferno.target import find_target
@@ -26,7 +26,7 @@ def write_caches(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets without such a kernel of attention."""
     machine = find_target(target)
     if machine.hopper:
-        merge_in(module, lambda main, kernels: _Writes(module, main, kernels, machine).run())
+        _Writes.rewrite(module, machine)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
 from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, rewrite_calls,
+    Edges, Rewrite, defer, edges_of, inputs_of, joint_kernel, may_change, operations_in, pattern, places_in, replace_calls, rewrite_calls,
     wait_for_each_other,
 )
 from inferno.schedule.analysis.written_parts import writes_parts
@@ -31,7 +31,7 @@ def write_parts(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        merge_in(module, lambda main, kernels: _Program(module, main, kernels, machine).run())
+        _Program.rewrite(module, machine)
 
 
 def is_part_write(kernel: func.FuncOp | None) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from operator import add, mul, sub
 
 from inferno.mlir import constant_number, func, ir, owner, run_upstream, tensor, walk
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import Access, argument_index, filled, placed
 from inferno.schedule.analysis.expression_maps import make_map
 from inferno.schedule.analysis.expression_tracer import NotUnderstood, Tracer
@@ -141,8 +142,6 @@ class _Parser:
                 if op.operation.name not in ("scf.yield", "tensor.insert_slice"):
                     _clone(op.operation, known, step)
             func.ReturnOp([known[v] for v in self.made])
-        from inferno.passes.split_contractions import split_contractions
-
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops,cse)")
         function = module.body.operations[0]
