@@ -9,7 +9,8 @@ from inferno.passes.generics import REDUCTION, is_generic, kinds
 from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.passes.batch_products import Product, take_apart
-from inferno.schedule.passes.merge_calls import Rewrite, inputs_of, may_change, operations_in
+from inferno.schedule.passes.calls import inputs_of, may_change, operations_in
+from inferno.schedule.passes.merge_calls import Rewrite
 
 _LEAST = 3  # steps
 _LONGEST = 16  # calls of a step

@@ -15,7 +15,7 @@ from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, ro
 from inferno.passes.shapes import is_dynamic
 from inferno.schedule.analysis.cost import example_bytes
 from inferno.schedule.analysis.kernel_parts import operations_of, parts_of
-from inferno.schedule.passes.merge_calls import inputs_of
+from inferno.schedule.passes.calls import inputs_of
 
 APART = "inferno.apart"
 """On a call: strings, ``@kernel, N bytes: reason`` of each kernel whose results it reads."""

@@ -5,9 +5,9 @@ from inferno.passes.programs import callee, returned
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.analysis.expressions import place_of
+from inferno.schedule.passes.calls import inputs_of, may_change
 from inferno.schedule.passes.equal_steps import Begins, EqualSteps, State, Steps
 from inferno.schedule.passes.inline_steps import Inline, inline_step
-from inferno.schedule.passes.merge_calls import inputs_of, may_change
 
 _MOST = 16  # calls of a step
 

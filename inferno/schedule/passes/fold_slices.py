@@ -15,7 +15,8 @@ from inferno.schedule.assign import choose
 from inferno.schedule.matmul.contraction import oriented
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
-from inferno.schedule.passes.merge_calls import edges_of, may_change, merge_in, merge_where, operations_in
+from inferno.schedule.passes.calls import may_change, operations_in
+from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
 from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import Target, find_target
 

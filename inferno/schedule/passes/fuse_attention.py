@@ -19,9 +19,8 @@ from inferno.schedule.attention import attention, short_attention
 from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
-from inferno.schedule.passes.merge_calls import (
-    Rewrite, by_symbols, defer, edges_of, free_name, inputs_of, merged_kernel, pattern, places_in, replace_calls,
-)
+from inferno.schedule.passes.calls import free_name, inputs_of, places_in
+from inferno.schedule.passes.merge_calls import Rewrite, by_symbols, defer, edges_of, merged_kernel, pattern, replace_calls
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import find_target

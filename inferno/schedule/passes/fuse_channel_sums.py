@@ -9,10 +9,9 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, root_of, wants_library
 from inferno.schedule.convolution import channel_sums
 from inferno.schedule.matmul.product_times import contraction_time
+from inferno.schedule.passes.calls import inputs_of, may_change, operations_in, places_in
 from inferno.schedule.passes.fuse_reductions import alone
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, waits,
-)
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_of, joint_kernel, merge_in, pattern, replace_calls, waits
 from inferno.target import Target, find_target
 
 

@@ -6,7 +6,8 @@
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.cpu.library import choose
-from inferno.schedule.passes.merge_calls import edges_of, inputs_of, may_change, merge_in, merge_where, operations_in
+from inferno.schedule.passes.calls import inputs_of, may_change, operations_in
+from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
 from inferno.target import Target, find_target
 
 

@@ -17,10 +17,9 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, wants_library
 from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.passes.call_times import CallTimes, elementwise_time
+from inferno.schedule.passes.calls import free_name, in_order, inputs_of, operations_in
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, edges_of, free_name, in_order, inputs_of, merged_kernel, operations_in, pattern, replace_calls, stays_in_order,
-)
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, merged_kernel, pattern, replace_calls, stays_in_order
 from inferno.schedule.passes.split_chunks import Chunks
 from inferno.target import find_target
 

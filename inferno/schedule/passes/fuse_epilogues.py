@@ -15,11 +15,9 @@ from inferno.schedule.convolution.im2col import parse_unfolded
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
+from inferno.schedule.passes.calls import free_name, in_order, inputs_of, may_change, operations_in, places_in
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, free_name, in_order, inputs_of, may_change, merged_kernel, operations_in, pattern, places_in,
-    reads_reshaped, replace_calls, waits,
-)
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, merged_kernel, pattern, reads_reshaped, replace_calls, waits
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
 from inferno.schedule.tiles.tile_ends import whole_tensors
 from inferno.target import find_target

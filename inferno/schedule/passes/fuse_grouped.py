@@ -10,9 +10,8 @@ from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes
 from inferno.schedule.matmul import grouped, wgmma
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.selected_products import parse_selected
-from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, inputs_of, joint_kernel, may_change, merge_in, replace_calls, rewrite_calls,
-)
+from inferno.schedule.passes.calls import inputs_of, may_change
+from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, replace_calls, rewrite_calls
 from inferno.schedule.passes.row_values import look_up_before
 from inferno.target import Target, find_target
 

@@ -18,11 +18,10 @@ from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul.parser import parse_contraction
+from inferno.schedule.passes.calls import inputs_of, places_in
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.mark_overwrites import updated
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, inputs_of, joint_kernel, merge_in, pattern, places_in, replace_calls, wait_for_each_other,
-)
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, merge_in, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions

@@ -17,9 +17,8 @@ from inferno.schedule.matmul import direct, wgmma_rows
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_across, joint_kernel, merge_in, pattern, places_in, replace_calls, waits,
-)
+from inferno.schedule.passes.calls import places_in
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, joint_kernel, merge_in, pattern, replace_calls, waits
 from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import Target, find_target
 

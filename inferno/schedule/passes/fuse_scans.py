@@ -8,7 +8,8 @@ from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
+from inferno.schedule.passes.calls import inputs_of, places_in
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_name, merge_in, merged_kernel, replace_calls, waits
 from inferno.schedule.scans import scans
 from inferno.target import Target, find_target
 

@@ -21,7 +21,8 @@ from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.passes.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.calls import inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.schedule.rows.row_work import busy
 from inferno.target import Target, find_target
 

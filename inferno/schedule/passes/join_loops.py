@@ -4,7 +4,8 @@ from collections.abc import Hashable
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee, root_of
-from inferno.schedule.passes.merge_calls import edges_of, inputs_of, merge_where, operations_in, waits
+from inferno.schedule.passes.calls import inputs_of, operations_in
+from inferno.schedule.passes.merge_calls import edges_of, merge_where, waits
 from inferno.schedule.recurrence import recurrence
 from inferno.target import Target
 

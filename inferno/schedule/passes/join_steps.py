@@ -20,13 +20,10 @@ from inferno.passes.programs import callee, readers
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.passes.calls import generics_of, in_order, inputs_of, may_change, operations_in, places_in
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, in_order, inputs_of, joint_name, may_change, merged_kernel, operations_in, pattern, places_in,
-    replace_calls, rewrite_calls,
-)
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_name, merged_kernel, pattern, replace_calls, rewrite_calls
 from inferno.schedule.passes.pairs import MOST_INPUTS
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.schedule.passes.stacked import Stack, stack_of, unstack
 from inferno.target import Target, find_target
 

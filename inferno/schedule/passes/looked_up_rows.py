@@ -13,7 +13,8 @@ from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import argument_index
 from inferno.schedule.analysis.cost import tensor_bytes
-from inferno.schedule.passes.merge_calls import clone_view, inputs_of, is_open, merge_in, operations_in
+from inferno.schedule.passes.calls import inputs_of, is_open, operations_in
+from inferno.schedule.passes.merge_calls import clone_view, merge_in
 
 _COPY = "inferno.copy"  # the number of the call that others are copies of
 _MOST = 4  # readers

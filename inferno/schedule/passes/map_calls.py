@@ -5,8 +5,8 @@ from inferno.passes.generics import inputs, is_elementwise, maps
 from inferno.passes.programs import callee, readers
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.analysis.written_parts import writes_parts
+from inferno.schedule.passes.calls import generics_of
 from inferno.schedule.passes.fuse_reductions import changes_places
-from inferno.schedule.passes.recompute_maps import generics_of
 
 
 class MapCalls:

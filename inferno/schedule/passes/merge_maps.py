@@ -23,13 +23,11 @@ from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.analysis.shared_points import loops_at, same
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.passes.calls import generics_of, inputs_of, operations_in
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, inputs_of, joint_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
-)
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.symbolic import product
 from inferno.target import Target
 

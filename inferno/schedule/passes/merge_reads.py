@@ -18,14 +18,12 @@ from inferno.passes.programs import callee, readers, root_of, whole_of
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.assign import is_for
 from inferno.schedule.passes.behind_sums import put_behind
+from inferno.schedule.passes.calls import generics_of, is_open, operations_in, tensors_of
 from inferno.schedule.passes.fuse_reductions import alone, changes_places
 from inferno.schedule.passes.mark_overwrites import stored_at, updated
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, is_open, joint_kernel, operations_in, pattern, replace_calls, tensors_of, wait_for_each_other,
-)
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.pairs import LARGEST, merge_pairs, MOST_INPUTS, MOST_RESULTS, near, SHARE, SMALL
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.merge_generics import merge_generics
 from inferno.target import Target

@@ -17,12 +17,10 @@ from inferno.mlir import arith, clone_onto, func, ir, is_read, linalg, math, own
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, operations_in, places_in, tell_sources
 from inferno.schedule.passes.fuse_reductions import alone
-from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, new_kernel, operations_in, places_in, rewrite_calls,
-    tell_sources, wait_for_each_other,
-)
-from inferno.schedule.passes.recompute_maps import compute_first, generics_of, replace_reader
+from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, rewrite_calls, wait_for_each_other
+from inferno.schedule.passes.recompute_maps import compute_first, replace_reader
 from inferno.schedule.passes.softmax_calls import Softmax, find_softmax, is_largest, term_in
 from inferno.schedule.reductions.exponential_sums import take_term
 from inferno.schedule.reductions.reductions import read

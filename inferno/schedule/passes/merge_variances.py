@@ -13,7 +13,8 @@ from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, i
 from inferno.passes.programs import callee, root_of
 from inferno.passes.shapes import argument_attributes, function_of, materialise, number, sizes, symbol_arguments
 from inferno.schedule.analysis.accesses import filled, loop_sizes, sink_constants
-from inferno.schedule.passes.merge_calls import empty_like, inputs_of, is_open, merge_in, new_kernel, tell_sources, tensors_of
+from inferno.schedule.passes.calls import empty_like, inputs_of, is_open, new_kernel, tell_sources, tensors_of
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.size_forms import substitute
 from inferno.symbolic import Int, Symbol, maximum, product
 from inferno.target import find_target

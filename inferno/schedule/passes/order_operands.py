@@ -21,7 +21,7 @@ from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import wgmma, wgmma_schedule
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.passes.merge_calls import replace_call
+from inferno.schedule.passes.calls import replace_call
 from inferno.schedule.reductions import batch_sums
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiles.tiling import tile_contraction

@@ -11,7 +11,8 @@ from inferno.passes.programs import PRECISION, callee, readers
 from inferno.schedule.analysis.cost import MEMORY_RATE, tensor_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.convolution import im2col
-from inferno.schedule.passes.merge_calls import edges_of, free_name, may_change, merge_in, merge_where, operations_in
+from inferno.schedule.passes.calls import free_name, may_change, operations_in
+from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
 from inferno.schedule.tiles.result_parts import large_extras
 from inferno.schedule.tiles.tiling import pick_axes
 from inferno.target import Target, find_target

@@ -19,7 +19,7 @@ from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, main_and_kernels, programs
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.maps.uncoalesced_arguments import Uncoalesced, read_time, reads_in_order, uncoalesced_arguments
-from inferno.schedule.passes.merge_calls import may_change, operations_in
+from inferno.schedule.passes.calls import may_change, operations_in
 from inferno.schedule.passes.split_pieces import generic_of, split, transposed_by_tiles
 from inferno.target import find_target
 

@@ -25,7 +25,7 @@ from inferno.schedule.matmul.contraction import Contraction, oriented
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.operand_forms import Form
 from inferno.schedule.matmul.wgmma_cost import copy_time
-from inferno.schedule.passes.merge_calls import replace_call
+from inferno.schedule.passes.calls import replace_call
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiles.tiling import Axis, Tiling, main_read, tile_contraction
 from inferno.symbolic import product

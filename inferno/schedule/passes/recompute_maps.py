@@ -13,17 +13,16 @@ from types import SimpleNamespace
 
 from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
-from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
+from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds
 from inferno.passes.places import place_of
 from inferno.passes.programs import callee
 from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
-from inferno.schedule.analysis.accesses import filled, loop_sizes
+from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes
 from inferno.schedule.assign import generator_for, is_for
-from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
-)
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, operations_in, tell_sources
+from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, pattern, rewrite_calls
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target, find_target
 
@@ -44,10 +43,6 @@ def recompute_maps(module: ir.Module, target: str) -> None:
         return rewrite_calls(main, lambda call: is_map(kernels.get(callee(call)), flips=True) and recompute_map(module, kernels, call, machine, refused))
 
     merge_in(module, merge)
-
-
-def generics_of(kernel: func.FuncOp) -> list[ir.Operation]:
-    return [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None]
 
 
 def _size(kernel: func.FuncOp) -> int:

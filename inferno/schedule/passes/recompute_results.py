@@ -14,10 +14,9 @@ from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generi
 from inferno.passes.programs import VIEWS, callee, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.assign import generator_for
-from inferno.schedule.passes.merge_calls import (
-    Rewrite, edges_of, empty_like, inputs_of, may_change, new_kernel, operations_in, pattern, rewrite_calls, tell_sources,
-)
-from inferno.schedule.passes.recompute_maps import compute_first, computing, drop, generics_of, pairs_of, readers_of, replace_readers, take_more, time_of
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.merge_calls import Rewrite, edges_of, pattern, rewrite_calls
+from inferno.schedule.passes.recompute_maps import compute_first, computing, drop, pairs_of, readers_of, replace_readers, take_more, time_of
 from inferno.target import find_target
 
 _LEAST = 1 << 17  # elements: of fewer, launches are what kernels take

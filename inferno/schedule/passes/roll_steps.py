@@ -15,14 +15,13 @@ from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of, 
 from inferno.schedule.analysis.cost import count_bytes, fastest
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.batch_products import Slices, batch_type, batched, slices_of
+from inferno.schedule.passes.calls import free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.passes.equal_steps import EqualSteps, State, Steps, place_of
 from inferno.schedule.passes.first_steps import from_zeros, zeros_like
 from inferno.schedule.passes.inline_steps import inline_step
 from inferno.schedule.passes.join_loops import join_loops
 from inferno.schedule.passes.join_pieces import join_pieces
-from inferno.schedule.passes.merge_calls import (
-    erase_views, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources,
-)
+from inferno.schedule.passes.merge_calls import erase_views
 from inferno.schedule.passes.stacks import position, read_elements, reshaped, stacked
 from inferno.schedule.recurrence import recurrence
 from inferno.schedule.recurrence.kernel import Order

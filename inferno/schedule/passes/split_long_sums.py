@@ -20,8 +20,9 @@ from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma import has_whole_lines
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.schedule.passes.batch_products import Product, batch_of, batch_type, take_apart
+from inferno.schedule.passes.calls import may_change, new_kernel, replace_call, tell_sources
 from inferno.schedule.passes.chunk_kernels import cut_dimension, cut_shape, type_of
-from inferno.schedule.passes.merge_calls import may_change, merge_in, new_kernel, replace_call, tell_sources
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.target import Target, find_target
 
 _SIDE = 128  # rows and columns of a tile

@@ -23,7 +23,7 @@ from inferno.schedule.assign import choose, kernels
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.call_times import elementwise_time
-from inferno.schedule.passes.merge_calls import may_change, new_kernel, replace_call
+from inferno.schedule.passes.calls import may_change, new_kernel, replace_call
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 

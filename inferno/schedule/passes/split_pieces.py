@@ -18,7 +18,7 @@ from inferno.passes.programs import callee, main_and_kernels, programs
 from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.transposed_gathers import transposed_gathers
-from inferno.schedule.passes.merge_calls import may_change, operations_in
+from inferno.schedule.passes.calls import may_change, operations_in
 from inferno.target import find_target
 
 _SIDE = 16  # elements along both orders that a tile is worth it for

@@ -16,7 +16,8 @@ from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.passes.merge_calls import inputs_of, merge_in, operations_in
+from inferno.schedule.passes.calls import inputs_of, operations_in
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.schedule.reductions.reductions import Reductions
 from inferno.schedule.rows.row_schedule import Rows
 from inferno.target import find_target

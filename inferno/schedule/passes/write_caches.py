@@ -15,9 +15,8 @@ from inferno.schedule.attention.resources import fits
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.passes.merge_calls import (
-    Rewrite, defer, edges_of, free_name, inputs_of, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
-)
+from inferno.schedule.passes.calls import free_name, inputs_of, places_in
+from inferno.schedule.passes.merge_calls import Rewrite, defer, edges_of, merged_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.merge_writes import is_write
 from inferno.target import find_target
 

@@ -14,14 +14,11 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.passes.shapes import slice_parts
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, operations_in, places_in
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
-from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, inputs_of, joint_kernel, may_change, operations_in, pattern, places_in, replace_calls, rewrite_calls,
-    wait_for_each_other,
-)
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_kernel, pattern, replace_calls, rewrite_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.pairs import MOST_INPUTS, MOST_RESULTS
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.target import find_target
 
 _WRITE = ["linalg.copy", "tensor.insert_slice", "func.return"]

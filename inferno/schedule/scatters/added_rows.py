@@ -15,7 +15,8 @@ from inferno.schedule.analysis.combiners import Combiner, read_combiner
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.maps.transposed import transposed
-from inferno.schedule.passes.recompute_maps import compute_first, generics_of
+from inferno.schedule.passes.calls import generics_of
+from inferno.schedule.passes.recompute_maps import compute_first
 from inferno.schedule.scatters.flat_elements import Elements, read_elements
 from inferno.schedule.scatters.kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
