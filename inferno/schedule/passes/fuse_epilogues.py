@@ -59,7 +59,7 @@ class _Fuse(Rewrite):
         """Let those that read contractions compute what maps make for them and for others: one that is an epilogue would read it. Whether any does."""
         changed, refused = False, set()
         for call in [o for o in operations_in(self.main) if o.name == "func.call" and not self.is_elementwise(o)]:
-            while any(recompute_map(self.module, self.kernels, made, self.target, refused) for made in self.maps_beside(call)):
+            while any(recompute_map(self, made, refused) for made in self.maps_beside(call)):
                 changed = True
         if changed:
             self.places = places_in(self.main)

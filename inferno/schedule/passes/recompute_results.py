@@ -16,7 +16,7 @@ from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.assign import generator_for
 from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.passes.merge_calls import Rewrite, edges_of, pattern, rewrite_calls
-from inferno.schedule.passes.recompute_maps import compute_first, computing, drop, pairs_of, readers_of, replace_readers, take_more, time_of
+from inferno.schedule.passes.recompute_maps import compute_first, computing, erase, pairs_of, readers_of, replace_readers, take_more, time_of
 from inferno.target import find_target
 
 _LEAST = 1 << 17  # elements: of fewer, launches are what kernels take
@@ -66,41 +66,37 @@ class _Program(Rewrite):
         kernel, result = self.kernels.get(callee(call)), call.results[number]
         if not isinstance(result.type, ir.RankedTensorType) or not may_change(kernel) or len(generics_of(kernel)) < 2 or prod(result.type.shape) < _LEAST:
             return False
-        readers = readers_of(self.kernels, call, result)
+        readers = readers_of(self, call, result)
         made = _making(kernel, number) if readers else None
         asked = (number, *(pattern(edges_of([call, reader], views=True)) for reader in readers))
         if made is None or asked in self.refused:
             return False
-        parts = _parts(self.module, made) if take_more(readers, self.kernels, self.target) else None
+        parts = _parts(self.module, made) if take_more(self, readers) else None
         if parts is not None and self.split(call, made, parts, readers):
             return True
-        for part in parts or ():
-            part.operation.erase()
+        erase(parts or ())
         self.refused.add(asked)
         return False
 
     def split(self, call: ir.Operation, made: _Made, parts: tuple[func.FuncOp, func.FuncOp], readers: list[ir.Operation]) -> bool:
         """Call the two parts of a kernel in its place, the second by all that reads its result, if that takes less time; whether it does."""
         left, apart = parts
-        before = self.time([made.kernel, *(self.kernels[callee(r)] for r in readers)])
+        before = time_of([made.kernel, *(self.kernels[callee(r)] for r in readers)], self.target)
         first, again = _calls(call, made, left, apart)
         self.kernels |= {part.name.value: part for part in parts}
-        found = computing(self.module, self.kernels, pairs_of(again, readers), self.target)
-        pays = found is not None and self.time([left, *(kernel for _, _, kernel in found)]) < before
+        pairs = pairs_of(again, readers)
+        found = computing(self, pairs)
+        pays = found is not None and time_of([left, *found], self.target) < before
         if pays and generator_for(left, self.target) in _KNOWN:
-            replace_readers(self.kernels, found)
+            replace_readers(self, pairs, found)
             again.erase()
             call.erase()
             return True
-        drop(found or ())
+        erase(found or ())
         _take_back(call, made, first, again)
         for part in parts:
             del self.kernels[part.name.value]
         return False
-
-    def time(self, kernels: list[func.FuncOp]) -> float:
-        """Microseconds of kernels, one after the other."""
-        return sum(time_of(k, self.target) for k in kernels)
 
 
 def _making(kernel: func.FuncOp, number: int) -> _Made | None:
