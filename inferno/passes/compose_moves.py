@@ -12,6 +12,7 @@ from inferno.mlir import arith, dim_of, ir, is_read, linalg, owner, tensor, user
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, element_at, index, inputs, is_copy, is_elementwise, maps, only_user, yielded
 from inferno.passes.moved_norms import compute_moved, is_norm
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import reassociation
 
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
@@ -88,7 +89,7 @@ def _chain(value: ir.Value, readers: Sequence[ir.Operation] = ()) -> list[ir.Ope
     while (op := owner(value)) is not None and op.results[0].type.has_static_shape:
         if not (all(u in readers for u in users(value)) if readers else only_user(value) is not None):
             break
-        if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        if op.name in RESHAPES:
             if len(reassociation(op) or [[]]) < 2 or len(reassociation(op)[-1]) != 1:
                 break
             value = op.operands[0]

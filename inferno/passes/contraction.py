@@ -21,6 +21,7 @@ from inferno.passes.generics import (
 )
 from inferno.passes.locations import merge
 from inferno.passes.padding import zero_padding
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import function_of, mixed
 from inferno.passes.shapes import number as size_of
 from inferno.passes.shapes import sizes as tensor_sizes
@@ -143,7 +144,7 @@ def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool
         op = pending.pop()
         if is_one(op):
             found = op if found is None or found.is_before_in_block(op) else found
-        elif reshaped and op is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        elif reshaped and op is not None and op.name in RESHAPES:
             pending += [owner(op.operands[0])] if has_one_reader(op.operands[0]) else []
         elif is_elementwise(op) and op not in inside:
             inside.add(op)

@@ -14,7 +14,7 @@ from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
 from inferno.passes.join_slices import read_pieces
 from inferno.passes.padding import known_padding
-from inferno.passes.programs import is_written
+from inferno.passes.programs import RESHAPES, is_written
 from inferno.passes.selected_products import product_of
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, is_dynamic, kept_dimensions, reassociation, shape, sizes, slice_parts
 from inferno.symbolic import Int, bounds, ceildiv
@@ -22,7 +22,7 @@ from inferno.symbolic import Int, bounds, ceildiv
 # Pieces that compute something costly each for itself, and operations between it and them: the sigmoid of a gate whose gradients lie side by side was written
 # in float32 and read twice.
 _SHARED, _DEPTH = 4, 6
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice")
+_VIEWS = (*RESHAPES, "tensor.extract_slice")
 EXPAND = "inferno.expand_pieces"
 """On a module for a GPU."""
 # Pieces of one concatenation: more of them are copied, each by its own launch.  (DLRM stacks 27.)
@@ -281,7 +281,7 @@ def element_of(
         return op.operands[0]
     if op.name == "tensor.extract_slice" and _begins_at_numbers(op):
         return element_of(op.operands[0], _of_slice(op, place), op, wanted)
-    if op.name in ("tensor.expand_shape", "tensor.collapse_shape") and (found := _of_units(op, place)) is not None:
+    if op.name in RESHAPES and (found := _of_units(op, place)) is not None:
         return element_of(op.operands[0], found, op, wanted)
     if op.name == "tensor.expand_shape" and wanted is not None and op.results[0].type.has_static_shape:
         return element_of(op.operands[0], flattened(op, place), op, wanted)

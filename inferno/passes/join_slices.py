@@ -3,8 +3,9 @@
 from inferno.mlir import dim_of, ir, is_read, owner, tensor, users, walk
 from inferno.passes.movements import reshape
 from inferno.passes.parts import inside, taken_by
+from inferno.passes.programs import RESHAPES
 
-_FREE = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
+_FREE = ("tensor.extract_slice", *RESHAPES)
 
 
 def join_slices(module: ir.Module) -> None:
@@ -55,7 +56,7 @@ def read_pieces(op: ir.Operation) -> bool:
 
 def _without_views(value: ir.Value) -> ir.Value:
     """What it is but for dimensions of one element."""
-    while (op := owner(value)) is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape") and _wide(op.operands[0]) == _wide(value):
+    while (op := owner(value)) is not None and op.name in RESHAPES and _wide(op.operands[0]) == _wide(value):
         value = op.operands[0]
     return value
 

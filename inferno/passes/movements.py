@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from inferno.mlir import dim_of, ir, linalg, owner, tensor
 from inferno.passes.convolution import Order
 from inferno.passes.name_symbols import expand
+from inferno.passes.programs import RESHAPES
 from inferno.passes.propagate_reshapes import grouping
 from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape, static
 from inferno.symbolic import Int
 
-RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 _SAME = ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
 
 

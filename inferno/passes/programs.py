@@ -24,7 +24,8 @@ UNMEASURED = "inferno.unmeasured"
 FEW = "inferno.few_multiprocessors"
 """On a module: a GPU here has fewer multiprocessors than the target, so blocks may not wait for as many others."""
 
-VIEWS = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+VIEWS = frozenset({*RESHAPES, "tensor.cast"})
 """Operations that give a tensor another type and leave its memory."""
 
 

@@ -13,12 +13,10 @@ from inferno.passes.contraction import is_factor, is_sum_of_products
 from inferno.passes.generics import body, build, clone_body, dims, inputs, is_copy, is_generic, is_widening, knows_sizes, kinds, maps, use_count
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.name_symbols import common_groups, expand
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import function_of, mixed, reassociation_attribute, shape, static
 from inferno.passes.shapes import reassociation as reassociation_of
 from inferno.symbolic import Int, product
-
-
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def propagate_reshapes(module: ir.Module) -> None:
@@ -32,7 +30,7 @@ def propagate_reshapes(module: ir.Module) -> None:
     """
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", _collapse_loops)
-    for name in _RESHAPES:
+    for name in RESHAPES:
         patterns.add(name, _compose)
     patterns.add("tensor.collapse_shape", _collapse_copy)
     patterns.add("linalg.generic", _widen_copy)
@@ -43,7 +41,7 @@ def _compose(op, rewriter) -> bool:
     """Elements stay in row-major order, so any reshape between the two shapes is the same."""
     op = op.operation
     before = owner(op.operands[0])
-    if before is None or before.name not in _RESHAPES:
+    if before is None or before.name not in RESHAPES:
         return True
     value, type_ = before.operands[0], op.results[0].type
     source = value.type

@@ -16,7 +16,7 @@ from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_
 from inferno.passes.movements import spread
 from inferno.passes.name_symbols import reshape
 from inferno.passes.parts import Part, compute_part, extract, inside, type_of
-from inferno.passes.programs import programs
+from inferno.passes.programs import RESHAPES, programs
 from inferno.passes.shrunk_windows import can_shrink, shrink
 from inferno.passes.shapes import UnknownSize, kept_dimensions, reassociation, shape, slice_parts, static
 from inferno.symbolic import Int, bounds, hint
@@ -93,7 +93,7 @@ def _parts_of(op: ir.Operation, wanted: Sequence[_Asked], windows: bool) -> list
     if is_generic(op):
         sizes, count = loop_sizes(op), len(inputs(op))
         found = [_of_loops(m, sizes, p) for m, w in zip(maps(op)[count:], wanted) for p in w.parts]
-    elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", _SLICE, _CONCAT):
+    elif op.name in (*RESHAPES, _SLICE, _CONCAT):
         sizes, found = shape(op.results[0]), wanted[0].parts
     else:
         return []

@@ -16,7 +16,7 @@ from inferno.passes.generics import (
     PARALLEL, Operands, body, build, clone_body, dims, indices_are_simple, inputs, is_elementwise, kinds, loop_sizes, maps, outputs, substitute,
 )
 from inferno.passes.locations import merge
-from inferno.passes.programs import callee, readers
+from inferno.passes.programs import RESHAPES, callee, readers
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
@@ -265,6 +265,6 @@ def _loops(order: Sequence[ir.Operation], sizes: Sequence[int]) -> list[list[ir.
 def _key(value: ir.Value) -> object:
     """What is equal for values that are the same part or shape of one."""
     made = owner(value)
-    if made is None or made.name not in ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape"):
+    if made is None or made.name not in ("tensor.extract_slice", *RESHAPES):
         return value
     return made.name, str(value.type), tuple((n, made.attributes[n]) for n in made.attributes), tuple(map(_key, made.operands))
