@@ -40,6 +40,11 @@ def anonymous(function: func.FuncOp) -> str:
     return function.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{function.name.value}(", "@(", 1)
 
 
+def operations_in(function: func.FuncOp) -> list[ir.Operation]:
+    """Those of its block; a copy, so that they may change meanwhile."""
+    return [o.operation for o in function.entry_block.operations]
+
+
 def returned(function: func.FuncOp) -> list[ir.Value]:
     """What a function of one block gives back."""
     operations = function.entry_block.operations

@@ -16,7 +16,7 @@ from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_
 from inferno.passes.movements import spread
 from inferno.passes.name_symbols import reshape
 from inferno.passes.parts import Part, compute_part, extract, inside, type_of
-from inferno.passes.programs import RESHAPES, programs
+from inferno.passes.programs import RESHAPES, operations_in, programs
 from inferno.passes.shrunk_windows import can_shrink, shrink
 from inferno.passes.shapes import UnknownSize, kept_dimensions, reassociation, shape, slice_parts, static
 from inferno.symbolic import Int, bounds, hint
@@ -56,7 +56,7 @@ def _asked_in_part(program: func.FuncOp, windows: bool) -> list[ir.Operation]:
     """The operations that are to be computed in part, the last one first."""
     asked: dict[ir.Value, _Asked] = {}
     found: list[ir.Operation] = []
-    for op in reversed([o.operation for o in program.entry_block.operations]):
+    for op in reversed(operations_in(program)):
         parts = _parts_of(op, [asked.get(r, _Asked()) for r in op.results], windows)
         if parts:
             found.append(op)

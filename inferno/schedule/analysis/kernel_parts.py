@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.mlir import clone_onto, func, ir, outside_values
-from inferno.passes.programs import returned
+from inferno.passes.programs import operations_in, returned
 from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
 from inferno.schedule.analysis.kept_operands import PARTS, keep, kept
 from inferno.symbolic import symbols_of
@@ -70,4 +70,4 @@ def _slice(kernel: func.FuncOp, values: Sequence[ir.Value]) -> list[ir.Operation
         if not isinstance(value, ir.BlockArgument) and (op := value.owner.operation) not in found:
             found.add(op)
             pending += outside_values(op)
-    return [o.operation for o in kernel.entry_block.operations if o.operation in found]
+    return [o for o in operations_in(kernel) if o in found]

@@ -15,13 +15,13 @@ from inferno.passes.generics import (
 )
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import callee, main_and_kernels, programs, returned, wants_library
+from inferno.passes.programs import callee, main_and_kernels, operations_in, programs, returned, wants_library
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import MEMORY_RATE, accessed_bytes, bit_width, tensor_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.passes.calls import inputs_of, may_change, operations_in
+from inferno.schedule.passes.calls import inputs_of, may_change
 from inferno.schedule.passes.merge_calls import erase_unused
 from inferno.schedule.spaces import estimate_of
 from inferno.target import Target, find_target

@@ -6,6 +6,7 @@ from functools import cmp_to_key
 from inferno.mlir import func, ir, tensor
 from inferno.passes.generics import is_generic
 from inferno.passes.kernel_names import free
+from inferno.passes.programs import operations_in
 from inferno.passes.shapes import function_of, sizes
 from inferno.schedule.analysis.accesses import filled, has_known_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -14,11 +15,6 @@ _LONGEST_NAME = 40  # characters, as ``kernel_names.py`` has it
 
 
 # Kernels.
-
-
-def operations_in(function: func.FuncOp) -> list[ir.Operation]:
-    """Those of its block; a copy, so that they may change meanwhile."""
-    return [o.operation for o in function.entry_block.operations]
 
 
 def places_in(function: func.FuncOp) -> dict[ir.Operation, int]:
@@ -55,6 +51,11 @@ def free_name(module: ir.Module, wanted: str) -> str:
 
 
 # Calls.
+
+
+def calls_in(program: func.FuncOp) -> list[ir.Operation]:
+    """Those of its block, in order; a copy, so that they may change meanwhile."""
+    return [o for o in operations_in(program) if o.name == "func.call"]
 
 
 def inputs_of(call: ir.Operation) -> list[ir.Value]:

@@ -6,6 +6,7 @@ from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, dim_of, func, ir, isolated_copy, owner, run_upstream, tensor, walk
 from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps, use_count
+from inferno.passes.programs import operations_in
 from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.symbolic import Int, Symbol, product, size_of
@@ -35,7 +36,7 @@ def read_chunk(op: ir.Operation) -> Chunk | None:
 
 def with_chunks(kernel: func.FuncOp, number: int, slices: list[ir.Operation]) -> func.FuncOp | None:
     """The kernel with two arguments in place of one, of which it reads these slices; None where it is not one elementwise operation else."""
-    others = [o.operation for o in kernel.entry_block.operations if o.operation not in slices]
+    others = [o for o in operations_in(kernel) if o not in slices]
     if [o.name for o in others if o.name not in BESIDES] != ["linalg.generic"]:
         return None
     arguments = list(kernel.entry_block.arguments)
@@ -58,7 +59,7 @@ BESIDES = ("arith.constant", "tensor.empty", "linalg.fill", "func.return")
 
 def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
     """The operations of a kernel besides constants and what makes its destinations; none where another kind is among them."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     found = [o for o in operations if o.name == "linalg.generic"]
     return found if all(o in found or o.name in BESIDES for o in operations) else []
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import ir, owner
 from inferno.passes.generics import REDUCTION, is_generic, kinds
-from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of
+from inferno.passes.programs import VIEWS, anonymous, callee, operations_in, readers, root_of
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.passes.batch_products import Product, take_apart
-from inferno.schedule.passes.calls import inputs_of, may_change, operations_in
+from inferno.schedule.passes.calls import inputs_of, may_change
 from inferno.schedule.passes.merge_calls import Rewrite
 
 _LEAST = 3  # steps

@@ -17,7 +17,7 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, wants_library
 from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.passes.call_times import CallTimes, elementwise_time
-from inferno.schedule.passes.calls import free_name, in_order, inputs_of, operations_in
+from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, merged_kernel, pattern, replace_calls, stays_in_order
 from inferno.schedule.passes.split_chunks import Chunks
@@ -52,7 +52,7 @@ class _Fuse(Rewrite):
     def run(self) -> bool:
         """Whether anything was fused."""
         changed = False
-        for call in [o for o in operations_in(self.main) if o.name == "func.call"]:
+        for call in calls_in(self.main):
             for group in self.groups(call):
                 edges = edges_of(group, views=False)
                 if stays_in_order(edges) and (kernel := self.kernel(edges)) is not None:

@@ -15,7 +15,7 @@ from inferno.schedule.convolution.im2col import parse_unfolded
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
-from inferno.schedule.passes.calls import free_name, in_order, inputs_of, may_change, operations_in, places_in
+from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change, places_in
 from inferno.schedule.passes.join_epilogues import join_epilogues
 from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, merged_kernel, pattern, reads_reshaped, replace_calls, waits
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
@@ -49,7 +49,7 @@ class _Fuse(Rewrite):
     def run(self) -> bool:
         """Whether anything was fused."""
         changed = self.recompute()
-        for call in reversed([o for o in operations_in(self.main) if o.name == "func.call"]):  # what is fused with one comes behind it
+        for call in reversed(calls_in(self.main)):  # what is fused with one comes behind it
             while call is not None and (groups := self.groups(call)):
                 call = next((new for group in groups if (new := self.fuse(edges_of(group, views=False))) is not None), None)
                 changed |= call is not None
@@ -58,7 +58,7 @@ class _Fuse(Rewrite):
     def recompute(self) -> bool:
         """Let those that read contractions compute what maps make for them and for others: one that is an epilogue would read it. Whether any does."""
         changed, refused = False, set()
-        for call in [o for o in operations_in(self.main) if o.name == "func.call" and not self.is_elementwise(o)]:
+        for call in [o for o in calls_in(self.main) if not self.is_elementwise(o)]:
             while any(recompute_map(self, made, refused) for made in self.maps_beside(call)):
                 changed = True
         if changed:

@@ -12,13 +12,13 @@ from types import ModuleType
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
-from inferno.passes.programs import callee, readers, root_of, wants_library
-from inferno.schedule.analysis.accesses import filled, iterators, loop_sizes
+from inferno.passes.programs import callee, operations_in, readers, root_of, wants_library
+from inferno.schedule.analysis.accesses import iterators, loop_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes, extracted_bytes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.passes.calls import inputs_of, places_in
+from inferno.schedule.passes.calls import generics_of, inputs_of, places_in
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.mark_overwrites import updated
 from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, merge_in, pattern, replace_calls, wait_for_each_other
@@ -236,7 +236,7 @@ def _kind(kernel: func.FuncOp, whole: bool = False) -> str | None:
     """``whole``: also of one reduction with maps before and behind it, as ``fuse-epilogues`` leaves a product with a vector."""
     if len(walk(kernel, "tm_tensor.scan")) == 1 and ATTRIBUTE not in kernel.attributes:
         return None if any(o.operation.name == "linalg.generic" for o in kernel.entry_block.operations) else "scan"
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
+    generics = generics_of(kernel)
     if whole and len(generics) > 1:
         generics = [g for g in generics if "reduction" in iterators(g)]
     if not generics and len(walk(kernel, "linalg.copy")) == 1 and ATTRIBUTE not in kernel.attributes:
@@ -351,7 +351,7 @@ def _cached(kernel: func.FuncOp, target: Target) -> float:
 
 def _moved_bytes(kernel: func.FuncOp) -> int:
     """What a kernel moves: of tensors that bodies extract from what they extract."""
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
+    generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
     tables = {op.operands[0] for g in generics for op in walk(g, "tensor.extract")}
     only = {t for t in tables if all(u.name == "tensor.extract" for u in users(t))}
     return count_bytes(kernel) - sum(map(example_bytes, only)) + sum(map(extracted_bytes, generics))

@@ -12,7 +12,7 @@ from math import prod
 from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, walk
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
-from inferno.passes.programs import VIEWS, callee, readers, whole_of
+from inferno.passes.programs import VIEWS, callee, operations_in, readers, whole_of
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, bit_width, count_bytes
 from inferno.schedule.maps.elementwise import choose
@@ -21,7 +21,7 @@ from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.matmul.parser import parse_contraction
-from inferno.schedule.passes.calls import inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.merge_calls import merge_in
 from inferno.schedule.rows.row_work import busy
 from inferno.target import Target, find_target
@@ -65,7 +65,7 @@ def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        calls = [o for o in operations_in(main) if o.name == "func.call"]
+        calls = calls_in(main)
         found = [(c, g, parts) for c in calls for g, parts in _parts(kernels.get(callee(c)), machine, always == "1", _is_scanned(c, kernels))]
         for call, generic, parts in found:
             _hoist(module, kernels[callee(call)], call, generic, parts)

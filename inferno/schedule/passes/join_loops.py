@@ -3,8 +3,8 @@
 from collections.abc import Hashable
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import callee, root_of
-from inferno.schedule.passes.calls import inputs_of, operations_in
+from inferno.passes.programs import callee, operations_in, root_of
+from inferno.schedule.passes.calls import inputs_of
 from inferno.schedule.passes.merge_calls import edges_of, merge_where, waits
 from inferno.schedule.recurrence import recurrence
 from inferno.target import Target

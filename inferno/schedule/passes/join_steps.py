@@ -16,11 +16,11 @@ from inferno.passes.generics import (
     PARALLEL, Operands, body, build, clone_body, dims, indices_are_simple, inputs, is_elementwise, kinds, loop_sizes, maps, outputs, substitute,
 )
 from inferno.passes.locations import merge
-from inferno.passes.programs import RESHAPES, callee, readers
+from inferno.passes.programs import RESHAPES, callee, operations_in, readers
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.passes.calls import generics_of, in_order, inputs_of, may_change, operations_in, places_in
+from inferno.schedule.passes.calls import generics_of, in_order, inputs_of, may_change, places_in
 from inferno.schedule.passes.map_calls import MapCalls
 from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_name, merged_kernel, pattern, replace_calls, rewrite_calls
 from inferno.schedule.passes.pairs import MOST_INPUTS

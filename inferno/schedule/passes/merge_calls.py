@@ -9,9 +9,9 @@ from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import UnsupportedOperation
 from inferno.mlir import clone_onto, func, ir, is_read, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, operations_in, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, symbol_arguments
-from inferno.schedule.passes.calls import empty_like, free_name, in_order, inputs_of, operations_in, tell_sources, tensors_of
+from inferno.schedule.passes.calls import empty_like, free_name, in_order, inputs_of, tell_sources, tensors_of
 from inferno.schedule.passes.size_factors import factors_of, in_factors
 from inferno.size_forms import substitute
 from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, symbols_of

@@ -14,9 +14,9 @@ from math import inf, prod
 
 from inferno.mlir import arith, clone_onto, func, ir, is_read, linalg, math, owner, tensor, users
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, operations_in, places_in, tell_sources
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, places_in, tell_sources
 from inferno.schedule.passes.fuse_reductions import alone
 from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, rewrite_calls, wait_for_each_other
 from inferno.schedule.passes.recompute_maps import compute_first, pairs_of, replace_reader

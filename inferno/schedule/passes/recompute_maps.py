@@ -15,13 +15,13 @@ from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds
 from inferno.passes.places import place_of
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, operations_in
 from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.accesses import loop_sizes
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes
 from inferno.schedule.assign import generator_for, is_for
-from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, operations_in, tell_sources
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, tell_sources
 from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, joint_kernel, pattern, rewrite_calls
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target, find_target

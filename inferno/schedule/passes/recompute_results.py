@@ -11,10 +11,10 @@ from math import prod
 
 from inferno.mlir import clone_onto, erase_dead, func, ir, owner, tensor, walk
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, outputs
-from inferno.passes.programs import VIEWS, callee, returned
+from inferno.passes.programs import VIEWS, callee, operations_in, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.assign import generator_for
-from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.merge_calls import Rewrite, edges_of, pattern, rewrite_calls
 from inferno.schedule.passes.recompute_maps import compute_first, computing, erase, pairs_of, readers_of, replace_readers, take_more, time_of
 from inferno.target import find_target

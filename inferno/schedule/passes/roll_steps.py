@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
-from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of, wants_library
+from inferno.passes.programs import VIEWS, anonymous, callee, operations_in, readers, root_of, wants_library
 from inferno.schedule.analysis.cost import count_bytes, fastest
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.batch_products import Slices, batch_type, batched, slices_of
-from inferno.schedule.passes.calls import free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.calls import calls_in, free_name, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.equal_steps import EqualSteps, State, Steps, place_of
 from inferno.schedule.passes.first_steps import from_zeros, zeros_like
 from inferno.schedule.passes.inline_steps import inline_step
@@ -67,7 +67,7 @@ class _Roll(EqualSteps):
         return changed
 
     def calls(self) -> list[ir.Operation]:
-        return [o for o in operations_in(self.main) if o.name == "func.call"]
+        return calls_in(self.main)
 
     # The loop.
 

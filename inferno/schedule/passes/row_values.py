@@ -3,8 +3,8 @@ the operation, each column would look it up, and the generators of contractions 
 
 from inferno.mlir import clone_onto, dim_of, func, ir, is_unread, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps
-from inferno.passes.programs import callee
-from inferno.schedule.passes.calls import inputs_of, new_kernel, operations_in, tell_sources
+from inferno.passes.programs import callee, operations_in
+from inferno.schedule.passes.calls import inputs_of, new_kernel, tell_sources
 
 _COMPUTED = ("arith.", "linalg.index", "tensor.extract")
 

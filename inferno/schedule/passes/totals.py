@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, tensor, users, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps, outputs, use_count, yielded
-from inferno.passes.programs import VIEWS, callee, returned
+from inferno.passes.programs import VIEWS, callee, operations_in, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.analysis.combiners import read_combiner
-from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.merge_calls import merge_in, rewrite_calls
 from inferno.target import Target, find_target
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.passes.shapes import slice_parts
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, operations_in, places_in
+from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, places_in
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
 from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_kernel, pattern, replace_calls, rewrite_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts

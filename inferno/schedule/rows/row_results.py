@@ -13,7 +13,7 @@ from inferno.mlir import arith, clone_onto, dim_of, erase_dead, func, ir, is_rea
 from inferno.passes.affine import linear
 from inferno.passes.generics import PARALLEL, body, build, index, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.parts import extract
-from inferno.passes.programs import root_of
+from inferno.passes.programs import operations_in, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
 from inferno.schedule.analysis.accesses import argument_index, iterators, loop_sizes
 from inferno.schedule.analysis.affine_extracts import linear_place
@@ -44,7 +44,7 @@ class _Read:
 
 def first_reduction(kernel: func.FuncOp) -> ir.Operation | None:
     """The reduction whose loops are those of rows and of their points."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     return next((o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)), None)
 
 
