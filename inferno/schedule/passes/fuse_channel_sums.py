@@ -10,7 +10,7 @@ from inferno.passes.programs import callee, root_of, wants_library
 from inferno.schedule.convolution import channel_sums
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, places_in
-from inferno.schedule.passes.fuse_reductions import alone
+from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.merge_calls import Edges, defer, edges_of, joint_kernel, merge_in, pattern, replace_calls, waits
 from inferno.target import Target, find_target
 

@@ -5,7 +5,7 @@ from inferno.passes.generics import inputs, is_elementwise, maps
 from inferno.passes.programs import callee, readers
 from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.calls import generics_of, is_open
-from inferno.schedule.passes.fuse_reductions import changes_places
+from inferno.schedule.passes.changed_places import changes_places
 
 
 class MapCalls:

@@ -19,7 +19,8 @@ from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.assign import is_for
 from inferno.schedule.passes.behind_sums import put_behind
 from inferno.schedule.passes.calls import generics_of, is_open, tensors_of
-from inferno.schedule.passes.fuse_reductions import alone, changes_places
+from inferno.schedule.passes.changed_places import changes_places
+from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.mark_overwrites import stored_at, updated
 from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
