@@ -63,7 +63,7 @@ class _Roll(EqualSteps):
                 tried.update(each[0] for each in steps.calls)
             first += 1
         if len(self.rolled) > 0:
-            join_loops(self.module, self.main, self.kernels, self.rolled, self.target, self.always)
+            join_loops(self, self.rolled, self.always)
         return changed
 
     def calls(self) -> list[ir.Operation]:
