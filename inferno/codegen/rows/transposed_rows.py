@@ -16,9 +16,8 @@ from inferno.codegen.rows.columns import ColumnsEmitter, write_kernel
 from inferno.errors import CompileError
 from inferno.mlir import func, gpu, ir, scf
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.column_schedule import kept_accesses
-from inferno.schedule.rows.transposed_rows import LINE, PIECE, TransposedRows, most_at_once, parse, tiles, transposed
+from inferno.schedule.rows.transposed_rows import LINE, PIECE, TransposedRows, element_bytes, most_at_once, parse, tiles, transposed
 from inferno.symbolic import alignment
 from inferno.target import WARP, Target
 
@@ -92,7 +91,7 @@ class _TransposedEmitter(ColumnsEmitter):
     def read(self, at: Access, chunk: object) -> ir.Value:
         if at not in self.addresses or (at, chunk) in self._points:
             return super().read(at, chunk)
-        stored, each, count = stored_type(at.element), _bytes(at), self.s.vector
+        stored, each, count = stored_type(at.element), element_bytes(at), self.s.vector
         wide = min(count, PIECE // each)
         parts = [load_shared(self.words, self._place(at, self._local[chunk], self._rows_place(at, i)), stored, wide) for i in range(0, count, wide)]
         lanes = [x for p in parts for x in (lanes_of(p) if wide > 1 else [p])]
@@ -103,7 +102,7 @@ class _TransposedEmitter(ColumnsEmitter):
         here = [d for d in stored if d.access in self.addresses]
         super().write([d for d in stored if d.access not in self.addresses], chunk)
         for d in here:
-            each, count = _bytes(d.access), self.s.vector
+            each, count = element_bytes(d.access), self.s.vector
             lanes, wide = lanes_of(as_vector(self.value(d.source, chunk), count)), min(count, PIECE // each)
             for i in range(0, count, wide):
                 value = to_memory(join(lanes[i:i + wide]) if wide > 1 else lanes[i])
@@ -114,11 +113,11 @@ class _TransposedEmitter(ColumnsEmitter):
 
     def _rows_place(self, at: Access, plus: int) -> Integer:
         """Bytes in front of a thread's row in what a tile has of a point."""
-        return self.ints.mul(self.ints.add(self.ints.mul(self.column, self.s.vector), plus), _bytes(at))
+        return self.ints.mul(self.ints.add(self.ints.mul(self.column, self.s.vector), plus), element_bytes(at))
 
     def _place(self, at: Access, point: Integer, inside: Integer) -> ir.Value:
         """The shared address of ``inside`` bytes behind the first row's at one of the block's points."""
-        words, units = self.words, self.s.side() * _bytes(at) // PIECE
+        words, units = self.words, self.s.side() * element_bytes(at) // PIECE
         point, inside = self._word(point), self._word(inside)
         turns = words.mask(words.div(point, max(self.s.piece(self.c, at), LINE // PIECE // units)), LINE // PIECE - 1)
         unit = words.xor(words.add(words.mul(point, units), words.div(inside, PIECE)), turns)
@@ -126,8 +125,8 @@ class _TransposedEmitter(ColumnsEmitter):
 
     def _places(self, at: Access, row: Integer, point: Integer) -> list[ir.Value]:
         """Those of a piece of a row's points: as its first one is that of a piece, the others' numbers are other bits alone."""
-        words, units, line = self.words, self.s.side() * _bytes(at) // PIECE, LINE // PIECE
-        first = words.sub(self._place(at, point, self.ints.mul(row, _bytes(at))), self.addresses[at])
+        words, units, line = self.words, self.s.side() * element_bytes(at) // PIECE, LINE // PIECE
+        first = words.sub(self._place(at, point, self.ints.mul(row, element_bytes(at))), self.addresses[at])
         begins = {n: words.add(self.addresses[at], words.xor(first, n * PIECE)) for n in {i * units % line for i in range(self.s.piece(self.c, at))}}
         return [words.add(begins[i * units % line], i * units // line * LINE) for i in range(self.s.piece(self.c, at))]
 
@@ -141,7 +140,7 @@ class _TransposedEmitter(ColumnsEmitter):
         per_row, groups = s.local(c) // s.piece(c, at) // along, s.side() * along // WARP
         total, warps = per_row * groups, s.threads // WARP
         turns = ceil(total / warps)
-        at_once = min(turns, most_at_once(s.piece(c, at) * _bytes(at)))
+        at_once = min(turns, most_at_once(s.piece(c, at) * element_bytes(at)))
         warp, lane = ints.div(self.thread, WARP), ints.rem(self.thread, WARP)
 
         def pieces(first: Integer, count: int) -> list[tuple[Integer, Integer, list[ir.Value]]]:
@@ -167,7 +166,7 @@ class _TransposedEmitter(ColumnsEmitter):
             move(at, pieces(turns - left, left))
 
     def _fill(self, at: Access, pieces: list[tuple[Integer, Integer, list[ir.Value]]]) -> None:
-        each, stored = _bytes(at), stored_type(at.element)
+        each, stored = element_bytes(at), stored_type(at.element)
         width = self.s.piece(self.c, at)
         values = [load_vector(self.ints, self.buffers[at.argument], self._offset(at, row, point), stored, width, self._aligned(at)) for row, point, _ in pieces]
         for (row, point, there), value in zip(pieces, values):
@@ -219,7 +218,3 @@ class _TransposedEmitter(ColumnsEmitter):
     def _aligned(self, at: Access) -> int:
         strides = [at.strides[d] for d in self.c.rows] + [at.strides[run[-1]] for run in self.c.runs[:-1]]
         return alignment((at.offset, *strides), self.s.piece(self.c, at))
-
-
-def _bytes(access: Access) -> int:
-    return max(1, bit_width(access.element) // 8)
