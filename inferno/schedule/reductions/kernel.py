@@ -240,9 +240,10 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None
     if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, (*sources, *reads), stored, loops)) is None:
         return None
-    # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
-    rows = bool(found.tables) and not found.chooses
-    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == rows, -abs(wide.strides[d])))
+    # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns, if neighbours are neighbours of the results, too.
+    tabled = found.tables and not found.chooses
+    columns = {d for d, x in enumerate(wide.strides) if x == 0 and (d in loops or _is_innermost(d, wide, results))} if tabled else ()
+    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: (d in columns, wide.strides[d] != 0, -abs(wide.strides[d])))
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(each, sizes, places))) for each in (points, terms)]
@@ -251,6 +252,12 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         generic, tuple(sizes), *runs, along, sources, results, combiners, starts, extremum, module, after, exponentials, len(found.front), stored,
         found.tables, beside_sums, reads, together,
     )
+
+
+def _is_innermost(d: int, wide: Access, results: Sequence[Access | None]) -> bool:
+    """Whether results along a loop lie closer to each other than along all that ``wide`` is walked by."""
+    walked = [e for e, x in enumerate(wide.strides) if x]
+    return all(r.strides[d] < min((r.strides[e] for e in walked if r.strides[e]), default=r.strides[d] + 1) for r in results if r is not None)
 
 
 def _take_combiners(found: _Reduced, inputs: int, loops: list[int]) -> tuple[tuple[Combiner, ...], Extremum | None, ExponentialSum | None] | None:
