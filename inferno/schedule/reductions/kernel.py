@@ -17,6 +17,7 @@ from inferno.schedule.analysis.affine_extracts import read_by_maps
 from inferno.schedule.analysis.chosen_terms import chosen_together, table_accesses
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.reductions.exponential_sums import ExponentialSum, read_exponential_sum, to_first_term
@@ -142,6 +143,11 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
         return None
     if not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
         return None
+    return _read(kernel)
+
+
+@read_by_text
+def _read(kernel: func.FuncOp) -> ReductionKernel | None:
     module = _split(kernel)
     with kernel.context, kernel.location:
         return _parse(module)
