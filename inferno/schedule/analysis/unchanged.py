@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from inferno.mlir import func, ir
+from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 
 
 class _Known(threading.local):
@@ -66,14 +67,16 @@ def asked_once(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_by_text(read: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of what is inside of a kernel, and of numbers and the like, whose result is about a copy of it, which nobody changes.  To print a kernel
-    takes 60 us, a fifth to a twentieth of what splitting and reading a copy does: a function that refuses most kernels without one does so before."""
+    """A function of what is inside of a kernel and of what the module around it asks for, and of numbers and the like, whose result holds no operations but of
+    a copy, which nobody changes.  To print a kernel takes 60 us, a fifth to a twentieth of what splitting and reading a copy does: a function that refuses
+    most kernels without one does so before."""
 
     @functools.wraps(read)
     def ask(kernel: func.FuncOp, *args: Any) -> Any:
         if _known.read is None:
             return read(kernel, *args)
-        key = read, args, _text(kernel)
+        op = kernel.operation
+        key = read, args, _text(kernel), takes_unmeasured(op), has_few_multiprocessors(op)
         if key not in _known.read:
             _known.read[key] = read(kernel, *args)
         return _known.read[key]
