@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, owner, run_upstream, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
-    sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import linear, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text

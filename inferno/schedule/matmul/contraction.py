@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, outside_values, run_upstream, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
-    Access, Linear, access, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
-    is_of_sizes, knows_arguments, outputs, placed, sink_constants,
+    Access, Linear, access, compose, destination_index, filled, iterators, is_of_sizes, knows_arguments, linear, loop_sizes, merge, outputs,
+    placed, sink_constants,
 )
 from inferno.schedule.analysis.pages import Pages
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text

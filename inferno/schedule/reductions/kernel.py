@@ -6,12 +6,11 @@ from itertools import takewhile
 from math import gcd, prod
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, users, walk
-from inferno.passes.generics import dims
+from inferno.passes.generics import dims, maps
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
-    sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import read_by_maps
 from inferno.schedule.analysis.chosen_terms import chosen_together, table_accesses

@@ -9,11 +9,10 @@ from math import prod
 from typing import Any, ClassVar
 
 from inferno.mlir import arith, func, ir, is_read, is_unread, isolated_copy, owner, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import row_major
-from inferno.schedule.analysis.accesses import (
-    Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, sink_constants,
-)
+from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, outputs, placed, sink_constants
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate, unround
