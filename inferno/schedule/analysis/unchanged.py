@@ -18,7 +18,7 @@ class _Known(threading.local):
 
     kernel: ir.Operation | None = None
     found: dict[tuple, Any] | None = None
-    text: str | None = None
+    text: bytes | None = None
     read: dict[tuple, Any] | None = None
 
 
@@ -76,10 +76,11 @@ def read_by_text(read: Callable[..., Any]) -> Callable[..., Any]:
         if _known.read is None:
             return read(kernel, *args)
         op = kernel.operation
-        key = read, args, _text(kernel), takes_unmeasured(op), has_few_multiprocessors(op)
-        if key not in _known.read:
-            _known.read[key] = read(kernel, *args)
-        return _known.read[key]
+        with unchanged(kernel):
+            key = read, args, _text(kernel), takes_unmeasured(op), has_few_multiprocessors(op)
+            if key not in _known.read:
+                _known.read[key] = read(kernel, *args)
+            return _known.read[key]
 
     return ask
 
@@ -97,13 +98,8 @@ def kept_with(read: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
-def _text(kernel: func.FuncOp) -> str:
-    if not _is_unchanged(kernel):
-        return _printed(kernel)
+def _text(kernel: func.FuncOp) -> bytes:
+    """Of a kernel that does not change."""
     if _known.text is None:
-        _known.text = _printed(kernel)
+        _known.text = kernel.operation.get_asm(binary=True, use_local_scope=True, assume_verified=True)
     return _known.text
-
-
-def _printed(kernel: func.FuncOp) -> str:
-    return kernel.operation.get_asm(use_local_scope=True, assume_verified=True)

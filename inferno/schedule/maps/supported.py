@@ -29,4 +29,6 @@ def supported_body(generic: ir.Operation) -> bool:
 
 def supported_element(type_: ir.Type) -> bool:
     """Types that have registers of their own."""
-    return str(type_) in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")
+    if isinstance(type_, ir.IntegerType):
+        return type_.is_signless and type_.width in (1, 8, 16, 32, 64)
+    return isinstance(type_, (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type))

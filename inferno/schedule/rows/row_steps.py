@@ -5,6 +5,7 @@ What a ``StepParser`` is told of the rows it reads each structured operation by:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
@@ -64,7 +65,7 @@ class RowStep:
         """Whether it takes points in their order."""
         return self.scans is not None or self.extremum is not None
 
-    @property
+    @cached_property
     def chooses(self) -> bool:
         """Whether its body chooses between what it reads (``scf.if``)."""
         return any(walk(choice, "tensor.extract") for choice in walk(self.generic, "scf.if"))
