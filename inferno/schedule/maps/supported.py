@@ -1,9 +1,11 @@
 """Which elementwise operations a GPU's generators take: bodies that can be cloned, on types that have registers of their own."""
 
 from inferno.mlir import ir, walk
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
 
 
+@kept_with
 def supported(point: Pointwise) -> bool:
     """Whether the body holds only what can be cloned, on types that have registers of their own."""
     places = [*point.destinations, *(s for s in point.sources if s is not None)]
