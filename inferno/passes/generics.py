@@ -37,7 +37,9 @@ def outputs(op: ir.Operation) -> list[ir.Value]:
 
 
 def _input_count(op: ir.Operation) -> int:
-    return op.attributes["operandSegmentSizes"][0]
+    """Of tensors all results have a destination; of buffers there are no results."""
+    results = len(op.results)
+    return len(op.operands) - results if results else op.attributes["operandSegmentSizes"][0]
 
 
 def body(op: ir.Operation) -> ir.Block:
@@ -86,14 +88,19 @@ def is_elementwise(op: ir.Operation | None) -> bool:
     """All loops parallel, results written once each (their maps are permutations), nothing read from ``outs``."""
     if not is_generic(op):
         return False
-    said = op.attributes
-    return writes_once(said["iterator_types"], said["indexing_maps"], _input_count(op)) and not reads_outputs(op)
+    said, count = op.attributes, _input_count(op)
+    return writes_once(said["iterator_types"], said["indexing_maps"], count) and not _reads(op, count)
 
 
 def reads_outputs(op: ir.Operation) -> bool:
     """Whether the body uses the old values of ``outs``."""
-    arguments = list(body(op).arguments)[_input_count(op) :]
-    return any(map(is_read, arguments))
+    return _reads(op, _input_count(op))
+
+
+def _reads(op: ir.Operation, first: int) -> bool:
+    """Whether the body uses any of its arguments from this one on."""
+    arguments = body(op).arguments
+    return any(is_read(arguments[i]) for i in range(first, len(arguments)))
 
 
 def dims(map_: ir.AffineMap) -> list[int] | None:
