@@ -14,7 +14,7 @@ from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.powers import last_power_of_two
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.analysis.unchanged import asked_once
+from inferno.schedule.analysis.unchanged import asked_once, kept_with
 from inferno.schedule.rows.column_schedule import LARGEST, PORTABLE, Columns, holding, keeping, kept_accesses, kept_point
 from inferno.schedule.rows.column_time import Work, time
 from inferno.schedule.rows.group_channels import channels_of_groups, efficiency, pick_side
@@ -166,6 +166,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     return c
 
 
+@kept_with
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for, or that takes clearly less time by what ``column_time`` knows."""
     if c.together > 1:

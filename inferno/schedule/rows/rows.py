@@ -8,7 +8,7 @@ from inferno.mlir import func, walk
 from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width, clusters_at_once
-from inferno.schedule.analysis.unchanged import asked_once
+from inferno.schedule.analysis.unchanged import asked_once, kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.rows import long_rows
 from inferno.schedule.rows.gathered_results import GATHERED_BYTES, gathered_bytes, written_apart
@@ -205,6 +205,7 @@ def can_compute_once(s: Rows) -> bool:
     return s.held and not s.packed
 
 
+@kept_with
 def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""
