@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import func, ir, owner, users
-from inferno.passes.generics import dims, is_copy, is_widening
+from inferno.passes.generics import dims, is_copy, is_widening, maps
 from inferno.passes.padding import zero_padding
 from inferno.passes.programs import VIEWS, root_of
-from inferno.schedule.analysis.accesses import argument_index, filled, iterators, linear, maps, outputs
+from inferno.schedule.analysis.accesses import argument_index, filled, iterators, linear, outputs
 from inferno.window_limits import window_count
 
 _ELEMENTS = ("f32", "f64", "bf16", "f16")

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, outside_values, run_upstream, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
-    Access, Linear, access, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
-    is_of_sizes, knows_arguments, outputs, placed, sink_constants,
+    Access, Linear, access, compose, destination_index, filled, iterators, is_of_sizes, knows_arguments, linear, loop_sizes, merge, outputs,
+    placed, sink_constants,
 )
 from inferno.schedule.analysis.pages import Pages
-from inferno.schedule.analysis.unchanged import asked_once
+from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.convolution.unfolded import Unfolded, unfold
 from inferno.symbolic import Int, alignment, bounds, hint, product, symbols_of
 
@@ -215,8 +216,12 @@ def _may_be(kernel: func.FuncOp, count: int) -> bool:
 @asked_once
 def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False, narrow: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
-    if not knows_arguments(kernel) or not _may_be(kernel, count):
-        return None
+    return _read(kernel, count, unfolded, narrow) if knows_arguments(kernel) and _may_be(kernel, count) else None
+
+
+@read_by_text
+def _read(kernel: func.FuncOp, count: int, unfolded: bool, narrow: bool) -> tuple[Contraction, ...] | None:
+    """The same, of a copy."""
     with kernel.context, kernel.location:
         module = isolated_copy(kernel)
         from inferno.passes.split_contractions import split_contractions

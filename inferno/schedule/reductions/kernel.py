@@ -6,17 +6,17 @@ from itertools import takewhile
 from math import gcd, prod
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, users, walk
-from inferno.passes.generics import dims
+from inferno.passes.generics import dims, maps
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
-    sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import read_by_maps
 from inferno.schedule.analysis.chosen_terms import chosen_together, table_accesses
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.reductions.exponential_sums import ExponentialSum, read_exponential_sum, to_first_term
@@ -142,6 +142,11 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
         return None
     if not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
         return None
+    return _read(kernel)
+
+
+@read_by_text
+def _read(kernel: func.FuncOp) -> ReductionKernel | None:
     module = _split(kernel)
     with kernel.context, kernel.location:
         return _parse(module)
