@@ -187,6 +187,11 @@ def owner(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value, ir.BlockArgument) else value.owner.operation
 
 
+def dim_of(op: ir.Operation) -> int:
+    """What an operation's ``dim`` is: the loop of a ``linalg.index``, the dimension of a concatenation."""
+    return ir.IntegerAttr(op.attributes["dim"]).value
+
+
 def constant_number(value: ir.Value) -> int | float | None:
     """The number that ``value``, a scalar, is, if an ``arith.constant`` defines it; None otherwise, and of one that is i1."""
     op = owner(value)

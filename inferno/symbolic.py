@@ -6,12 +6,11 @@ says whether two sizes are *known* to be equal.  An order is decided by the symb
 for it raises ``Undecided``, so that code that was written for numbers refuses what it does not understand instead of guessing.
 """
 
-import ast
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Union
 
 from inferno.errors import UnsupportedOperation
 
@@ -411,6 +410,11 @@ def maximum(a: Int, b: Int) -> Int:
     return _extreme("max", a, b)
 
 
+def apply(kind: str, a: Int, b: Int) -> Int:
+    """The size that ``Apply`` stands for."""
+    return floordiv(a, b) if kind == "floordiv" else _extreme(kind, a, b)
+
+
 def _extreme(kind: str, a: Int, b: Int) -> Int:
     low, high = bounds(a - b)
     if high <= 0:
@@ -459,86 +463,6 @@ def symbols_of(value: Int) -> dict[Symbol, None]:
         for atom in monomial:
             found.update({atom: None} if isinstance(atom, Symbol) else {**symbols_of(atom.a), **symbols_of(atom.b)})
     return found
-
-
-def substitute(value: Int, sizes: Mapping[Symbol, Int]) -> Int:
-    """``value`` with its symbols replaced by other sizes."""
-    if isinstance(value, int):
-        return value
-    return _fold(value, lambda s: sizes[s], lambda a, b: a + b, lambda a, b: a * b, _combine, lambda c: c)
-
-
-def _combine(kind: str, a: Int, b: Int) -> Int:
-    return floordiv(a, b) if kind == "floordiv" else _extreme(kind, a, b)
-
-
-def build(value: Int, of: Callable[[Symbol], Any], add: Callable, multiply: Callable, apply: Callable[[str, Any, Any], Any],
-          constant: Callable[[int], Any]) -> Any:
-    """The size as whatever the functions make: text, operations."""
-    return constant(value) if isinstance(value, int) else _fold(value, of, add, multiply, apply, constant)
-
-
-def _fold(value: Size, of, add, multiply, apply, constant) -> Any:
-    total = None
-    for monomial, coefficient in value.terms:
-        term = None
-        for atom in monomial:
-            if isinstance(atom, Symbol):
-                made = of(atom)
-            else:
-                made = apply(atom.kind, *(build(v, of, add, multiply, apply, constant) for v in (atom.a, atom.b)))
-            term = made if term is None else multiply(term, made)
-        if term is None:
-            term = constant(coefficient)
-        elif coefficient != 1:
-            term = multiply(term, constant(coefficient))
-        total = term if total is None else add(total, term)
-    return total
-
-
-def as_data(value: Int) -> Any:
-    """The size as a tree of lists, numbers and names: ``["+", ["*", 4, "n"], 1]``."""
-    return build(
-        value, lambda s: s.name, lambda a, b: ["+", a, b], lambda a, b: ["*", a, b],
-        lambda kind, a, b: [{"floordiv": "//"}.get(kind, kind), a, b], lambda c: c,
-    )
-
-
-def from_data(data: Any, symbols: Mapping[str, Symbol]) -> Int:
-    """The inverse of ``as_data``."""
-    if isinstance(data, int):
-        return data
-    if isinstance(data, str):
-        return size_of(symbols[data])
-    kind, a, b = data[0], *(from_data(d, symbols) for d in data[1:])
-    return a + b if kind == "+" else a * b if kind == "*" else _combine({"//": "floordiv"}.get(kind, kind), a, b)
-
-
-def as_python(value: Int) -> str:
-    """The size as a Python expression of the symbols' names."""
-    return build(
-        value, lambda s: s.name, lambda a, b: f"({a} + {b})", lambda a, b: f"{a} * {b}",
-        lambda kind, a, b: f"({a} // max({b}, 1))" if kind == "floordiv" else f"{kind}({a}, {b})", str,
-    )
-
-
-def from_python(text: str, symbols: Mapping[str, Symbol]) -> Int:
-    """The inverse of ``as_python``; UnsupportedOperation for other text."""
-    def read(node: ast.expr) -> Int:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        if isinstance(node, ast.Name) and node.id in symbols:
-            return size_of(symbols[node.id])
-        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult, ast.FloorDiv)):
-            a, b = read(node.left), read(node.right)
-            return a + b if isinstance(node.op, ast.Add) else a * b if isinstance(node.op, ast.Mult) else floordiv(a, b)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max") and len(node.args) == 2:
-            return _extreme(node.func.id, *map(read, node.args))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -read(node.operand)
-        raise UnsupportedOperation(f"a size is {text}, which is not understood")
-
-    return read(ast.parse(text, mode="eval").body)
 
 
 def has_extreme(value: Int) -> bool:

@@ -9,7 +9,7 @@ from checks import check, poison_memory
 from inferno.mlir import ir
 from inferno.passes.programs import PRECISION
 from inferno.schedule.maps import elementwise
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.target import find_target
 from inferno.tf32 import takes_tf32
 

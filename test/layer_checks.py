@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from universal_program import compile_universal
 
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 
 
 def layer(x, w, bias, added):

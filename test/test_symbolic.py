@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from inferno.symbolic import Symbol, as_data, bounds, evaluate, floordiv, from_data, is_unbounded, maximum, minimum, quotient, size_of
+from inferno.size_forms import as_data, from_data
+from inferno.symbolic import Symbol, bounds, evaluate, floordiv, is_unbounded, maximum, minimum, quotient, size_of
 
 A, B, N = (size_of(Symbol(name, low=2, hint=5)) for name in "abn")
 

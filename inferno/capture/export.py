@@ -26,6 +26,7 @@ def export(
     model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any, values: KnownValues | None = None,
     autocast: State = (),
 ) -> ExportedProgram:
+    """The program of a call with these arguments; CaptureError says what cannot be captured, and what to do.  ``values``: the integers that it is made for."""
     try:
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]), buffers_watched_as_before():
             warnings.simplefilter("ignore")

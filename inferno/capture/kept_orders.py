@@ -1,7 +1,7 @@
 """What a training step keeps, and hands to torch's library, lies as convolutions have it: with channels last.
 
 Kernels have a convolution's image and result with channels last, and what is elementwise between two of them.  Autograd traces them row-major, so the forward
-would turn what it keeps, and the backward turn it back, or read it uncoalesced beside gradients that have channels last.  Only those two see it: the
+would transpose what it keeps, and the backward transpose it back, or read it uncoalesced beside gradients that have channels last.  Only those two see it: the
 forward keeps it as it is computed.  Nor does torch's library, for weights' gradients, want it row-major: its kernels for tensor cores turn that first.
 """
 
@@ -40,7 +40,7 @@ def keep_orders(forward: GraphModule, backward: GraphModule, count: int) -> None
         if node in last and node not in results[:count] and _is_large(node) and node.name in kept and _may_turn(kept[node.name]):
             with forward.graph.inserting_before(output):
                 results[i] = with_pixels_outermost(node)
-            _turn_back(backward.graph, kept[node.name])
+            _transpose_back(backward.graph, kept[node.name])
     output.args = (tuple(results),) if isinstance(output.args[0], tuple) else (results,)
     for module in (forward, backward):
         _lay(module.graph)
@@ -124,7 +124,7 @@ def _is_dense(node: Node) -> bool:
 
 
 def _is_large(node: Node) -> bool:
-    """Whether turning it takes a while, and it lies row-major."""
+    """Whether transposing it takes a while, and it lies row-major."""
     if not _is_image(node):
         return False
     value = node.meta["val"]
@@ -139,7 +139,7 @@ def _reads_any(user: Node) -> bool:
     return known and refusal(user) is None
 
 
-def _turn_back(graph: Graph, node: Node) -> None:
+def _transpose_back(graph: Graph, node: Node) -> None:
     """Let a graph get a tensor with its dimensions in the other order."""
     value = node.meta["val"]
     order = pixel_order(value.dim())

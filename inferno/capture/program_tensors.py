@@ -26,6 +26,7 @@ class Inputs:
 
 
 def inputs_of(program: ExportedProgram, module: torch.nn.Module | None, names: list[str], symbols: SymbolTable) -> Inputs:
+    """What a program takes, in order; ``names`` are the user's of its tensors and numbers.  An error says which argument is neither."""
     values = {n.name: n.meta.get("val") for n in program.graph.nodes}
     arguments: list[Argument] = []
     leaves: list[tuple[bool, Any]] = []

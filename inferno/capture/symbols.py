@@ -24,9 +24,8 @@ from torch.utils._sympy.printers import PythonPrinter
 from inferno.capture.equal_sizes import equations, is_product, solutions
 from inferno.capture.residues import residue
 from inferno.errors import UnsupportedOperation
-from inferno.symbolic import (
-    UNBOUNDED, Int, Size, Symbol, as_python, bounds, build, floordiv, hint, maximum, minimum, size_of, substitute, symbols_of,
-)
+from inferno.size_forms import as_python, build, substitute
+from inferno.symbolic import UNBOUNDED, Int, Size, Symbol, bounds, floordiv, hint, maximum, minimum, size_of, symbols_of
 
 _ROUNDED = (TruncToInt, FloorToInt, CeilToInt)
 _TRACED = 2  # torch's lower bound of a size that varies, whatever the user says

@@ -63,6 +63,42 @@ def _number(name: str, attribute: ir.Attribute) -> int:
     return attribute.value
 
 
+def _check_tensor_map(op) -> None:
+    """Of a map of tiles: what the copy engine takes, as far as it is known here."""
+    sizes, strides, box = (_integers(op, name) for name in ("sizes", "strides", "box"))
+    if not 1 <= len(sizes) <= 5:
+        raise _Invalid(f"a tensor map has 1 to 5 dimensions, got {len(sizes)}")
+    if len(strides) != len(sizes) or len(box) != len(sizes):
+        raise _Invalid(f"{len(sizes)} sizes need as many strides and box sizes, got {len(strides)} and {len(box)}")
+    _check_strides(strides)
+    if any(not 1 <= b <= 256 for b in box):
+        raise _Invalid(f"box sizes must be 1 to 256, got {box}")
+    _check_lines(op, strides[0] * box[0])
+    _check_values(op, "sizes and strides", [*sizes, *strides].count(AT_CALL))
+
+
+def _check_strides(strides: Sequence[int]) -> None:
+    if any(s % 16 for s in strides[1:] if s != AT_CALL):
+        raise _Invalid(f"strides but the innermost must be multiples of 16 bytes, got {strides}")
+
+
+def _check_lines(op, line: int) -> None:
+    """Of a box whose lines have so many bytes."""
+    swizzle, l2 = _integer(op, "swizzle"), _integer(op, "l2")
+    if swizzle not in (0, 32, 64, 128):
+        raise _Invalid(f"swizzle must be 0, 32, 64 or 128 bytes, got {swizzle}")
+    if swizzle and line > swizzle:
+        raise _Invalid(f"a box's lines have {line} bytes, more than the {swizzle} that are swizzled")
+    if l2 not in (0, 64, 128, 256):
+        raise _Invalid(f"l2 must be 0, 64, 128 or 256 bytes, got {l2}")
+
+
+def _check_values(op, what: str, count: int) -> None:
+    """That there is an operand for each number that is known at the call, beside the buffer."""
+    if count != len(op.operation.operands) - 1:
+        raise _Invalid(f"{count} {what} are known at the call, got {len(op.operation.operands) - 1} values")
+
+
 class ParameterType(Inferno.Type, name="parameter"):
     """One parameter of a kernel: a pointer, a scalar, or a tensor map (128 bytes, passed by value)."""
 
@@ -95,20 +131,7 @@ class TensorMapOp(Inferno.Operation, name="tensor_map"):
     swizzle: ir.IntegerAttr
     l2: ir.IntegerAttr
 
-    @_verifier
-    def verify_invariants(op):
-        sizes, strides, box = (_integers(op, name) for name in ("sizes", "strides", "box"))
-        swizzle = _integer(op, "swizzle")
-        if not 1 <= len(sizes) <= 5:
-            raise _Invalid(f"a tensor map has 1 to 5 dimensions, got {len(sizes)}")
-        if len(strides) != len(sizes) or len(box) != len(sizes):
-            raise _Invalid(f"{len(sizes)} sizes need as many strides and box sizes, got {len(strides)} and {len(box)}")
-        if any(s % 16 for s in strides[1:]):
-            raise _Invalid(f"strides but the innermost must be multiples of 16 bytes, got {strides}")
-        if any(not 1 <= b <= 256 for b in box):
-            raise _Invalid(f"box sizes must be 1 to 256, got {box}")
-        if swizzle not in (0, 32, 64, 128):
-            raise _Invalid(f"swizzle must be 0, 32, 64 or 128 bytes, got {swizzle}")
+    verify_invariants = _verifier(_check_tensor_map)
 
 
 class PixelMapOp(Inferno.Operation, name="pixel_map"):
@@ -137,16 +160,15 @@ class PixelMapOp(Inferno.Operation, name="pixel_map"):
             raise _Invalid(f"a map of pixels has 3 to 5 dimensions and as many strides, got {len(sizes)} and {len(strides)}")
         if {len(lower), len(upper), len(steps)} != {len(sizes) - 2}:
             raise _Invalid(f"{len(sizes) - 2} spatial dimensions have as many corners and steps, got {lower}, {upper} and {steps}")
-        if any(s % 16 for s in strides[1:]):
-            raise _Invalid(f"strides but the innermost must be multiples of 16 bytes, got {strides}")
+        _check_strides(strides)
         if len(box) != 2 or not 1 <= box[0] <= MOST_CHANNELS or not 1 <= box[1] <= MOST_PIXELS:
             raise _Invalid(f"a box has 1 to {MOST_CHANNELS} channels of 1 to {MOST_PIXELS} pixels, got {box}")
+        _check_lines(op, strides[0] * box[0])
         if any(not 1 <= s <= MOST_STEP for s in steps):
             raise _Invalid(f"steps must be 1 to {MOST_STEP}, got {steps}")
         if not all(fits_corner(c, len(lower)) for c in (*lower, *upper)):
             raise _Invalid(f"corners {lower} and {upper} are too far away")
-        if sizes.count(AT_CALL) != len(op.operation.operands) - 1:
-            raise _Invalid(f"{sizes.count(AT_CALL)} sizes are known at the call, got {len(op.operation.operands) - 1} values")
+        _check_values(op, "sizes", sizes.count(AT_CALL))
 
 
 class SizedTensorMapOp(Inferno.Operation, name="sized_tensor_map"):
@@ -162,11 +184,7 @@ class SizedTensorMapOp(Inferno.Operation, name="sized_tensor_map"):
     swizzle: ir.IntegerAttr
     l2: ir.IntegerAttr
 
-    @_verifier
-    def verify_invariants(op):
-        varying = [v for name in ("sizes", "strides") for v in _integers(op, name)].count(AT_CALL)
-        if varying != len(op.operation.operands) - 1:
-            raise _Invalid(f"{varying} sizes and strides are known at the call, got {len(op.operation.operands) - 1} values")
+    verify_invariants = _verifier(_check_tensor_map)
 
 
 class LaunchOp(Inferno.Operation, name="launch"):

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from inferno.errors import UnsupportedOperation
-from inferno.symbolic import Int, Symbol, as_python, build, floordiv, from_python, has_extreme, size_of
+from inferno.size_forms import as_python, build, from_python
+from inferno.symbolic import Int, Symbol, floordiv, has_extreme, size_of
 
 SYMBOLS, SYMBOL, RANGE, DIVISOR, HINT = "inferno.symbols", "inferno.symbol", "inferno.range", "inferno.divisor", "inferno.hint"
 SIZES = "inferno.sizes"

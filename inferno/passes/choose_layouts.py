@@ -7,6 +7,7 @@ arguments, results, or what knows row-major tensors alone, meet the rest.
 from collections.abc import Sequence
 
 from inferno.mlir import func, ir, owner, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.contraction import CONVOLUTIONS, has_windows
 from inferno.passes.convolution import Order, sums_taps
 from inferno.passes.generics import (
@@ -170,7 +171,7 @@ def _transposed(value: ir.Value, given: Order, wanted: Order, main: func.FuncOp)
     if _large(given, given, sizes) == _large(wanted, given, sizes) and value.type.has_static_shape and 0 not in sizes:
         return reshape(value, new)
     out = tensor.EmptyOp(mixed(new, main.operation), value.type.element_type).result
-    read = ir.AffineMap.get(len(given), 0, [ir.AffineDimExpr.get(wanted.index(d)) for d in given])
+    read = projection([wanted.index(d) for d in given], len(given))
     location = ir.Location.current
     return build([value], [out], [read, ir.AffineMap.get_identity(len(given))], [PARALLEL] * len(given), lambda a: [a[0]], location).results[0]
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, ir, is_read, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, element_at, index, inputs, is_copy, is_elementwise, maps, only_user, yielded
 from inferno.passes.moved_norms import compute_moved, is_norm
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import reassociation
 
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
@@ -62,7 +63,7 @@ def _rolled(op: ir.Operation) -> _Roll | None:
     """What a concatenation of a tensor's end and its beginning rolls, along another dimension than the last."""
     if op.name != "tensor.concat" or len(op.operands) != 2:
         return None
-    dim, type_, made = ir.IntegerAttr(op.attributes["dim"]).value, op.results[0].type, [owner(v) for v in op.operands]
+    dim, type_, made = dim_of(op), op.results[0].type, [owner(v) for v in op.operands]
     # A part of one element is a slice without the dimension, which gets it again.
     slices = [owner(m.operands[0]) if m is not None and m.name == "tensor.expand_shape" else m for m in made]
     if dim == type_.rank - 1 or any(s is None or s.name != "tensor.extract_slice" or len(s.operands) != 1 for s in slices):
@@ -88,7 +89,7 @@ def _chain(value: ir.Value, readers: Sequence[ir.Operation] = ()) -> list[ir.Ope
     while (op := owner(value)) is not None and op.results[0].type.has_static_shape:
         if not (all(u in readers for u in users(value)) if readers else only_user(value) is not None):
             break
-        if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        if op.name in RESHAPES:
             if len(reassociation(op) or [[]]) < 2 or len(reassociation(op)[-1]) != 1:
                 break
             value = op.operands[0]
@@ -115,7 +116,7 @@ def _moves_rows(op: ir.Operation) -> bool:
     if gather is None or any(o.operation.name not in _PLACING for o in body(op).operations) or len(walk(op, "tensor.extract")) != 1:
         return False
     at, table = owner(gather.operands[len(gather.operands) - 1]), gather.operands[0].type
-    same = at is not None and at.name == "linalg.index" and ir.IntegerAttr(at.attributes["dim"]).value == last
+    same = at is not None and at.name == "linalg.index" and dim_of(at) == last
     return same and table.has_static_shape and table.shape[-1] == op.results[0].type.shape[-1]
 
 

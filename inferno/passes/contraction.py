@@ -14,13 +14,14 @@ is valid only where the reduction is not empty, and only walked in ascending ord
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, is_unread, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, is_unread, linalg, owner, tensor, users, walk
 from inferno.passes.generics import (
     PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps, outputs,
     substitute, yielded,
 )
 from inferno.passes.locations import merge
 from inferno.passes.padding import zero_padding
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import function_of, mixed
 from inferno.passes.shapes import number as size_of
 from inferno.passes.shapes import sizes as tensor_sizes
@@ -143,7 +144,7 @@ def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool
         op = pending.pop()
         if is_one(op):
             found = op if found is None or found.is_before_in_block(op) else found
-        elif reshaped and op is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        elif reshaped and op is not None and op.name in RESHAPES:
             pending += [owner(op.operands[0])] if has_one_reader(op.operands[0]) else []
         elif is_elementwise(op) and op not in inside:
             inside.add(op)
@@ -235,7 +236,7 @@ def _at_last(compare: ir.Operation, sizes: Sequence[Int | None]) -> int | None:
         index, after = owner(index.operands[0]), 0
     if index is None or index.name != "linalg.index":
         return None
-    loop, limit = ir.IntegerAttr(index.attributes["dim"]).value, size_of(compare.operands[1])
+    loop, limit = dim_of(index), size_of(compare.operands[1])
     return loop if limit is not None and sizes[loop] is not None and limit + after == sizes[loop] else None
 
 

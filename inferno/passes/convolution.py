@@ -7,7 +7,7 @@ from inferno.passes.generics import REDUCTION, kinds, loop_sizes, maps
 from inferno.symbolic import product
 from inferno.window_limits import FEW_CHANNELS, MOST_TERMS
 
-# Results up to which a depthwise convolution reads its weight as it lies, element by element: a launch that turns it takes longer.
+# Results up to which a depthwise convolution reads its weight as it lies, element by element: a launch that transposes it takes longer.
 _FEW_RESULTS = 2**21
 
 Order = tuple[int, ...]
@@ -50,20 +50,6 @@ def loops_in(expr: ir.AffineExpr) -> list[int]:
         parts = ir.AffineBinaryExpr(expr)
         return [*loops_in(parts.lhs), *loops_in(parts.rhs)]
     return []
-
-
-def factors_in(expr: ir.AffineExpr) -> dict[int, int] | None:
-    """The loops that a sum adds up, each once, with what it is multiplied by; None for anything else."""
-    if isinstance(expr, ir.AffineDimExpr):
-        return {ir.AffineDimExpr(expr).position: 1}
-    if isinstance(expr, ir.AffineMulExpr):
-        parts = ir.AffineBinaryExpr(expr)
-        if isinstance(parts.lhs, ir.AffineDimExpr) and isinstance(parts.rhs, ir.AffineConstantExpr) and ir.AffineConstantExpr(parts.rhs).value > 0:
-            return {ir.AffineDimExpr(parts.lhs).position: ir.AffineConstantExpr(parts.rhs).value}
-    if isinstance(expr, ir.AffineAddExpr):
-        a, b = (factors_in(e) for e in (ir.AffineBinaryExpr(expr).lhs, ir.AffineBinaryExpr(expr).rhs))
-        return {**a, **b} if a is not None and b is not None and not set(a) & set(b) else None
-    return None
 
 
 def roles(op: ir.Operation, order: Order | None = None) -> Roles:

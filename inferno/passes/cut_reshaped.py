@@ -9,15 +9,14 @@ from inferno.mlir import ir, is_read, owner, tensor, walk
 from inferno.passes.generics import knows_sizes
 from inferno.passes.name_symbols import expand
 from inferno.passes.parts import Part, extract
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import UnknownSize, function_of, kept_dimensions, reassociation, reassociation_attribute, shape, slice_parts, static
 from inferno.symbolic import Int, product
-
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def cut_reshaped(module: ir.Module) -> None:
     """Reshape what slices take parts of instead of the parts, wherever these are parts of that, too."""
-    for view in walk(module.operation, *_VIEWS):
+    for view in walk(module.operation, *RESHAPES):
         cut = owner(view.operands[0])
         if cut is None or cut.name != "tensor.extract_slice" or not knows_sizes(view) or not knows_sizes(cut):
             continue

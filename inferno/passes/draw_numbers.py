@@ -13,11 +13,9 @@ from inferno.mlir import arith, func, ir, linalg, tensor, users
 from inferno.passes.generics import (
     PARALLEL, Operands, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, outputs,
 )
-from inferno.passes.programs import find_main
+from inferno.passes.programs import RESHAPES, find_main
 from inferno.passes.shapes import reassociation_attribute
 from inferno.philox import SCORES, Draw, number, score
-
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def draw_numbers(module: ir.Module) -> None:
@@ -160,7 +158,7 @@ def _reads(value: ir.Value) -> list[tuple[ir.Operation, int, ir.Value]]:
     """(operation, operand number, the view that it reads) of every use, looking through reshapes."""
     found = []
     for op in {u: None for u in users(value)}:
-        if op.name in _RESHAPES:
+        if op.name in RESHAPES:
             found += _reads(op.results[0])
         else:
             found += [(op, i, value) for i, v in enumerate(op.operands) if v == value]

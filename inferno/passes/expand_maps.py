@@ -18,7 +18,7 @@ from inferno.passes.fuse_elementwise import bytes_of
 from inferno.passes.generics import REDUCTION, inputs, is_copy, is_elementwise, is_generic, is_widening, kinds, maps, only_user, use_count
 from inferno.passes.name_symbols import expand
 from inferno.passes.parts import taken_by
-from inferno.passes.programs import readers, root_of
+from inferno.passes.programs import RESHAPES, readers, root_of
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _MOST_LOOPS = 8  # of an operation that is made: a limit to the reshapes that may be split ever finer (no measurement chose it)
@@ -34,7 +34,7 @@ def expand_maps(module: ir.Module) -> None:
     del module.operation.attributes[EXPAND]  # no later pass asks
     changed, left = 1, _MOST_CHANGES * len(walk(module.operation, "linalg.generic")) + _MOST_CHANGES
     while changed and left > 0:
-        read = _erase_unread(walk(module.operation, "linalg.generic", "tensor.expand_shape", "tensor.collapse_shape"))
+        read = _erase_unread(walk(module.operation, "linalg.generic", *RESHAPES))
         views = _join_equal([op for op in read if op.name != "linalg.generic"])
         # A change erases what is before the view, which was visited, and makes views that the next round comes to.
         changed = sum(_flatten_once(v) or _exchange(v) or _split_maker(v) or _split_reader(v) for v in views)

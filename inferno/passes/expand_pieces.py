@@ -8,13 +8,13 @@ what reads it, like any other elementwise operation: what lay between is never i
 from collections.abc import Callable, Sequence
 from math import prod
 
-from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
 from inferno.passes.join_slices import read_pieces
 from inferno.passes.padding import known_padding
-from inferno.passes.programs import is_written
+from inferno.passes.programs import RESHAPES, is_written
 from inferno.passes.selected_products import product_of
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, is_dynamic, kept_dimensions, reassociation, shape, sizes, slice_parts
 from inferno.symbolic import Int, bounds, ceildiv
@@ -22,7 +22,7 @@ from inferno.symbolic import Int, bounds, ceildiv
 # Pieces that compute something costly each for itself, and operations between it and them: the sigmoid of a gate whose gradients lie side by side was written
 # in float32 and read twice.
 _SHARED, _DEPTH = 4, 6
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice")
+_VIEWS = (*RESHAPES, "tensor.extract_slice")
 EXPAND = "inferno.expand_pieces"
 """On a module for a GPU."""
 # Pieces of one concatenation: more of them are copied, each by its own launch.  (DLRM stacks 27.)
@@ -98,7 +98,7 @@ def collapsed(view: ir.Operation):
 
 def _concatenation(op: ir.Operation, values: SizeValues):
     """What makes an element of a concatenation of its place."""
-    dim = ir.IntegerAttr(op.attributes["dim"]).value
+    dim = dim_of(op)
     pieces = [v for v in op.operands if 0 not in v.type.shape]
     if not pieces or len(pieces) > _MOST or not all(_is_known(v) for v in pieces):
         return None
@@ -281,7 +281,7 @@ def element_of(
         return op.operands[0]
     if op.name == "tensor.extract_slice" and _begins_at_numbers(op):
         return element_of(op.operands[0], _of_slice(op, place), op, wanted)
-    if op.name in ("tensor.expand_shape", "tensor.collapse_shape") and (found := _of_units(op, place)) is not None:
+    if op.name in RESHAPES and (found := _of_units(op, place)) is not None:
         return element_of(op.operands[0], found, op, wanted)
     if op.name == "tensor.expand_shape" and wanted is not None and op.results[0].type.has_static_shape:
         return element_of(op.operands[0], flattened(op, place), op, wanted)
@@ -356,7 +356,7 @@ def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
 def _ends_kernel(op: ir.Operation, concat: ir.Operation) -> bool:
     """Whether it is the end of a contraction, whose kernel writes it as narrow as it is: to its place, if that lies together, or otherwise in so many bytes
     less.  (Small products of what is computed, as of a step's weights and the halves of values, are one kernel before what ends them.)"""
-    dim, type_ = ir.IntegerAttr(concat.attributes["dim"]).value, op.results[0].type
+    dim, type_ = dim_of(concat), op.results[0].type
     if not type_.has_static_shape or ended_contraction(op) is None:
         return False
     return all(n == 1 for n in type_.shape[:dim]) or prod(type_.shape) >= _WRITTEN

@@ -7,6 +7,7 @@ front of a pooling, and what is done with its result, are in the same kernel.
 from itertools import product
 
 from inferno.mlir import ir, is_read, linalg, owner, walk
+from inferno.passes.affine import projection
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.drop_results import drop_unread
 from inferno.passes.expand_pieces import EXPAND, element_of
@@ -89,7 +90,7 @@ def _is_of_others(value: ir.Value) -> bool:
 def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:
     loops = [d for d, n in enumerate(sizes) if n is None]
     indexing = maps(op)[len(inputs(op)):]
-    order = [ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(ir.AffineDimExpr(e).position)) for e in m.results]) for m in indexing]
+    order = [projection([loops.index(ir.AffineDimExpr(e).position) for e in m.results], len(loops)) for m in indexing]
 
     count = size_of_all(n or 1 for n in sizes)
 

@@ -4,7 +4,7 @@ torch-mlir slices with bounds that it computes, so the slices have dynamic sizes
 it then leaves a ``tensor.cast`` in front of each ``tensor.concat``, which it does not look through.
 """
 
-from inferno.mlir import ir, owner, tensor, walk
+from inferno.mlir import dim_of, ir, owner, tensor, walk
 
 
 def fold_casts(module: ir.Module) -> None:
@@ -13,7 +13,7 @@ def fold_casts(module: ir.Module) -> None:
         operands = [_more_static(v) for v in op.operands]
         if operands == list(op.operands):
             continue
-        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        dim = dim_of(op)
         old = ir.RankedTensorType(op.results[0].type)
         with ir.InsertionPoint(op), op.location:
             new = tensor.ConcatOp(_joined(old, dim, operands), dim, operands).result

@@ -7,6 +7,7 @@ others (``roll-steps``).
 """
 
 from inferno.mlir import ir, linalg, owner, tensor, walk
+from inferno.passes.affine import projection, renumber
 from inferno.passes.contraction import has_windows, is_sum_of_products
 from inferno.passes.generics import (
     PARALLEL, body, build, clone_body, dims, inputs, is_generic, kinds, knows_sizes, maps, outputs, substitute, use_count, yielded,
@@ -53,13 +54,13 @@ def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> 
     if not batched and (used >= set(written) or (begins and use_count(matrix) > 1)):
         return False
     loops = sorted(used)
-    names = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(kinds(op)))]
+    names = renumber(loops, len(kinds(op)))
     left = [d for d in written if d in used]
     element, sizes, function = op.results[0].type.element_type, dict(zip(written, shape(op.results[0]))), function_of(op)
     with ir.InsertionPoint(op), op.location:
         total = linalg.fill(start, outs=[tensor.EmptyOp(mixed([sizes[d] for d in left], function), element).result])
         indexing = [substitute(maps(op)[i], names, len(loops)) for i in kept]
-        indexing.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(d)) for d in left]))
+        indexing.append(projection([loops.index(d) for d in left], len(loops)))
 
         def term(given: list[ir.Value]) -> list[ir.Value]:
             factors = dict(zip(kept, given))
@@ -67,7 +68,7 @@ def _fold(op: ir.Operation, kept: list[int], scalar: ir.Value | None = None) -> 
 
         made = build([inputs(op)[i] for i in kept], [total], indexing, [kinds(op)[d] for d in loops], term, op.location).results[0]
         if len(left) != len(written):
-            wide = ir.AffineMap.get(len(written), 0, [ir.AffineDimExpr.get(written.index(d)) for d in left])
+            wide = projection([written.index(d) for d in left], len(written))
             empty = tensor.EmptyOp(mixed([sizes[d] for d in written], function), element).result
             identity = ir.AffineMap.get_identity(len(written))
             made = build([made], [empty], [wide, identity], [PARALLEL] * len(written), lambda given: given[:1], op.location).results[0]

@@ -5,7 +5,7 @@ neighbours along it is known to do so.  Nor is anything left of remainders and q
 nor of comparisons whose answer is known, by which a quotient is rounded down where it is negative.
 """
 
-from inferno.mlir import arith, constant_number, ir, owner, walk
+from inferno.mlir import arith, constant_number, dim_of, ir, owner, walk
 from inferno.passes.generics import inputs, is_elementwise, is_generic, loop_sizes, yielded
 from inferno.passes.programs import VIEWS
 from inferno.symbolic import bounds
@@ -94,7 +94,7 @@ class _Ranges:
         if op is None:
             return self._of_argument(ir.BlockArgument(value), depth)
         if op.name == "linalg.index":
-            size = loop_sizes(op.parent.operation)[ir.IntegerAttr(op.attributes["dim"]).value] if is_generic(op.parent.operation) else None
+            size = loop_sizes(op.parent.operation)[dim_of(op)] if is_generic(op.parent.operation) else None
             return 0, None if size is None else bounds(size)[1] - 1
         if op.name == "arith.select":
             return _either(*(self.of(v, depth) for v in list(op.operands)[1:]))

@@ -6,7 +6,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, rewrite, users, walk
+from inferno.mlir import dim_of, ir, owner, rewrite, users, walk
 from inferno.passes.contraction import (
     CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_convolution, is_factor, is_sum_of_products, parse_fused,
 )
@@ -151,7 +151,7 @@ def _varies_along(value: ir.Value, consumer: ir.Operation) -> set[int]:
         elif made is None or made.block != body(consumer) or made in seen:
             continue
         elif made.name == "linalg.index":
-            found.add(ir.IntegerAttr(made.attributes["dim"]).value)
+            found.add(dim_of(made))
         else:
             seen.add(made)
             pending += made.operands

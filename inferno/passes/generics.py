@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, clone_onto, ir, is_read, linalg, owner, walk
-from inferno.passes.generic_attributes import PARALLEL as PARALLEL
-from inferno.passes.generic_attributes import REDUCTION, alone, kinds_of, loops_of_map, maps_of, writes_once
+from inferno.mlir import arith, clone_onto, dim_of, ir, is_read, linalg, owner, walk
+from inferno.passes.generic_attributes import alone, kinds_of, loops_of_map, maps_of, PARALLEL as PARALLEL, REDUCTION, writes_once
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.symbolic import Int
 
@@ -174,7 +173,7 @@ def substitute(map_: ir.AffineMap, loops: Sequence[ir.AffineExpr], count: int) -
 
 def indices_are_simple(op: ir.Operation, loops: Sequence[ir.AffineExpr]) -> bool:
     """Whether every ``linalg.index`` of the body becomes one loop or a constant under ``loops``."""
-    used = {ir.IntegerAttr(i.attributes["dim"]).value for i in walk(op, "linalg.index")}
+    used = {dim_of(i) for i in walk(op, "linalg.index")}
     return all(isinstance(loops[d], (ir.AffineDimExpr, ir.AffineConstantExpr)) for d in used)
 
 
@@ -215,7 +214,7 @@ def clone_at(block: ir.Block, arguments: Sequence[ir.Value | None], loops: Calla
         if op.name == "linalg.yield":
             return [known.get(v, v) for v in op.operands]
         if op.name == "linalg.index":
-            known[op.results[0]] = loops(ir.IntegerAttr(op.attributes["dim"]).value)
+            known[op.results[0]] = loops(dim_of(op))
             continue
         clone_onto(op, known)
     raise ValueError("a body without linalg.yield")
@@ -234,7 +233,12 @@ def loop(dim: int) -> ir.Value:
 def loop_of(value: ir.Value) -> int | None:
     """The loop that a value is the number of an iteration of; None of any other value."""
     made = owner(value)
-    return ir.IntegerAttr(made.attributes["dim"]).value if made is not None and made.name == "linalg.index" else None
+    return dim_of(made) if made is not None and made.name == "linalg.index" else None
+
+
+def float32(value: float) -> ir.Value:
+    """A number as a constant, at the insertion point."""
+    return arith.constant(ir.F32Type.get(), value)
 
 
 def evaluate(expr: ir.AffineExpr, loops: Callable[[int], ir.Value] = loop) -> ir.Value:

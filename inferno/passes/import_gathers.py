@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, build
-from inferno.passes.torch_tensors import element_name, from_builtin, load_casts, size_of, to_builtin
+from inferno.passes.torch_tensors import broadcast_map, element_name, from_builtin, load_casts, size_of, to_builtin
 
 _OPERATIONS = ("torch.aten.index.Tensor", "torch.aten._unsafe_index.Tensor")
 
@@ -47,7 +47,7 @@ def _replace(op: ir.Operation, told: dict[int, ir.Value]) -> None:
     sizes = [size_of(source, d) for d in kept]
     sizes[begin:begin] = meeting
     target = tensor.EmptyOp(sizes, type_.element_type).result
-    maps = [_map(index, begin + len(meeting), len(sizes)) for index in told.values()] + [ir.AffineMap.get_identity(len(sizes))]
+    maps = [broadcast_map(index, sizes, begin + len(meeting)) for index in told.values()] + [ir.AffineMap.get_identity(len(sizes))]
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
         numbers = dict(zip(told, arguments))
@@ -69,16 +69,6 @@ def _meeting_sizes(indices: Sequence[ir.Value]) -> list[ir.Value | int]:
         known = [n for n in sizes if isinstance(n, int)]
         found.append(next((n for n in known if n != 1), next((n for n in sizes if not isinstance(n, int)), 1)))
     return found
-
-
-def _map(index: ir.Value, end: int, rank: int) -> ir.AffineMap:
-    """Where an index tensor is read: its last dimension is the one before ``end``, and one of size 1 is the same all over."""
-    type_ = ir.RankedTensorType(index.type)
-    first = end - type_.rank
-    dims = [
-        ir.AffineConstantExpr.get(0) if not type_.is_dynamic_dim(d) and type_.shape[d] == 1 else ir.AffineDimExpr.get(first + d) for d in range(type_.rank)
-    ]
-    return ir.AffineMap.get(rank, 0, dims)
 
 
 def _place(number: ir.Value, source: ir.Value, d: int) -> ir.Value:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, math, owner, tensor
+from inferno.passes.generics import float32
 from inferno.passes.torch_tensors import from_builtin, map_elements, operator_name, replace_operators, size_of, to_builtin
 
 RUNNING = "inferno.running"
@@ -30,7 +31,7 @@ def _replace(op: ir.Operation) -> None:
         a, b = map(to_builtin, list(op.operands)[:2])
         if any(str(v.type.element_type) != "f32" for v in (a, b)):
             raise PassError(f"import-scans: a recurrence of {a.type.element_type}; there are those of f32")
-        words = map_elements([a, b], ir.IntegerType.get_signless(64), lambda x, y: pair(x, arith.addf(y, _number(0.0))))
+        words = map_elements([a, b], ir.IntegerType.get_signless(64), lambda x, y: pair(x, arith.addf(y, float32(0.0))))
         made = map_elements([_scan(words, _integer(op.operands[2]), LINEAR)], b.type.element_type, lambda word: parts(word)[1])
     op.results[0].replace_all_uses_with(from_builtin(made, op.results[0].type))
     op.erase()
@@ -95,10 +96,6 @@ def parts(word: ir.Value) -> tuple[ir.Value, ir.Value]:
     high = arith.shrui(word, arith.constant(i64, 32))
     low, high = (arith.bitcast(f32, arith.trunci(i32, x)) for x in (word, high))
     return low, high
-
-
-def _number(x: float) -> ir.Value:
-    return arith.constant(ir.F32Type.get(), x)
 
 
 BODIES: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {"logaddexp": _logaddexp, LINEAR: _linear}

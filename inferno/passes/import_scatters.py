@@ -7,7 +7,7 @@ none it reads behind the end of both, and everywhere it copies both.
 from inferno.mlir import arith, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.import_row_extremes import scatter_rows
-from inferno.passes.torch_tensors import element_name, from_builtin, load_casts, size_of, to_builtin
+from inferno.passes.torch_tensors import broadcast_map, element_name, from_builtin, load_casts, size_of, to_builtin
 
 _ADD = {**dict.fromkeys(("f16", "bf16", "f32", "f64"), arith.addf), **dict.fromkeys(("si64", "si32", "si16", "si8", "ui8"), arith.addi)}
 
@@ -49,11 +49,8 @@ def _replace(op: ir.Operation) -> None:
 
 def _rows(values: ir.Value, sizes: list[ir.Value | int]) -> ir.Value:
     """What is written, for each place: the values, once more wherever they are of size 1 or have no dimension."""
-    type_, lead = ir.RankedTensorType(values.type), len(sizes) - values.type.rank
-    repeats = [not type_.is_dynamic_dim(d) and type_.shape[d] == 1 and sizes[lead + d] != 1 for d in range(type_.rank)]
-    if not lead and not any(repeats):
+    read, every = broadcast_map(values, sizes, len(sizes)), ir.AffineMap.get_identity(len(sizes))
+    if read == every:
         return values
-    target = tensor.EmptyOp(sizes, type_.element_type).result
-    dims = [ir.AffineConstantExpr.get(0) if repeated else ir.AffineDimExpr.get(lead + d) for d, repeated in enumerate(repeats)]
-    maps = [ir.AffineMap.get(len(sizes), 0, dims), ir.AffineMap.get_identity(len(sizes))]
-    return build([values], [target], maps, [PARALLEL] * len(sizes), lambda arguments: arguments[:1], ir.Location.current).results[0]
+    target = tensor.EmptyOp(sizes, values.type.element_type).result
+    return build([values], [target], [read, every], [PARALLEL] * len(sizes), lambda arguments: arguments[:1], ir.Location.current).results[0]

@@ -1,10 +1,11 @@
 """Compose slices of slices: ``x[64:128, :512]`` is imported as two slices, each of which could become a copy."""
 
-from inferno.mlir import ir, is_read, owner, tensor, users, walk
+from inferno.mlir import dim_of, ir, is_read, owner, tensor, users, walk
 from inferno.passes.movements import reshape
 from inferno.passes.parts import inside, taken_by
+from inferno.passes.programs import RESHAPES
 
-_FREE = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
+_FREE = ("tensor.extract_slice", *RESHAPES)
 
 
 def join_slices(module: ir.Module) -> None:
@@ -32,7 +33,7 @@ def join_slices(module: ir.Module) -> None:
 
 def read_pieces(op: ir.Operation) -> bool:
     """Where slices that lie in one piece each are all that reads a concatenation, let them be slices of the pieces; whether that was done."""
-    dim, begins = ir.IntegerAttr(op.attributes["dim"]).value, [0]
+    dim, begins = dim_of(op), [0]
     cuts = [(user, taken_by(user, drops=True)) for user in users(op.results[0])]
     if not cuts or not op.results[0].type.has_static_shape or any(taken is None or 0 in cut.results[0].type.shape for cut, taken in cuts):
         return False
@@ -55,7 +56,7 @@ def read_pieces(op: ir.Operation) -> bool:
 
 def _without_views(value: ir.Value) -> ir.Value:
     """What it is but for dimensions of one element."""
-    while (op := owner(value)) is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape") and _wide(op.operands[0]) == _wide(value):
+    while (op := owner(value)) is not None and op.name in RESHAPES and _wide(op.operands[0]) == _wide(value):
         value = op.operands[0]
     return value
 

@@ -5,14 +5,14 @@ An order is of a tensor's dimensions in memory, outermost first: a tensor in ord
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, linalg, owner, tensor
+from inferno.mlir import dim_of, ir, linalg, owner, tensor
 from inferno.passes.convolution import Order
 from inferno.passes.name_symbols import expand
+from inferno.passes.programs import RESHAPES
 from inferno.passes.propagate_reshapes import grouping
 from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape, static
 from inferno.symbolic import Int
 
-RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 _SAME = ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
 
 
@@ -60,7 +60,7 @@ def move(op: ir.Operation, values: Sequence[ir.Value], order: Order) -> ir.Value
         return reshape(values[0], wanted)
     type_ = ir.RankedTensorType.get(wanted, result.type.element_type)
     if op.name == "tensor.concat":
-        return tensor.ConcatOp(type_, order.index(ir.IntegerAttr(op.attributes["dim"]).value), list(values)).result
+        return tensor.ConcatOp(type_, order.index(dim_of(op)), list(values)).result
     numbers = {n: [list(ir.DenseI64ArrayAttr(op.attributes[n]))[d] for d in order] for n in op.attributes if n.startswith("static_")}
     if op.name == "tensor.pad":
         return pad(values[0], type_, numbers["static_low"], numbers["static_high"], _yielded(op)[0])

@@ -7,11 +7,12 @@ the next convolution.  The first that comes to a tensor holds.  Arguments and re
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from inferno.mlir import func, ir, owner, users, walk
+from inferno.mlir import dim_of, func, ir, owner, users, walk
 from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
 from inferno.passes.convolution import Order, Roles, is_depthwise, is_pointwise, is_whole, loops_in, roles, sums_taps
 from inferno.passes.generics import PARALLEL, body, inputs, is_copy, is_generic, kinds, maps
-from inferno.passes.movements import RESHAPES, is_free, moves, order_after, order_before, sources
+from inferno.passes.movements import is_free, moves, order_after, order_before, sources
+from inferno.passes.programs import RESHAPES
 
 Keys = list[int | None]
 """The loop behind each dimension of a tensor; None where there is none, or several."""
@@ -227,7 +228,7 @@ def _indices(value: ir.Value, op: ir.Operation) -> list[int]:
         if made is None or made.parent is None or _outermost(made) != op:
             continue
         if made.name == "linalg.index":
-            found.append(ir.IntegerAttr(made.attributes["dim"]).value)
+            found.append(dim_of(made))
         pending += list(made.operands)
     return found
 

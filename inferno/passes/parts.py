@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from inferno.mlir import ir, owner, tensor
+from inferno.passes.affine import renumber
 from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, started_like, substitute
 from inferno.passes.shapes import function_of, mixed, shape, static
 from inferno.symbolic import Int
@@ -33,7 +34,7 @@ def compute_part(producer: ir.Operation, parts: Sequence[Part], kept: Collection
     """What computes ``parts`` of a generic's loops, at the insertion point: without the loops of one iteration that are not ``kept``, which its results have no
     dimension for.  Of loops that the body asks for their iterations, the parts are numbers."""
     kept = sorted({*kept, *(d for d, kind in enumerate(kinds(producer)) if kind == REDUCTION)})
-    names = [ir.AffineDimExpr.get(kept.index(d)) if d in kept else ir.AffineConstantExpr.get(0) for d in range(len(parts))]
+    names = renumber(kept, len(parts))
 
     def without(map_: ir.AffineMap) -> ir.AffineMap:
         read = [e for e in map_.results if not isinstance(e, ir.AffineDimExpr) or ir.AffineDimExpr(e).position in kept]

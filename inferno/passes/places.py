@@ -1,6 +1,6 @@
 """Indices of ``tensor.extract`` in bodies, as loops of the operation."""
 
-from inferno.mlir import ir, owner
+from inferno.mlir import dim_of, ir, owner
 
 Place = tuple[int | None, int, int]
 """A loop, or none, what its number is multiplied by, and what is added."""
@@ -23,7 +23,7 @@ def place_of(number: ir.Value) -> Place | None:
     if op.name == "arith.constant":
         return None, 0, ir.IntegerAttr(op.attributes["value"]).value
     if op.name == "linalg.index":
-        return ir.IntegerAttr(op.attributes["dim"]).value, 1, 0
+        return dim_of(op), 1, 0
     if op.name not in ("arith.addi", "arith.subi"):
         return None
     a, b = (place_of(v) for v in op.operands)

@@ -24,7 +24,8 @@ UNMEASURED = "inferno.unmeasured"
 FEW = "inferno.few_multiprocessors"
 """On a module: a GPU here has fewer multiprocessors than the target, so blocks may not wait for as many others."""
 
-VIEWS = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+VIEWS = frozenset({*RESHAPES, "tensor.cast"})
 """Operations that give a tensor another type and leave its memory."""
 
 
@@ -37,6 +38,17 @@ def anonymous(function: func.FuncOp) -> str:
     """The text of a function without its name: equal for those that compute the same.  It does not look at the rest of the module (0.03 s instead of 2.6 s for
     438 kernels)."""
     return function.operation.get_asm(enable_debug_info=False, use_local_scope=True, assume_verified=True).replace(f"@{function.name.value}(", "@(", 1)
+
+
+def operations_in(function: func.FuncOp) -> list[ir.Operation]:
+    """Those of its block; a copy, so that they may change meanwhile."""
+    return [o.operation for o in function.entry_block.operations]
+
+
+def returned(function: func.FuncOp) -> list[ir.Value]:
+    """What a function of one block gives back."""
+    operations = function.entry_block.operations
+    return list(operations[len(operations) - 1].operands)
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:

@@ -8,16 +8,15 @@ reshape ends up where it is free: on an argument, a result, or next to its inver
 from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, rewrite, tensor, users, walk
+from inferno.passes.affine import projection
 from inferno.passes.contraction import is_factor, is_sum_of_products
 from inferno.passes.generics import body, build, clone_body, dims, inputs, is_copy, is_generic, is_widening, knows_sizes, kinds, maps, use_count
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.name_symbols import common_groups, expand
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import function_of, mixed, reassociation_attribute, shape, static
 from inferno.passes.shapes import reassociation as reassociation_of
 from inferno.symbolic import Int, product
-
-
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def propagate_reshapes(module: ir.Module) -> None:
@@ -31,7 +30,7 @@ def propagate_reshapes(module: ir.Module) -> None:
     """
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", _collapse_loops)
-    for name in _RESHAPES:
+    for name in RESHAPES:
         patterns.add(name, _compose)
     patterns.add("tensor.collapse_shape", _collapse_copy)
     patterns.add("linalg.generic", _widen_copy)
@@ -42,7 +41,7 @@ def _compose(op, rewriter) -> bool:
     """Elements stay in row-major order, so any reshape between the two shapes is the same."""
     op = op.operation
     before = owner(op.operands[0])
-    if before is None or before.name not in _RESHAPES:
+    if before is None or before.name not in RESHAPES:
         return True
     value, type_ = before.operands[0], op.results[0].type
     source = value.type
@@ -135,7 +134,7 @@ def _widen_copy(op, rewriter) -> bool:
     sizes, count = shape(source), len(order)
     with rewriter.ip, op.location:
         empty = tensor.EmptyOp(mixed([sizes[d] for d in order], function_of(op)), op.results[0].type.element_type).result
-        indexing = [ir.AffineMap.get_identity(count), ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(d) for d in order])]
+        indexing = [ir.AffineMap.get_identity(count), projection(order, count)]
         made = build([source], [empty], indexing, [kinds(op)[0]] * count, lambda arguments: clone_body(body(op), arguments), op.location)
         ends = [sum(map(len, loops[:i])) for i in range(len(loops) + 1)]
         flat = [list(range(a, b)) for a, b in zip(ends, ends[1:])]

@@ -5,7 +5,7 @@ Of ``F.normalize(x + y).flip(-1)`` the sum of squares is taken of ``(x + y).flip
 from the end, once, and nothing is written for another one to gather from.
 """
 
-from inferno.mlir import arith, ir, is_read, owner, tensor, users, walk
+from inferno.mlir import arith, dim_of, ir, is_read, owner, tensor, users, walk
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, dims, element_at, index, inputs, is_elementwise, is_generic, kinds, loop, loop_sizes, loops_of, maps, yielded,
 )
@@ -20,7 +20,7 @@ def straighten_sums(op: ir.Operation) -> bool:
     changed = False
     for along in [d for d, kind in enumerate(kinds(op)) if kind == REDUCTION]:
         used = [m for a, m in zip(body(op).arguments, maps(op)) if is_read(a)]
-        counts = [o for o in walk(op, "linalg.index") if ir.IntegerAttr(o.attributes["dim"]).value == along]
+        counts = [o for o in walk(op, "linalg.index") if dim_of(o) == along]
         uses = [u.owner.operation for o in counts for u in o.results[0].uses]
         if any(along in _loops(m) for m in used) or not uses or not all(_from_end(u, loop_sizes(op)[along]) for u in uses) or not _is_unordered(op):
             continue

@@ -11,8 +11,9 @@ from functools import lru_cache
 
 from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
 from inferno.errors import PassError, UnsupportedOperation
-from inferno.mlir import arith, ir, owner
-from inferno.symbolic import Int, Symbol, bounds, build, ceildiv, floordiv, maximum, minimum, product, size_of
+from inferno.mlir import arith, dim_of, ir, owner
+from inferno.size_forms import build
+from inferno.symbolic import Int, Symbol, bounds, ceildiv, floordiv, maximum, minimum, product, size_of
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _WRITES = ("tensor.insert_slice", "tensor.parallel_insert_slice")
@@ -115,7 +116,7 @@ def _shape(value: ir.Value) -> Sequence[Int] | None:
         high = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_high"])), _segment(op, 2))
         return [a + s + b for a, s, b in zip(low, shape(op.operands[0]), high)]
     if name == "tensor.concat":
-        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        dim = dim_of(op)
         parts = [shape(v) for v in op.operands]
         return [sum((p[d] for p in parts), start=0) if d == dim else parts[0][d] for d in range(type_.rank)]
     if name == "tensor.reshape":

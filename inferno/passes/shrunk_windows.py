@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from inferno.mlir import ir, is_unread, owner
-from inferno.passes.convolution import factors_in
+from inferno.passes.affine import factors_in
 from inferno.passes.generics import inputs, maps
 from inferno.passes.movements import pad
 from inferno.passes.padding import zero_padding
@@ -43,8 +43,8 @@ def shrink(op: ir.Operation, parts: Sequence[Part]) -> None:
 
 def _window(op: ir.Operation, number: int, dimension: int, parts: Sequence[Part]) -> tuple[Int, Int] | None:
     """Where what is read of a dimension begins, and how much it is; None if it is not read by the sum of two loops, or places are not neighbours."""
-    found = factors_in(maps(op)[number].results[dimension])
-    if found is None or any(parts[d][2] != 1 for d in found):
+    found = factors_in(maps(op)[number].results[dimension], maps(op)[number].n_dims)
+    if not found or any(parts[d][2] != 1 for d in found):
         return None
     begin = sum(parts[d][0] * by for d, by in found.items())
     return begin, 1 + sum((parts[d][1] - 1) * by for d, by in found.items())

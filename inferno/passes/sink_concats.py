@@ -9,7 +9,7 @@ together behind their reduction.  It is done where all pieces are as long, and w
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import arith, clone_onto, ir, is_read, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, clone_onto, dim_of, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import (
     PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, is_widening, kinds, loops_of, maps, outputs, yielded,
@@ -63,7 +63,7 @@ def _region(concat: ir.Operation) -> _Region | None:
         if op.name == "tensor.concat":
             if not _is_even(op, region.count):
                 return None
-            region.split[op.results[0]] = ir.IntegerAttr(op.attributes["dim"]).value
+            region.split[op.results[0]] = dim_of(op)
         for value in op.results:
             for user in users(value) if value in region.split else ():
                 if user not in region.loops:
@@ -85,7 +85,7 @@ def _region(concat: ir.Operation) -> _Region | None:
 
 def _is_even(concat: ir.Operation, count: int) -> bool:
     """Whether it is of so many pieces of one size that is known, none of which is cut from the dimension that they are put together along."""
-    dim, shapes = ir.IntegerAttr(concat.attributes["dim"]).value, {tuple(v.type.shape) for v in concat.operands}
+    dim, shapes = dim_of(concat), {tuple(v.type.shape) for v in concat.operands}
     if not 1 < count == len(concat.operands) <= _MOST or len(shapes) != 1 or not all(v.type.has_static_shape for v in concat.operands):
         return False
     return not any(_is_cut(v, dim) for v in concat.operands) and not ir.ShapedType(concat.results[0].type).shape[dim] == count
@@ -112,7 +112,7 @@ def _take(region: _Region, op: ir.Operation, value: ir.Value) -> list[ir.Operati
     if len(loops) != 1 or None in loops:
         return None
     (loop,), others = loops, []
-    if any(ir.IntegerAttr(i.attributes["dim"]).value == loop and _counts(op, i) for i in walk(op, "linalg.index")) or walk(op, "tensor.extract"):
+    if any(dim_of(i) == loop and _counts(op, i) for i in walk(op, "linalg.index")) or walk(op, "tensor.extract"):
         return None
     if kinds(op)[loop] != PARALLEL:
         if _term(op) is None:
@@ -126,7 +126,7 @@ def _take(region: _Region, op: ir.Operation, value: ir.Value) -> list[ir.Operati
         region.split[result] = dims(m).index(loop)
     for v, m in zip(inputs(op), every):
         made = owner(v)
-        if made is not None and made.name == "tensor.concat" and v not in region.split and _along(m, loop) == [ir.IntegerAttr(made.attributes["dim"]).value]:
+        if made is not None and made.name == "tensor.concat" and v not in region.split and _along(m, loop) == [dim_of(made)]:
             others.append(made)
     return others
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.contraction import has_windows, is_sum_of_products
 from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, is_generic, kinds, maps, outputs
-from inferno.passes.programs import programs
+from inferno.passes.programs import operations_in, programs
 from inferno.passes.reorderings import Reordering, reorder
 
 
@@ -26,7 +26,7 @@ def sink_transposes(module: ir.Module) -> None:
 
 def _sink_next(program: func.FuncOp, start: int) -> int | None:
     """Rewrite what begins first from the operation with this number on, and give that one's; None where nothing does."""
-    operations = [o.operation for o in program.entry_block.operations]
+    operations = operations_in(program)
     places = {op: i for i, op in enumerate(operations)}
     for i, op in enumerate(operations[start:], start):
         if _begins(op) and (plan := _plan(operations, places, i)) is not None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
 from inferno.mlir import arith, constant_number, ir, linalg, owner, tensor, walk
+from inferno.passes.affine import factors_in
 from inferno.passes.contraction import is_sum_of_products, start_from_zero
-from inferno.passes.convolution import factors_in, loops_in
+from inferno.passes.convolution import loops_in
 from inferno.passes.expand_pieces import EXPAND, either, element_of
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, inverse, is_copy, is_elementwise, kinds, loop, loop_sizes, maps,
@@ -160,7 +161,7 @@ def _dimensions(op: ir.Operation, image: _Spread) -> list[_Dimension] | None:
             if (low, step, image.value.type.shape[d]) != (0, 1, inputs(op)[0].type.shape[d]):
                 return None
             continue
-        terms = factors_in(expression)
+        terms = factors_in(expression, read.n_dims)
         loops = [next((n for n in terms if kinds(op)[n] == kind), None) for kind in (PARALLEL, REDUCTION)] if terms is not None else [None]
         if len(terms or ()) != 2 or None in loops or loops[0] not in dims(written) or loops[1] not in dims(weight):
             return None

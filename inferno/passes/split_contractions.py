@@ -4,7 +4,8 @@ Generators and the cpu target read this form.  Operands that are only extended, 
 f32), need no map: the extensions stay in the multiply-add.
 """
 
-from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, linalg, owner, tensor, walk
+from inferno.passes.affine import projection, renumber
 from inferno.passes.contraction import EXTENSIONS, FusedContraction, alike, is_contraction, parse_fused
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.shapes import function_of, mixed
@@ -43,7 +44,7 @@ def _multiplies_along_all(fused: FusedContraction) -> bool:
     for factor in (fused.lhs, fused.rhs):
         operations, arguments = _slice(op, factor)
         used |= {ir.AffineDimExpr(e).position for a in arguments for e in maps(op)[a].results if isinstance(e, ir.AffineDimExpr)}
-        used |= {ir.IntegerAttr(o.attributes["dim"]).value for o in operations if o.name == "linalg.index"}
+        used |= {dim_of(o) for o in operations if o.name == "linalg.index"}
     return used | {d for d, kind in enumerate(kinds(op)) if kind != REDUCTION} == set(range(len(kinds(op))))
 
 
@@ -75,7 +76,7 @@ def _replay(operations: list[ir.Operation], known: dict[ir.Value, ir.Value], loo
     """Clone body operations at the insertion point; ``known`` maps old values to new ones and is extended."""
     for op in operations:
         if op.name == "linalg.index":
-            known[op.results[0]] = linalg.IndexOp(loops[ir.IntegerAttr(op.attributes["dim"]).value]).result
+            known[op.results[0]] = linalg.IndexOp(loops[dim_of(op)]).result
             continue
         clone_onto(op, known)
 
@@ -91,10 +92,10 @@ def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.Aff
     operations, arguments = _slice(op, value)
     count = len(kinds(op))
     used = {ir.AffineDimExpr(e).position for a in arguments for e in maps(op)[a].results if isinstance(e, ir.AffineDimExpr)}
-    used |= {ir.IntegerAttr(o.attributes["dim"]).value for o in operations if o.name == "linalg.index"}
+    used |= {dim_of(o) for o in operations if o.name == "linalg.index"}
     order = sorted(used)
     place = {d: i for i, d in enumerate(order)}
-    exprs = [ir.AffineDimExpr.get(place.get(d, 0)) if d in place else ir.AffineConstantExpr.get(0) for d in range(count)]
+    exprs = renumber(order, count)
     sizes = loop_sizes(op)
     empty = tensor.EmptyOp(mixed([sizes[d] for d in order], function_of(op)), value.type).result
     identity = ir.AffineMap.get_identity(len(order))
@@ -108,7 +109,7 @@ def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.Aff
         [inputs(op)[a] for a in arguments], [empty], [*(substitute(maps(op)[a], exprs, len(order)) for a in arguments), identity],
         [PARALLEL] * len(order), fill, op.location,
     )
-    return made.results[0], ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(d) for d in order]), extension
+    return made.results[0], projection(order, count), extension
 
 
 def _fill(start: ir.Value) -> ir.Operation | None:
@@ -151,7 +152,7 @@ def _epilogue(fused: FusedContraction, total: ir.Value) -> ir.Value:
     operations, arguments = _slice(op, fused.value, stop=fused.sum)
     parallel = [i for i, k in enumerate(kinds(op)) if k != REDUCTION]
     place = {d: i for i, d in enumerate(parallel)}
-    exprs = [ir.AffineDimExpr.get(place[d]) if d in place else ir.AffineConstantExpr.get(0) for d in range(len(kinds(op)))]
+    exprs = renumber(parallel, len(kinds(op)))
     count = len(inputs(op))
     destination = outputs(op)[fused.result]
     if len(op.results) == 1:

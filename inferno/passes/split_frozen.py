@@ -5,6 +5,7 @@ Of batch norm's ``(x - mean) * rsqrt(var + eps) * weight + bias`` it is the reci
 """
 
 from inferno.mlir import clone_onto, ir, is_unread, tensor
+from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.hoist_frozen import has_frozen, known_values, tensor_bytes
 from inferno.passes.programs import MAIN, programs
@@ -79,7 +80,7 @@ def _split(op: ir.Operation, parts: dict[ir.Value, tuple[list[ir.Operation], lis
     for value, (operations, reads) in parts.items():
         loops = _loops(op, reads)
         made.append(_apart(op, value, operations, reads, loops))
-        made_maps.append(ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(d) for d in loops]))
+        made_maps.append(projection(loops, count))
     block = body(op)
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
@@ -102,7 +103,7 @@ def _split(op: ir.Operation, parts: dict[ir.Value, tuple[list[ir.Operation], lis
 def _apart(op: ir.Operation, value: ir.Value, operations: list[ir.Operation], reads: list[int], loops: list[int]) -> ir.Value:
     """One part as a tensor, with a dimension for each of the ``loops``."""
     sizes = loop_sizes(op)
-    renamed = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(sizes))]
+    renamed = renumber(loops, len(sizes))
     arguments = [body(op).arguments[i] for i in reads]
     indexing = [substitute(maps(op)[i], renamed, len(loops)) for i in reads]
 

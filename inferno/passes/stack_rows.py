@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, walk
+from inferno.passes.affine import factors_in
 from inferno.passes.contraction import CONVOLUTIONS, has_windows, pads_convolutions
-from inferno.passes.convolution import factors_in, is_small
+from inferno.passes.convolution import is_small
 from inferno.passes.expand_pieces import either, element_of
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, kinds, knows_sizes, loop_sizes, maps, outputs, substitute,
@@ -65,9 +66,9 @@ def _form(op: ir.Operation) -> _Form | None:
     where, read, sizes = maps(op)[0].results, dims(maps(op)[1]), loop_sizes(op)
     if image.type.element_type.width != 16 or len(where) < 3 or read is None or len(read) < 3 or walk(op, "linalg.index"):
         return None
-    steps = [factors_in(e) for e in where]
+    steps = [factors_in(e, len(sizes)) for e in where]
     c, columns, rows = (steps[len(steps) - n] for n in (1, 2, 3))
-    if None in steps or len(c) != 1 or len(columns) != 2 or len(rows) != 2:
+    if not all(steps) or len(c) != 1 or len(columns) != 2 or len(rows) != 2:
         return None
     (c,) = c
     (q, s), (p, r) = (sorted(x, key=lambda d: kinds(op)[d] == REDUCTION) for x in (columns, rows))
@@ -107,7 +108,7 @@ def _source(image: ir.Value) -> ir.Value:
 
 def _stacked(op: ir.Operation, form: _Form) -> list[Int]:
     """The shape of the image with rows stacked."""
-    sizes, steps = loop_sizes(op), factors_in(maps(op)[0].results[-2])
+    sizes, steps = loop_sizes(op), factors_in(maps(op)[0].results[-2], maps(op)[0].n_dims)
     width = (sizes[form.q] - 1) * steps[form.q] + sizes[form.s]
     return [*shape(inputs(op)[0])[:-3], sizes[form.p], width, form.channels]
 

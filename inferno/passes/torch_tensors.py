@@ -3,7 +3,7 @@
 torch-mlir's own conversion of types folds the casts away.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, run_upstream, tensor, walk
@@ -76,3 +76,11 @@ def size_of(value: ir.Value, d: int) -> ir.Value | int:
     """The size of a builtin tensor's dimension: a number, or what is told when the program runs."""
     type_ = value.type
     return tensor.DimOp(value, arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else type_.shape[d]
+
+
+def broadcast_map(value: ir.Value, sizes: Sequence[ir.Value | int], end: int) -> ir.AffineMap:
+    """How loops of these sizes read a builtin tensor whose last dimension is that of the loop before ``end``, and which repeats where it is of size 1."""
+    type_, first = value.type, end - value.type.rank
+    repeats = [not type_.is_dynamic_dim(d) and type_.shape[d] == 1 and sizes[first + d] != 1 for d in range(type_.rank)]
+    read = [ir.AffineExpr.get_constant(0) if again else ir.AffineExpr.get_dim(first + d) for d, again in enumerate(repeats)]
+    return ir.AffineMap.get(len(sizes), 0, read)

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 
-from inferno.mlir import func, ir, owner, tensor, users, walk
+from inferno.mlir import dim_of, func, ir, owner, tensor, users, walk
 from inferno.passes.contraction import has_windows
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import REDUCTION, dims, inputs, is_elementwise, is_generic, keep_attributes, kinds, loop_sizes, loops_of, maps
 from inferno.passes.movements import spread
 from inferno.passes.name_symbols import reshape
 from inferno.passes.parts import Part, compute_part, extract, inside, type_of
-from inferno.passes.programs import programs
+from inferno.passes.programs import RESHAPES, operations_in, programs
 from inferno.passes.shrunk_windows import can_shrink, shrink
 from inferno.passes.shapes import UnknownSize, kept_dimensions, reassociation, shape, slice_parts, static
 from inferno.symbolic import Int, bounds, hint
@@ -56,7 +56,7 @@ def _asked_in_part(program: func.FuncOp, windows: bool) -> list[ir.Operation]:
     """The operations that are to be computed in part, the last one first."""
     asked: dict[ir.Value, _Asked] = {}
     found: list[ir.Operation] = []
-    for op in reversed([o.operation for o in program.entry_block.operations]):
+    for op in reversed(operations_in(program)):
         parts = _parts_of(op, [asked.get(r, _Asked()) for r in op.results], windows)
         if parts:
             found.append(op)
@@ -93,7 +93,7 @@ def _parts_of(op: ir.Operation, wanted: Sequence[_Asked], windows: bool) -> list
     if is_generic(op):
         sizes, count = loop_sizes(op), len(inputs(op))
         found = [_of_loops(m, sizes, p) for m, w in zip(maps(op)[count:], wanted) for p in w.parts]
-    elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", _SLICE, _CONCAT):
+    elif op.name in (*RESHAPES, _SLICE, _CONCAT):
         sizes, found = shape(op.results[0]), wanted[0].parts
     else:
         return []
@@ -117,7 +117,7 @@ def _has_known_sizes(value: ir.Value) -> bool:
 
 def _asked_for(generic: ir.Operation) -> set[int]:
     """The loops whose iterations a body asks for."""
-    return {ir.IntegerAttr(i.attributes["dim"]).value for i in walk(generic, "linalg.index")}
+    return {dim_of(i) for i in walk(generic, "linalg.index")}
 
 
 def _of_loops(map_: ir.AffineMap, sizes: Sequence[int], parts: _Parts) -> _Parts | None:
@@ -162,7 +162,7 @@ def _of_operand(op: ir.Operation, number: int, parts: _Parts) -> _Parts | None:
     if op.name == _SLICE:
         return _inside(op, parts)
     if op.name == _CONCAT:
-        sizes, dim = shape(op.operands[number]), _joined(op)
+        sizes, dim = shape(op.operands[number]), dim_of(op)
         whole = parts[dim] == (0, shape(op.results[0])[dim], 1)
         return (*parts[:dim], (0, sizes[dim], 1), *parts[dim + 1:]) if whole else None
     if op.name == "tensor.expand_shape":
@@ -192,11 +192,6 @@ def _inside(cut: ir.Operation, parts: _Parts) -> _Parts | None:
     if (own := _taken(cut)) is None:
         return None
     return tuple(inside(own, kept_dimensions(cut), parts))
-
-
-def _joined(concat: ir.Operation) -> int:
-    """The dimension along which its operands lie behind each other."""
-    return ir.IntegerAttr(concat.attributes["dim"]).value
 
 
 def _merge(dimensions: Sequence[tuple[Int, Part]]) -> Part | None:
@@ -290,7 +285,7 @@ def _computed(op: ir.Operation, parts: _Parts) -> Iterator[ir.Value]:
         keep_attributes(new, op)
         yield from new.results
         return
-    found, dim = [], _joined(op) if op.name == _CONCAT else None
+    found, dim = [], dim_of(op) if op.name == _CONCAT else None
     for number in range(len(op.operands) if dim is not None else 1):
         taken = _of_operand(op, number, parts)
         found.append(extract(op.operands[number], taken, [n != 1 or d == dim for d, (_, n, _) in enumerate(taken)]))

@@ -10,7 +10,8 @@ its own, as sequences of different lengths have, the scatter has an update for e
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
+from inferno.mlir import arith, clone_onto, dim_of, func, ir, owner, tensor, walk
+from inferno.passes.affine import renumber
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, loop, loop_of, loops_of, maps, substitute, yielded
 from inferno.passes.movements import insert, reshape, spread
 from inferno.passes.programs import is_written, readers, root_of
@@ -142,7 +143,7 @@ def _loops_of(value: ir.Value, op: ir.Operation) -> set[int] | None:
     if any(len(o.regions) and any(i.name == "linalg.index" for i in walk(o)) for o in needed):
         return None
     read = {d for n in _taken(value, op) for e in maps(op)[n].results for d in loops_of(e)}
-    return read | {ir.IntegerAttr(o.attributes["dim"]).value for o in needed if o.name == "linalg.index"}
+    return read | {dim_of(o) for o in needed if o.name == "linalg.index"}
 
 
 def _write(op: ir.Operation, part: _Slice) -> ir.Value:
@@ -210,8 +211,7 @@ def _in_a_row(value: ir.Value, count: int) -> ir.Value:
 
 def _renamed(map_: ir.AffineMap, order: list[int], count: int = 0) -> ir.AffineMap:
     """A map as one of ``count`` loops, of which the first are those of ``order``."""
-    loops = [ir.AffineDimExpr.get(order.index(d)) if d in order else ir.AffineConstantExpr.get(0) for d in range(map_.n_dims)]
-    return substitute(map_, loops, count or len(order))
+    return substitute(map_, renumber(order, map_.n_dims), count or len(order))
 
 
 def _sizes(op: ir.Operation) -> dict[int, Int]:
@@ -229,7 +229,7 @@ def _clone(op: ir.Operation, given: dict[int, ir.Value], wanted: ir.Value, place
     known: dict[ir.Value, ir.Value] = {a: given[n] for n, a in enumerate(body(op).arguments) if n in given}
     for made in _needed(wanted, op):
         if made.name == "linalg.index":
-            known[made.results[0]] = place(ir.IntegerAttr(made.attributes["dim"]).value)
+            known[made.results[0]] = place(dim_of(made))
         else:
             clone_onto(made, known)
     return known.get(wanted, wanted)

@@ -14,7 +14,8 @@ from inferno.schedule.attributes import ATTRIBUTE, GENERATORS, from_attribute, m
 from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.schedule.matmul.cublaslt import refusal
 from inferno.schedule.matmul.weigh_library import weigh
-from inferno.schedule.passes.merge_calls import inputs_of, waits
+from inferno.schedule.passes.calls import inputs_of
+from inferno.schedule.passes.merge_calls import waits
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -26,7 +27,7 @@ _NVPTX = (
     "reductions.batch_sums", "matmul.short_vectors", "matmul.vectors", "matmul.wgmma", "attention.short_attention",
     "attention.attention", "attention.attention_gradients", "recurrence.recurrence", "matmul.grouped", "matmul.dual",
     "matmul.dual_bf16x6", "matmul.dual_vectors", "matmul.wgmma_rows", "matmul.mma", "matmul.direct_bf16x6", "matmul.presplit",
-    "matmul.bf16x6", "matmul.simt", "rows.short_rows", "reductions.reductions", "rows.columns", "rows.sized_columns", "rows.turned_rows", "rows.grid_rows",
+    "matmul.bf16x6", "matmul.simt", "rows.short_rows", "reductions.reductions", "rows.columns", "rows.sized_columns", "rows.transposed_rows", "rows.grid_rows",
     "rows.rows", "rows.sized_rows", "scans.scans", "scans.sized_scans", "sorts.select", "sorts.short_sorts", "sorts.sorts",
     "scatters.scatters", "scatters.sorted_rows", "scatters.row_sums", "maps.boxes", "maps.elementwise", "universal.universal",
 )
@@ -171,9 +172,14 @@ def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto", undecided:
     raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")
 
 
+def generator_for(kernel: func.FuncOp, target: Target) -> str | None:
+    """The generator of the schedule that the cost model picks; None where no generator takes the kernel."""
+    try:
+        return choose(kernel, target).generator
+    except PassError:
+        return None
+
+
 def is_for(generator: str, kernel: func.FuncOp, target: Target) -> bool:
     """Whether the cost model picks a schedule of this generator."""
-    try:
-        return choose(kernel, target).generator == generator
-    except PassError:
-        return False
+    return generator_for(kernel, target) == generator

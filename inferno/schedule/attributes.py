@@ -21,7 +21,7 @@ GENERATORS = {
     "rows": "inferno.schedule.rows.row_schedule:Rows",
     "grid_rows": "inferno.schedule.rows.grid_rows:GridRows",
     "columns": "inferno.schedule.rows.column_schedule:Columns",
-    "turned_rows": "inferno.schedule.rows.turned_rows:TurnedRows",
+    "transposed_rows": "inferno.schedule.rows.transposed_rows:TransposedRows",
     "reductions": "inferno.schedule.reductions.reductions:Reductions",
     "scans": "inferno.schedule.scans.scans:Scans",
     "short_sorts": "inferno.schedule.sorts.short_sorts:ShortSorts",

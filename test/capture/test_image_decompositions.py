@@ -91,7 +91,7 @@ def test_group_norm_channels_last(monkeypatch, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
-def test_group_norm_that_turns_images(dtype):
+def test_group_norm_that_transposes_images(dtype):
     from inferno.capture.decompositions.normalisation import transposed_group_norm
 
     for shape, order in (((2, 6, 5, 4), torch.channels_last), ((2, 6, 3, 2, 4), torch.channels_last_3d)):

@@ -6,7 +6,7 @@ from kernels import TARGET
 from universal_program import SimulatedModel
 
 from inferno.schedule.maps import elementwise
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 
 
 def assert_product_right(generator, function, args, schedule=None, dtype=torch.float32):

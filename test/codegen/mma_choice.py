@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from inferno.mlir import func, ir
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.mma import Mma, candidates
 from inferno.target import find_target
 

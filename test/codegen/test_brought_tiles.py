@@ -12,7 +12,7 @@ from universal_program import SimulatedModel
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma import slots_to_bring
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.tiles.tiling import tile_contraction

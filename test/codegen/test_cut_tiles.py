@@ -13,7 +13,7 @@ from universal_program import SimulatedModel
 from inferno.mlir import ir, new_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.tiles.result_parts import tile_parts
 from inferno.target import TARGETS

@@ -15,7 +15,7 @@ from inferno.runtime.plan.plan import at_sizes
 from inferno.schedule.composite.by_size import BySize
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul import simt
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.rows import rows
 from inferno.target import find_target
 

@@ -10,7 +10,7 @@ from test_wgmma import GELU, assembled, products
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.spaces import wgmma as space
 

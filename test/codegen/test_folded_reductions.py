@@ -12,7 +12,7 @@ from inferno.target import find_target
 TARGET = find_target("sm_90a")
 FOLDED = {
     "a pooling": lambda x: x.mean(3).mean(2), "largest": lambda x: x.abs().amax(3).amax(2), "smallest, of pairs": lambda x: x.min(3)[0].min(2)[0],
-    "sums of others": lambda x: (x.sum(1) * 0.25).sum(2), "turned": lambda x: x.transpose(1, 3).sum(2).sum(1), "counts": lambda x: (x > 0).sum(3).sum(2),
+    "sums of others": lambda x: (x.sum(1) * 0.25).sum(2), "transposed": lambda x: x.transpose(1, 3).sum(2).sum(1), "counts": lambda x: (x > 0).sum(3).sum(2),
     "behind": lambda x: torch.sigmoid(x.mean(2).mean(2) * 3 - 1),
 }
 APART = {

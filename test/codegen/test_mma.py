@@ -12,7 +12,7 @@ from universal_program import SimulatedModel
 
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.mma import _CANDIDATES, _DOUBLE, Mma, candidates
 from inferno.target import find_target
 from inferno.tools.check import compare, reference

@@ -12,7 +12,7 @@ from universal_program import SimulatedModel
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.spaces import wgmma as space
 from inferno.target import TARGETS

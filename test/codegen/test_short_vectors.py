@@ -10,7 +10,7 @@ from universal_program import SimulatedModel
 from inferno.errors import CompileError
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul import short_vectors
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.short_vectors import ShortVectors
 
 F = torch.nn.functional

@@ -18,7 +18,7 @@ from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.composite.by_size import BySize, along, spans_of
 from inferno.schedule.matmul import wgmma
 from inferno.schedule.matmul.bf16x6 import Bf16x6
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.simt import Simt
 from inferno.schedule.matmul.vectors import Vectors
 from inferno.schedule.matmul.wgmma_schedule import Wgmma

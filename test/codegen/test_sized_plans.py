@@ -8,7 +8,7 @@ from universal_program import SimulatedModel
 from inferno.runtime.plan.plan import Launch, Scalar, at_sizes
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul.bf16x6 import Bf16x6
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import find_target
 

@@ -80,7 +80,7 @@ def test_the_gradient_of_an_image_is_one_of_them(window, padding, dilation, dtyp
     torch.manual_seed(0)
     weight = torch.randn(4, 1, window, window).to(dtype)
     run = SizedModel(model, (torch.randn(2, 4, 9, 8).to(dtype), weight), ({2: Dim.AUTO, 3: Dim.AUTO}, {}))
-    assert {type(s) for s in run.schedules} == {windows.Windows, Elementwise}  # which turns the window
+    assert {type(s) for s in run.schedules} == {windows.Windows, Elementwise}  # which transposes the window
     for height, width in ((9, 8), (7, 21), (13, 6)):
         x = torch.randn(2, 4, height, width).to(dtype)
         assert_close_to_float64(run(x, weight), model, (x, weight))

@@ -14,7 +14,7 @@ from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul import small_products
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.small_products import SmallProducts
 
 BATCH = 515  # not all of the last block's threads have a matrix

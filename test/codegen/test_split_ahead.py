@@ -11,7 +11,7 @@ from universal_program import SimulatedModel
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import presplit
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.presplit import Presplit
 from inferno.schedule.spaces import presplit as space
 from inferno.target import TARGETS

@@ -11,7 +11,7 @@ from test_wgmma import GELU, assembled
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma, lies_inside
 from inferno.schedule.tiles.tiling import tile_contraction
 

@@ -1,4 +1,4 @@
-"""Reductions whose last operation turns what they made: one kernel, whose loops are in the order of the result."""
+"""Reductions whose last operation transposes what they made: one kernel, whose loops are in the order of the result."""
 
 import pytest
 import torch

@@ -9,7 +9,7 @@ from scheduled_program import assert_right, launches
 from torch.export import Dim
 from universal_program import SimulatedModel
 
-# The program, the shapes of its tensors, and how many kernels it has; those that turn a weight or a result count.
+# The program, the shapes of its tensors, and how many kernels it has; those that transpose a weight or a result count.
 CASES = {
     "causal, depthwise": (lambda x, w, b: F.silu(F.conv1d(x, w, b, padding=3, groups=24)[..., :40]), ((2, 24, 40), (24, 1, 4), (24,)), 1),
     "causal, with holes": (lambda x, w: F.relu(F.conv1d(x, w, padding=4, dilation=2)[..., :-4]), ((2, 64, 96), (64, 64, 3)), 2),

@@ -12,7 +12,7 @@ from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul import vectors
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.vectors import Vectors
 
 F = torch.nn.functional

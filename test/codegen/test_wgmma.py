@@ -9,7 +9,7 @@ from kernels import TARGET, assembled, build, choose, matmul
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma import candidates
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 

@@ -15,7 +15,7 @@ from inferno.errors import CompileError
 from inferno.mlir import func, idle_context, ir
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 

@@ -221,6 +221,46 @@ func.func @types() {
 
 // -----
 
+func.func @map(%b: memref<?x64xbf16>, %n: index) {
+  // expected-error@below {{inferno.sized_tensor_map: 2 sizes need as many strides and box sizes, got 2 and 1}}
+  %t = "inferno.sized_tensor_map"(%b, %n, %n) {sizes = [64, -1], strides = [2, -1], box = [64], swizzle = 128 : i64, l2 = 256 : i64, element = "bf16", operandSegmentSizes = array<i32: 1, 2>} : (memref<?x64xbf16>, index, index) -> !inferno.parameter
+  return
+}
+
+// -----
+
+func.func @map(%b: memref<?x64xbf16>, %n: index) {
+  // expected-error@below {{inferno.sized_tensor_map: strides but the innermost must be multiples of 16 bytes, got [2, 72, -1]}}
+  %t = "inferno.sized_tensor_map"(%b, %n, %n) {sizes = [64, -1, 2], strides = [2, 72, -1], box = [64, 64, 1], swizzle = 128 : i64, l2 = 256 : i64, element = "bf16", operandSegmentSizes = array<i32: 1, 2>} : (memref<?x64xbf16>, index, index) -> !inferno.parameter
+  return
+}
+
+// -----
+
+func.func @map(%b: memref<?x64xbf16>, %n: index) {
+  // expected-error@below {{inferno.sized_tensor_map: a box's lines have 256 bytes, more than the 128 that are swizzled}}
+  %t = "inferno.sized_tensor_map"(%b, %n, %n) {sizes = [128, -1], strides = [2, -1], box = [128, 64], swizzle = 128 : i64, l2 = 256 : i64, element = "bf16", operandSegmentSizes = array<i32: 1, 2>} : (memref<?x64xbf16>, index, index) -> !inferno.parameter
+  return
+}
+
+// -----
+
+func.func @map(%b: memref<?x64xbf16>, %n: index) {
+  // expected-error@below {{inferno.sized_tensor_map: l2 must be 0, 64, 128 or 256 bytes, got 32}}
+  %t = "inferno.sized_tensor_map"(%b, %n, %n) {sizes = [64, -1], strides = [2, -1], box = [64, 64], swizzle = 128 : i64, l2 = 32 : i64, element = "bf16", operandSegmentSizes = array<i32: 1, 2>} : (memref<?x64xbf16>, index, index) -> !inferno.parameter
+  return
+}
+
+// -----
+
+func.func @map(%b: memref<?x64xbf16>) {
+  // expected-error@below {{inferno.tensor_map: 1 sizes and strides are known at the call, got 0 values}}
+  %t = "inferno.tensor_map"(%b) {sizes = [64, -1], strides = [2, 128], box = [64, 64], swizzle = 128 : i64, l2 = 256 : i64, element = "bf16"} : (memref<?x64xbf16>) -> !inferno.parameter
+  return
+}
+
+// -----
+
 func.func @too_few_values(%b: memref<?x64xbf16>, %n: index) {
   // expected-error@below {{inferno.sized_tensor_map: 2 sizes and strides are known at the call, got 1 values}}
   %t = "inferno.sized_tensor_map"(%b, %n) {sizes = [64, -1], strides = [2, -1], box = [64, 64], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?x64xbf16>, index) -> !inferno.parameter

@@ -10,7 +10,8 @@ from checks import assert_right
 from on_gpu import on_hopper
 
 from inferno.schedule.matmul import bf16x6
-from inferno.schedule.matmul.contraction import oriented, parse_contraction
+from inferno.schedule.matmul.contraction import oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.target import find_target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))

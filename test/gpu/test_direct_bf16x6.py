@@ -8,7 +8,7 @@ from fixed_schedules import TARGET, compile_universal, right
 from on_gpu import on_hopper
 
 from inferno.schedule.maps import elementwise
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6
 
 pytestmark = [

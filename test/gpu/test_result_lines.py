@@ -5,7 +5,7 @@ import torch
 from layer_checks import assert_layer_right, layer
 from universal_program import compile_universal
 
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -11,7 +11,7 @@ from on_gpu import on_hopper
 
 from inferno.schedule.maps import elementwise
 from inferno.schedule.matmul import bf16x6, vectors, wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.target import find_target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))

@@ -1,6 +1,6 @@
 // RUN: inferno-opt %s -p sink-transposes --split-input-file | FileCheck %s
 
-/// A map that reads another order than it writes, a sum along what lies together, and a map that turns it back: nothing is transposed.
+/// A map that reads another order than it writes, a sum along what lies together, and a map that transposes it back: nothing is transposed.
 // CHECK: #[[ID:.*]] = affine_map<(d0, d1) -> (d0, d1)>
 // CHECK: #[[LAST:.*]] = affine_map<(d0, d1) -> (d1)>
 // CHECK: #[[FIRST:.*]] = affine_map<(d0, d1) -> (d0)>

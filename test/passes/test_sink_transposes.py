@@ -1,4 +1,4 @@
-"""Programs that turn tensors between maps and reductions, and what becomes of them."""
+"""Programs that transpose tensors between maps and reductions, and what becomes of them."""
 
 import random
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 import inferno
 
-STEPS = ("turn", "turn", "times", "softmax", "less mean", "normalize", "tanh plus")
+STEPS = ("transpose", "transpose", "times", "softmax", "less mean", "normalize", "tanh plus")
 
 
 def draw(seed: int):
@@ -18,7 +18,7 @@ def draw(seed: int):
     shape = [choice.choice((3, 5, 8, 13)) for _ in range(choice.choice((2, 3)))]
     tensors, steps = [torch.randn(shape)], []
     for name in choice.choices(STEPS, k=choice.randint(3, 7)):
-        if name == "turn":
+        if name == "transpose":
             order = choice.sample(range(len(shape)), len(shape))
             shape = [shape[d] for d in order]
             steps.append((name, order))
@@ -33,7 +33,7 @@ def draw(seed: int):
         x, early = tensors[0], tensors[0]
         for number, (name, how) in enumerate(steps):
             match name:
-                case "turn":
+                case "transpose":
                     x = x.permute(how)
                 case "times":
                     x = x * tensors[how]
@@ -60,7 +60,7 @@ def test_transposed_programs_are_right(seed):
         assert_close_to_float64(got, lambda *t, n=number: program(*t)[n], tensors)
 
 
-def test_what_turns_back_is_one_kernel():
+def test_what_is_transposed_back_is_one_kernel():
     def program(x, c):
         return (x.softmax(-1) * 2).t().mul(c).softmax(0).t().contiguous()
 

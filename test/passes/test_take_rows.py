@@ -47,11 +47,11 @@ def test_one_kernel_reads_them_in_place(name):
     assert [row.generator for row in inferno.compile(ONE[name], drawn(), target="sm_90a").explain().rows] == ["rows"]
 
 
-@pytest.mark.parametrize("shape, turns", [((85, 176384), True), ((85, 400), False)])
-def test_rows_of_what_is_transposed_are_neighbours(shape, turns):
+@pytest.mark.parametrize("shape, transposes", [((85, 176384), True), ((85, 400), False)])
+def test_rows_of_what_is_transposed_are_neighbours(shape, transposes):
     def program(x, rows):
         return layer_norm(x, x.shape[1:]).t()[rows]
 
     args = torch.empty(shape, dtype=torch.bfloat16), torch.empty(shape[1], dtype=torch.int64)
     found = [str(row.schedule) for row in inferno.compile(program, args, target="sm_90a").explain().rows]
-    assert any("tile=64" in s for s in found) == turns, found
+    assert any("tile=64" in s for s in found) == transposes, found

@@ -159,15 +159,15 @@ def test_convolutions(arguments, images):
 
 
 class Last(nn.Module):
-    """A convolution of an image with channels last, as between layers of ConvNeXt or Swin; with ``turns`` its result has them last, too."""
+    """A convolution of an image with channels last, as between layers of ConvNeXt or Swin; with ``transposes`` its result has them last, too."""
 
-    def __init__(self, layer, turns=False):
+    def __init__(self, layer, transposes=False):
         super().__init__()
-        self.layer, self.turns = layer, turns
+        self.layer, self.transposes = layer, transposes
 
     def forward(self, x):
         found = self.layer(x.movedim(-1, 1))
-        return found.movedim(1, -1).contiguous() if self.turns else found
+        return found.movedim(1, -1).contiguous() if self.transposes else found
 
 
 @pytest.mark.covering(most=3)
@@ -175,7 +175,7 @@ class Last(nn.Module):
     (nn.Conv1d(4, 8, 3, groups=2), (2, 4, 4000)), (nn.Conv2d(1, 16, 5, padding=2, bias=False), (1, 1, 40, 40)), (nn.Conv2d(16, 1, 3), (2, 16, 60, 60)),
     (nn.Conv3d(3, 8, 3, padding=1), (1, 3, 9, 20, 21)), (nn.Conv2d(32, 32, 3, padding=1, groups=32), (1, 32, 40, 40)), (nn.Conv1d(8, 8, 5), (8, 3000)),
     (Last(nn.Conv2d(16, 24, 2, 2)), (1, 60, 62, 16)), (Last(nn.Conv2d(16, 24, 3, padding=1)), (3, 30, 31, 16)), (Last(nn.Conv1d(16, 24, 5, 2)), (2, 800, 16)),
-    (Last(nn.Conv2d(16, 32, 3, padding=(2, 0), groups=4)), (1, 30, 31, 16)), (Last(nn.Conv2d(16, 24, 3), turns=True), (2, 60, 62, 16)),
+    (Last(nn.Conv2d(16, 32, 3, padding=(2, 0), groups=4)), (1, 30, 31, 16)), (Last(nn.Conv2d(16, 24, 3), transposes=True), (2, 60, 62, 16)),
 ], ids=str)
 def test_other_convolutions(model, shape):
     torch.manual_seed(0)

@@ -7,12 +7,12 @@
 // CHECK-DAG: #[[OUT:.*]] = affine_map<(d0, d1, d2) -> (d1, d2, d0)>
 // CHECK-DAG: #[[BACK:.*]] = affine_map<(d0, d1, d2) -> (d2, d0, d1)>
 // CHECK-LABEL: func.func @main
-// CHECK: %[[X:.*]] = call @[[TURN:[a-z_0-9]*]](%arg0, %{{.*}})
-// CHECK: %[[Y:.*]] = call @[[TURN]](%arg1, %{{.*}})
+// CHECK: %[[X:.*]] = call @[[TRANSPOSE:[a-z_0-9]*]](%arg0, %{{.*}})
+// CHECK: %[[Y:.*]] = call @[[TRANSPOSE]](%arg1, %{{.*}})
 // CHECK: %[[Z:.*]] = call @[[PRODUCT:[a-z_0-9]*]](%[[X]], %[[Y]], %{{.*}}) {inferno.source = ["a"]}
-// CHECK: call @[[TURNBACK:[a-z_0-9]*]](%[[Z]], %{{.*}})
+// CHECK: call @[[BACK:[a-z_0-9]*]](%[[Z]], %{{.*}})
 // CHECK: call @[[PRODUCT]](%[[Y]], %[[X]], %{{.*}}) {inferno.source = ["b"]}
-// CHECK: call @[[TURNBACK]](
+// CHECK: call @[[BACK]](
 // CHECK: call @outside(%arg0, %arg1, %{{.*}})
 // CHECK: func.func private @outside
 // OTHER: call @triangles(%arg0, %arg1,

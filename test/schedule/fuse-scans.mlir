@@ -45,7 +45,7 @@ func.func private @scan(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> tenso
 #points = affine_map<(r, c) -> (r, c)>
 #transposed = affine_map<(r, c) -> (c, r)>
 
-// A reader that turns the scan waits for what the scan gives: it stays, as does a map of which something else reads the result.
+// A reader that transposes the scan waits for what the scan gives: it stays, as does a map of which something else reads the result.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-3: call
 func.func @main(%x: tensor<64x100xf32>) -> (tensor<64x100xf32>, tensor<100x64xf32>) {
@@ -53,7 +53,7 @@ func.func @main(%x: tensor<64x100xf32>) -> (tensor<64x100xf32>, tensor<100x64xf3
   %f = tensor.empty() : tensor<100x64xf32>
   %a = call @double(%x, %e) : (tensor<64x100xf32>, tensor<64x100xf32>) -> tensor<64x100xf32>
   %s = call @scan(%a, %e) : (tensor<64x100xf32>, tensor<64x100xf32>) -> tensor<64x100xf32>
-  %b = call @turn(%s, %f) : (tensor<64x100xf32>, tensor<100x64xf32>) -> tensor<100x64xf32>
+  %b = call @transpose(%s, %f) : (tensor<64x100xf32>, tensor<100x64xf32>) -> tensor<100x64xf32>
   return %a, %b : tensor<64x100xf32>, tensor<100x64xf32>
 }
 func.func private @double(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> tensor<64x100xf32> {
@@ -64,7 +64,7 @@ func.func private @double(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> ten
   } -> tensor<64x100xf32>
   return %r : tensor<64x100xf32>
 }
-func.func private @turn(%x: tensor<64x100xf32>, %o: tensor<100x64xf32>) -> tensor<100x64xf32> {
+func.func private @transpose(%x: tensor<64x100xf32>, %o: tensor<100x64xf32>) -> tensor<100x64xf32> {
   %r = linalg.generic {indexing_maps = [#transposed, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x100xf32>) outs(%o : tensor<100x64xf32>) {
   ^bb0(%a: f32, %old: f32):
     linalg.yield %a : f32

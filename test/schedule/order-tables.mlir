@@ -94,7 +94,7 @@ module {
 
 // The image is there with channels innermost already.
 // CHECK-LABEL: func.func @main
-// CHECK: %[[T:.*]] = call @turn(%arg0, %{{.*}})
+// CHECK: %[[T:.*]] = call @transpose(%arg0, %{{.*}})
 // CHECK-NEXT: tensor.empty
 // CHECK-NEXT: call @{{.*}}gather(%[[T]], %{{.*}})
 // CHECK-NOT: call @
@@ -103,12 +103,12 @@ module {
 module {
   func.func @main(%image: tensor<32x16x16xbf16>) -> (tensor<32x32x32xbf16>, tensor<16x16x32xbf16>) {
     %t = tensor.empty() : tensor<16x16x32xbf16>
-    %1 = call @turn(%image, %t) : (tensor<32x16x16xbf16>, tensor<16x16x32xbf16>) -> tensor<16x16x32xbf16>
+    %1 = call @transpose(%image, %t) : (tensor<32x16x16xbf16>, tensor<16x16x32xbf16>) -> tensor<16x16x32xbf16>
     %e = tensor.empty() : tensor<32x32x32xbf16>
     %0 = call @gather(%image, %e) : (tensor<32x16x16xbf16>, tensor<32x32x32xbf16>) -> tensor<32x32x32xbf16>
     return %0, %1 : tensor<32x32x32xbf16>, tensor<16x16x32xbf16>
   }
-  func.func private @turn(%image: tensor<32x16x16xbf16>, %o: tensor<16x16x32xbf16>) -> tensor<16x16x32xbf16> {
+  func.func private @transpose(%image: tensor<32x16x16xbf16>, %o: tensor<16x16x32xbf16>) -> tensor<16x16x32xbf16> {
     %0 = linalg.generic {indexing_maps = [affine_map<(y, x, c) -> (c, y, x)>, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%image : tensor<32x16x16xbf16>) outs(%o : tensor<16x16x32xbf16>) {
     ^bb0(%in: bf16, %out: bf16):
       linalg.yield %in : bf16

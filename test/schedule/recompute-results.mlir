@@ -2,7 +2,7 @@
 
 #points = affine_map<(d0, d1) -> (d0, d1)>
 #rows = affine_map<(d0, d1) -> (d0)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 #columns = affine_map<(d0, d1) -> (d1)>
 
 /// A softmax whose columns are added up: exponentials are computed where they are read, of what they were made of and of the rows' largest points.
@@ -54,7 +54,7 @@ func.func private @softmax(%x: tensor<4096x1024xbf16>, %e: tensor<4096x1024xf32>
 func.func private @columns(%e: tensor<4096x1024xf32>, %s: tensor<4096xf32>, %c: tensor<1024xf32>) -> tensor<1024xf32> {
   %zero = arith.constant 0.0 : f32
   %c0 = linalg.fill ins(%zero : f32) outs(%c : tensor<1024xf32>) -> tensor<1024xf32>
-  %sums = linalg.generic {indexing_maps = [#turned, #columns, #rows], iterator_types = ["parallel", "reduction"]} ins(%e, %s : tensor<4096x1024xf32>, tensor<4096xf32>) outs(%c0 : tensor<1024xf32>) {
+  %sums = linalg.generic {indexing_maps = [#transposed, #columns, #rows], iterator_types = ["parallel", "reduction"]} ins(%e, %s : tensor<4096x1024xf32>, tensor<4096xf32>) outs(%c0 : tensor<1024xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %q = arith.divf %a, %b : f32
     %y = arith.addf %q, %o : f32
@@ -67,7 +67,7 @@ func.func private @columns(%e: tensor<4096x1024xf32>, %s: tensor<4096xf32>, %c: 
 
 #points = affine_map<(d0, d1) -> (d0, d1)>
 #rows = affine_map<(d0, d1) -> (d0)>
-#turned = affine_map<(d0, d1) -> (d1, d0)>
+#transposed = affine_map<(d0, d1) -> (d1, d0)>
 #columns = affine_map<(d0, d1) -> (d1)>
 
 /// A product that is as wide as two factors are together is read instead of both.
@@ -103,7 +103,7 @@ func.func private @norms(%x: tensor<4096x1024xf32>, %y: tensor<4096x1024xf32>, %
 func.func private @columns(%e: tensor<4096x1024xbf16>, %c: tensor<1024xf32>) -> tensor<1024xf32> {
   %zero = arith.constant 0.0 : f32
   %c0 = linalg.fill ins(%zero : f32) outs(%c : tensor<1024xf32>) -> tensor<1024xf32>
-  %sums = linalg.generic {indexing_maps = [#turned, #rows], iterator_types = ["parallel", "reduction"]} ins(%e : tensor<4096x1024xbf16>) outs(%c0 : tensor<1024xf32>) {
+  %sums = linalg.generic {indexing_maps = [#transposed, #rows], iterator_types = ["parallel", "reduction"]} ins(%e : tensor<4096x1024xbf16>) outs(%c0 : tensor<1024xf32>) {
   ^bb0(%a: bf16, %o: f32):
     %w = arith.extf %a : bf16 to f32
     %y1 = arith.addf %w, %o : f32

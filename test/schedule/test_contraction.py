@@ -3,7 +3,7 @@
 import pytest
 
 from inferno.mlir import ir, idle_context
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 
 MULTIPLY_ADD = """
   ^bb0(%a: f32, %b: f32, %acc: f32):

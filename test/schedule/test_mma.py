@@ -12,7 +12,7 @@ from contractions import contraction
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
 from inferno.schedule.matmul import mma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")

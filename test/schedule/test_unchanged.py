@@ -12,7 +12,7 @@ from inferno.passes.programs import PRECISION, UNMEASURED, takes_tf32, takes_unm
 from inferno.runtime.workers import jobs
 from inferno.schedule.analysis.unchanged import asked_once, kept_with, read_by_text, texts_read_once, unchanged
 from inferno.schedule.matmul import wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.target import find_target
 
 PRODUCT = """

@@ -14,7 +14,7 @@ from kernels import choose, matmul
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma import candidates
 from inferno.schedule.matmul.wgmma import choose as choose_wgmma
 from inferno.schedule.matmul.wgmma_schedule import Wgmma

@@ -21,6 +21,7 @@ from inferno.tools.opt import _parser, _split
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 STAGES = re.findall(r"^    inferno compile (\S[^\n]*)\n\n```\w+\n(.*?)^```", (ROOT / "docs/ir.md").read_text(), re.M | re.S)
+SECTIONS = re.findall(r"^##+ [^\n]*: `(\w+)`\n((?:(?!^##).)*?)^    inferno (explain [^\n]*)$", (ROOT / "docs/convolution.md").read_text(), re.M | re.S)
 PASSES = re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", (ROOT / "docs/passes.md").read_text(), re.M | re.S)
 
 
@@ -51,6 +52,14 @@ def test_the_file_is_the_model(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(["compile", "docs/matmul_relu.py:MatmulRelu", "--ir", "linalg", "--target", "sm_90a"]) == 0
     assert capsys.readouterr().out == (ROOT / "docs/matmul_relu.mlir").read_text()
+
+
+@pytest.mark.covering(most=1)
+@pytest.mark.parametrize("generator, command", [(name, command) for name, _, command in SECTIONS], ids=[name for name, _, _ in SECTIONS])
+def test_sections_show_the_generators_that_they_are_about(generator, command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(shlex.split(command)) == 0
+    assert f"│ {generator} " in capsys.readouterr().out
 
 
 def test_every_pass_has_a_paragraph():

@@ -46,6 +46,7 @@ def convolution_backward(
     gradient: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sizes | None, stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool,
     output_padding: Sizes, groups: int, output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """``aten.convolution_backward``: the gradients of image, weight and bias that ``output_mask`` asks for, of their shapes; NotImplemented for torch's."""
     if not on_hopper(gradient):
         return NotImplemented
     if groups == 1 and not transposed and all(n == 1 for t in (weight, x) for n in t.shape[2:]) and not any(padding):

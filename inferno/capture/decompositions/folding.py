@@ -66,6 +66,7 @@ class Line(NamedTuple):
 
 
 def col2im(x: Tensor, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> Tensor:
+    """``aten.col2im``: [batch, channels * taps, windows] -> [batch, channels, *output_size], of floats, with or without a batch; NotImplemented for others."""
     counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(output_size, padding, dilation, kernel_size, stride)]
     if x.dim() not in (2, 3) or not x.is_floating_point() or any(not isinstance(n, int) or not n for n in (*x.shape, *counts)):
         return NotImplemented

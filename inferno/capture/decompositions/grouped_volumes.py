@@ -19,6 +19,7 @@ def convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int,
 ) -> Tensor:
+    """``aten.convolution`` of [batch, channels, places, rows, columns] in groups; NotImplemented for others, sizes that vary, and windows of many layers."""
     if transposed or groups == 1 or x.dim() != 5 or weight.dim() != 5 or not for_hopper(x):
         return NotImplemented
     if not are_known(x, weight) or weight.shape[2] > _MOST_TAPS:

@@ -56,6 +56,7 @@ def power(x: Tensor, exponent: Tensor) -> Tensor:
 
 
 def power_of_number(base: float, exponent: Tensor) -> Tensor:
+    """``aten.pow.Scalar``: a whole number to the powers of a tensor of integers, in its type and shape; NotImplemented for others."""
     if not isinstance(base, int) or exponent.dtype not in _WHOLE:
         return NotImplemented
     if base == 2:  # one bit, where there is one: 63 squarings take seconds to compile

@@ -45,6 +45,7 @@ def convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int,
 ) -> Tensor:
+    """``aten.convolution`` of each channel with a large window of its own, of one or two dimensions; NotImplemented for other ones."""
     if transposed or not _is_taken(x, weight, groups):
         return NotImplemented
     stride, padding, dilation = per_dimension(x.dim() - 2, stride, padding, dilation)

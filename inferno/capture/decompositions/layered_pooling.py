@@ -25,6 +25,7 @@ def maxima(
 def gradient(
     grad: Tensor, x: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool, indices: Tensor,
 ) -> Tensor:
+    """``aten.max_pool3d_with_indices_backward`` of windows in one layer: of ``x``'s shape; NotImplemented for other windows."""
     kernel, step, pad, gap = _spelled(kernel_size, stride, padding, dilation)
     if not _is_layered(x, kernel, step, pad):
         return NotImplemented

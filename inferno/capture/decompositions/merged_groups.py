@@ -26,6 +26,7 @@ def convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int,
 ) -> Tensor:
+    """``aten.convolution`` with fewer and wider groups, whose weight has zeros; NotImplemented where that is no faster."""
     together = _together(x, weight, groups) if not transposed else 1
     if together == 1:
         return NotImplemented

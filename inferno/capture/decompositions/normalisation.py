@@ -39,7 +39,7 @@ def group_norm(
     x: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True,
 ) -> Tensor:
     """Of an image with channels last on a GPU, whose norm torch copies to channels first and leaves there: statistics read it as it lies, and what
-    applies them turns it, so that it is read twice and written once.  Anything else, and what has little of a pixel in a group, is torch's own way."""
+    applies them transposes it, so that it is read twice and written once.  Anything else, and what has little of a pixel in a group, is torch's own way."""
     if x.device.type != "cuda" or x.element_size() < _ELEMENT or not x.is_floating_point() or not _is_channels_last(x) or not x.numel():
         return NotImplemented
     if x.shape[1] % num_groups or x.shape[1] // num_groups * x.element_size() < _PIECE:

@@ -21,6 +21,7 @@ _FEW = 4  # elements of a side that are added one after the other
 
 
 def constant_pad_nd(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
+    """``aten.constant_pad_nd``: ``pad`` has two widths for each dimension, the last one's first; NotImplemented where none of them takes elements away."""
     cuts = list(map(_cuts, pad))
     if not any(cuts):
         return NotImplemented

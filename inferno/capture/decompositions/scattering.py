@@ -57,6 +57,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 
 
 def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """``aten.index_put``: ``x`` with ``values``, as torch broadcasts them, at or added to the places of ``indices``; NotImplemented leaves it to the import."""
     if any(i is not None and any(type(n) is int and n == 0 for n in i.shape) for i in indices):
         return x.clone()  # nothing is put, which does not import
     if accumulate and (wide := _wider(x)) is not None:
@@ -209,6 +210,7 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``aten.scatter_add``: ``x`` with each element of ``src`` added where ``index``, of its rank, says along ``dim``; NotImplemented leaves it to torch."""
     if _is_of_one(x, dim, index):
         return x + _compared(x, dim, index, src)
     if (wide := _wider(x)) is not None:

@@ -16,6 +16,7 @@ _MOST = 1 << 26
 
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """``aten.index_copy``: ``x`` with slices of ``source`` along ``dim`` at the places in ``index``; NotImplemented for many slices, and sizes that vary."""
     sizes = (*x.shape, *source.shape, *index.shape)
     known = all(isinstance(n, int) for n in sizes)
     one = all(isinstance(n, int) and n == 1 for n in index.shape)

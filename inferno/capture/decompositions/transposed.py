@@ -16,6 +16,7 @@ def convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int,
 ) -> Tensor:
+    """``aten.convolution`` that is transposed and in groups; NotImplemented for other ones, and for sizes that vary."""
     if not transposed or groups == 1 or x.dim() != weight.dim():
         return NotImplemented
     rank = x.dim() - 2

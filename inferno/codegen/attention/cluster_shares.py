@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import reduce
 
 from inferno.codegen.attention.frame import Frame
-from inferno.codegen.attention.softmax import Softmax, fma, maximum, number
+from inferno.codegen.attention.softmax import Softmax, fma, maximum
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.builder import (
     CLUSTER, Words, load_shared, loop, only_if, operation, pointer_type, shared_pointer, store, widen_pointer,
 )
 from inferno.mlir import arith, ir, nvvm
+from inferno.passes.generics import float32
 from inferno.schedule.attention.schedule import GAP
 from inferno.symbolic import ceildiv
 
@@ -182,7 +183,7 @@ class Shares:
         """This thread's sums of products and of weights, when all have been handed out; rows behind the last one have that one's."""
         words = self.words
         self.barrier()
-        sums, totals = [number(0.0)] * (self.width // 2), [number(1.0)] * 2
+        sums, totals = [float32(0.0)] * (self.width // 2), [float32(1.0)] * 2
         for half in self.softmax.halves:
             row = words.min(words.add(self.first, 8 * half), self.rows - 1)
             columns = self.own.columns(row, self.column)

@@ -17,7 +17,7 @@ from inferno.codegen.attention.masks import Masks
 from inferno.codegen.attention.products import Products, awaited, fence
 from inferno.codegen.attention.results import Results, result_axes, result_schedule
 from inferno.codegen.attention.scores import Scores
-from inferno.codegen.attention.softmax import HALVES, Softmax, State, fma, logarithm, number, pack_weights, scale_rows
+from inferno.codegen.attention.softmax import HALVES, Softmax, State, fma, logarithm, pack_weights, scale_rows
 from inferno.codegen.attention.split_keys import Splits
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.turns import Turns
@@ -31,6 +31,7 @@ from inferno.codegen.nvvm.builder import loop, only_if, opaque
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.mlir import arith, ir, nvvm
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.attention.resources import held
 from inferno.schedule.attention.schedule import stores_sums
@@ -144,7 +145,7 @@ class Consumer:
         f.keys.release(at.slot, self.member)
         scores = self.scores.finish(products, above=True, below=True, edge=True, kind=None if place.listed is None else place.listed.first)
         weights, state, _ = self.softmax.step(scores, self.sink(place))
-        sums = [number(0.0)] * (f.tiling.width.size // 2)
+        sums = [float32(0.0)] * (f.tiling.width.size // 2)
         return Running(at, state, sums, self.pack(self.kept(place, weights)))
 
     def brought(self, at: Position) -> Callable[[PairEpilogue], None] | None:
@@ -162,11 +163,11 @@ class Consumer:
             axes = [*f.tiling.grid, f.tiling.queries]
             logit = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
             logit = logit if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), logit)
-            largest.append(arith.mulf(logit, number(1 / f.kernel.scale)) if self.scores.folded else logit)
+            largest.append(arith.mulf(logit, float32(1 / f.kernel.scale)) if self.scores.folded else logit)
         if f.schedule.shares > 1 or f.schedule.warp_rows:
             own = self.first_share
-            first, largest = arith.andi(first, own), [arith.select(own, x, number(-inf)) for x in largest]
-        return State(largest, [arith.select(first, number(1.0), number(0.0))] * 2)
+            first, largest = arith.andi(first, own), [arith.select(own, x, float32(-inf)) for x in largest]
+        return State(largest, [arith.select(first, float32(1.0), float32(0.0))] * 2)
 
     @property
     def first_share(self) -> ir.Value:
@@ -214,7 +215,7 @@ class Consumer:
         if self.drops is None:
             return list(weights)
         kept = self.drops.kept(place.grid, self.scores.query, self.scores.key, len(weights))
-        return [arith.select(k, w, number(0.0)) for k, w in zip(kept, weights)]
+        return [arith.select(k, w, float32(0.0)) for k, w in zip(kept, weights)]
 
     def add_values(self, running: Running) -> list[ir.Value]:
         """The sums with those of the last weights, complete."""
@@ -323,23 +324,23 @@ class Consumer:
         """Divide by the weights' totals and store."""
         factors = self.softmax.reciprocals(totals, self.frame.kernel.safe)
         if self.drops is not None:
-            factors = [arith.mulf(x, number(self.drops.dropout.scale)) for x in factors]
+            factors = [arith.mulf(x, float32(self.drops.dropout.scale)) for x in factors]
         sums = scale_rows(sums, factors)
-        sums += [number(0.0)] * (self.width // 2 - len(sums))  # what the staging's last line has too much
+        sums += [float32(0.0)] * (self.width // 2 - len(sums))  # what the staging's last line has too much
         self.epilogue.emit([sums])
 
     def write_statistics(self, place: Place, largest: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
         """Of both rows the logarithm of the sum of exponentials, or that below the largest score, and that, by one of the four threads that share them."""
         a, words = self.frame.kernel, self.words
-        first, scale = words.add(place.first, self.scores.row), number(a.scale if self.scores.folded else 1.0)
+        first, scale = words.add(place.first, self.scores.row), float32(a.scale if self.scores.folded else 1.0)
         for half, (most, total) in enumerate(zip(largest, totals)):
             logs = logarithm(total)
             found = [(a.logarithms, logs if a.largest is not None else fma(most, scale, logs), inf)]
             if a.largest is not None:
                 found.append((a.largest, arith.mulf(most, scale), 0.0))
             if a.safe:
-                empty = arith.cmpf(arith.CmpFPredicate.OEQ, most, number(-inf))
-                found = [(access, arith.select(empty, number(none), value), none) for access, value, none in found]
+                empty = arith.cmpf(arith.CmpFPredicate.OEQ, most, float32(-inf))
+                found = [(access, arith.select(empty, float32(none), value), none) for access, value, none in found]
             if a.of_logarithm is not None:
                 (access, value, none), = found
                 found = [(access, inline_body(block := a.of_logarithm.block, [value] * len(block.arguments))[0], none)]

@@ -7,13 +7,14 @@ keys two threads share eight such blocks' scores; each computes one of two, and 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inferno.codegen.attention.softmax import HALVES, number
+from inferno.codegen.attention.softmax import HALVES
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.row_epilogue import exchange
 from inferno.codegen.nvvm.builder import Words, integer_type, opaque, operation
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir, llvm
 from inferno.passes.draw_numbers import IrWords
+from inferno.passes.generics import float32
 from inferno.philox import score_words
 from inferno.schedule.attention.dropout import Dropout
 from inferno.schedule.tiles.tiling import Axis
@@ -72,7 +73,7 @@ class Drops:
 
     def scaled(self, signed: Sequence[ir.Value], values: Sequence[ir.Value]) -> list[ir.Value]:
         """The values of weights that are kept, scaled, and 0; 0 where a weight is, too."""
-        f32, most, scale = ir.F32Type.get(), number(2.0**126), number(self.dropout.scale)
+        f32, most, scale = ir.F32Type.get(), float32(2.0**126), float32(self.dropout.scale)
         ones = [llvm.inline_asm(f32, [s, most], "mul.sat.f32 $0, $1, $2;", "=f,f,f") for s in signed]
         return [arith.mulf(v, arith.mulf(one, scale)) for one, v in zip(ones, values)]
 

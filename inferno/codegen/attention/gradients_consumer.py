@@ -12,7 +12,7 @@ from inferno.codegen.attention.masks import Masks
 from inferno.codegen.attention.products import awaited, fence, undefined
 from inferno.codegen.attention.results import Results
 from inferno.codegen.attention.scores import Scores
-from inferno.codegen.attention.softmax import HALVES, fma, number, pack_weights, power_of_two
+from inferno.codegen.attention.softmax import HALVES, fma, pack_weights, power_of_two
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.turns import Turns
 from inferno.codegen.builders.elements import join, lanes_of
@@ -24,6 +24,7 @@ from inferno.codegen.nvvm.builder import loop, only_if, opaque
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.codegen.nvvm.tensor_core import matrix_address, multiply_registers
 from inferno.mlir import arith, ir, nvvm, scf
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.attention.attention_gradients import AttentionGradients, GradientTiling, reads_early
 from inferno.schedule.attention.gradient_kernel import AttentionGradient
@@ -113,7 +114,7 @@ class Consumer:
     def tile(self, tile: ir.Value, *at: ir.Value) -> list[ir.Value]:
         f, words = self.frame, self.words
         place = f.order.place(tile)
-        sums = [[number(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
+        sums = [[float32(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
 
         def at_position(n: Integer) -> OuterPlace:
             return OuterPlace([*place.grid, *f.outer(n)], place.first, place.begin, place.end, listed=place.listed, position=n)
@@ -130,9 +131,9 @@ class Consumer:
         self.begin_results(running.at)
         for i, (result, own) in enumerate(zip(self.results, running.sums)):
             if i == 1 and self.drops is not None:
-                own = [arith.mulf(x, number(self.drops.dropout.scale / 2)) for x in own]
+                own = [arith.mulf(x, float32(self.drops.dropout.scale / 2)) for x in own]
             result.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
-            result.emit([own + [number(0.0)] * (result.schedule.tile_n // 2 - len(own))])
+            result.emit([own + [float32(0.0)] * (result.schedule.tile_n // 2 - len(own))])
         if not f.form.apart:
             with only_if(words.equal(self.member, 0)):
                 tma.await_stores(0, read=True)
@@ -260,7 +261,7 @@ class Consumer:
             scf.yield_([*awaited(0, [*flat, *product]), *bases])
         with ir.InsertionPoint(more.else_block):
             self.keep()
-            scf.yield_([*awaited(0, flat), *[number(0.0)] * (len(old.product) + len(old.bases))])
+            scf.yield_([*awaited(0, flat), *[float32(0.0)] * (len(old.product) + len(old.bases))])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*following.values, *more.results])
 
@@ -330,14 +331,14 @@ class Consumer:
     def bases(self) -> list[ir.Value]:
         """Of each score what it is to be added to, as an exponent of 2."""
         f = self.frame
-        found = [number(0.0)] * (f.form.columns // 2)
+        found = [float32(0.0)] * (f.form.columns // 2)
         known: dict[ir.Value, list[ir.Value]] = {}
         for half in HALVES:
             for at in range(2 * half, len(found), 4):
                 read = self.points.read(f.gradient.totals, 8 * half, at // 4)
                 if read not in known:
                     each = lanes_of(read) if isinstance(read.type, ir.VectorType) else [read] * 2
-                    made = {x: arith.mulf(self.total(x), number(-log2(e))) for x in dict.fromkeys(each)}
+                    made = {x: arith.mulf(self.total(x), float32(-log2(e))) for x in dict.fromkeys(each)}
                     known[read] = [made[x] for x in each]
                 found[at:at + 2] = known[read]
         return found
@@ -349,7 +350,7 @@ class Consumer:
 
     def weights(self, scores: Sequence[ir.Value], bases: Sequence[ir.Value], place: Place) -> list[ir.Value]:
         """Those that are dropped are negative."""
-        factor = number(self.scores.factor)
+        factor = float32(self.scores.factor)
         found = [power_of_two(fma(score, factor, base)) for score, base in zip(scores, bases)]
         if self.drops is None:
             return found

@@ -11,7 +11,6 @@ from inferno.codegen.attention.gradients_consumer import result_of, stored
 from inferno.codegen.attention.gradients_frame import Order, PointAxes, Points, kept_place, linear
 from inferno.codegen.attention.products import awaited, fence
 from inferno.codegen.attention.results import Results
-from inferno.codegen.attention.softmax import number
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm import tma
@@ -19,6 +18,7 @@ from inferno.codegen.nvvm.builder import loop, only_if
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers
 from inferno.mlir import ir, nvvm
+from inferno.passes.generics import float32
 from inferno.schedule.attention.attention_gradients import GradientTiling
 from inferno.schedule.attention.gradient_kernel import AttentionGradient
 from inferno.schedule.attention.kept_scores import QuerySums
@@ -105,12 +105,12 @@ class Queries:
 
     def sum_tile(self, tile: ir.Value, *at: ir.Value) -> list[ir.Value]:
         words = self.words
-        place, zeros = self.order.place(tile), [number(0.0)] * (self.gradient.results[0].columns.size // 2)
+        place, zeros = self.order.place(tile), [float32(0.0)] * (self.gradient.results[0].columns.size // 2)
         self.turns.empty.arrive(self.consumer)  # each thread has the tile's number
         found = loop(words, place.begin, place.end, 1, [*at, *zeros], lambda block, *values: self.add(Position(*values[:2]), values[2:]))
         at, sums = found[:2], found[2:]
         self.result.begin(place.grid, words.add(place.first, words.mul(self.consumer, 64)), 0)
-        self.result.emit([sums + [number(0.0)] * (self.result.schedule.tile_n // 2 - len(sums))])
+        self.result.emit([sums + [float32(0.0)] * (self.result.schedule.tile_n // 2 - len(sums))])
         return at
 
     def add(self, at: Position, sums: Sequence[ir.Value]) -> list[ir.Value]:

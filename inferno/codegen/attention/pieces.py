@@ -18,6 +18,7 @@ from inferno.codegen.nvvm.builder import (
 )
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.pages import Pages
 from inferno.schedule.attention.schedule import LINE
@@ -41,7 +42,7 @@ def weight_pieces(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
         bits = [_bits(x) for x in rest]
         pieces.append(_together(bits))
         if piece < count - 1:
-            rest = [maximum(arith.subf(x, _high(b)), _float(_TINY_WEIGHT)) for x, b in zip(rest, bits)]
+            rest = [maximum(arith.subf(x, _high(b)), float32(_TINY_WEIGHT)) for x, b in zip(rest, bits)]
     return pieces
 
 
@@ -58,7 +59,7 @@ def read_lanes(words: Words, source: Elements, at: Integer, strides: Sequence[In
 def pieces_of(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
     """The pieces of two numbers, each in one register."""
     signs = [arith.andi(_bits(x), word(-1 << 31)) for x in pair]
-    least = [arith.select(arith.cmpf(arith.CmpFPredicate.OGT, _absolute(x), _float(_SMALL)), _float(_TINY), _float(0.0)) for x in pair]
+    least = [arith.select(arith.cmpf(arith.CmpFPredicate.OGT, _absolute(x), float32(_SMALL)), float32(_TINY), float32(0.0)) for x in pair]
     rest, pieces = list(pair), []
     for piece in range(count):
         bits = [_bits(x) for x in rest]
@@ -159,10 +160,6 @@ class Pieces:
         found = numbered(table.read(at), pages)
         found = arith.minui(found, arith.constant(found.type, pages.of.count - 1))
         return found if found.type == words.type else arith.trunci(words.type, found)
-
-
-def _float(value: float) -> ir.Value:
-    return arith.constant(ir.F32Type.get(), value)
 
 
 def _bits(x: ir.Value) -> ir.Value:

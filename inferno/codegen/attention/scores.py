@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from math import e, inf, log2
 
 from inferno.codegen.attention.frame import Frame
-from inferno.codegen.attention.softmax import HALVES, number
+from inferno.codegen.attention.softmax import HALVES
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.pair_epilogue import PairEpilogue
 from inferno.mlir import arith, ir
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.attention.kernel import sources
 from inferno.schedule.attention.listed_blocks import HIDDEN, WHOLE
@@ -93,14 +94,14 @@ class Scores:
         ``kind`` that a list says."""
         scores, scale, words = list(products), self.frame.kernel.scale, self.words
         if not self.folded and scale != 1:
-            scores = [arith.mulf(x, number(scale)) for x in scores]
+            scores = [arith.mulf(x, float32(scale)) for x in scores]
         made = self.applied(self.whole if whole else self.pairs, scores)
         if kind is not None:
             if self.frame.kernel.blocks.whole.differs:
                 is_whole = words.equal(kind, WHOLE)
                 made = [arith.select(is_whole, x, y) for x, y in zip(self.applied(self.whole, scores), made)]
             is_hidden = words.equal(kind, HIDDEN)
-            made = [arith.select(is_hidden, number(-inf), x) for x in made]
+            made = [arith.select(is_hidden, float32(-inf), x) for x in made]
         return self.hidden(made, above, below, edge)
 
     def applied(self, pairs: PairEpilogue | None, scores: Sequence[ir.Value]) -> list[ir.Value]:
@@ -116,7 +117,7 @@ class Scores:
     def hidden(self, scores: list[ir.Value], above: bool, below: bool, edge: bool) -> list[ir.Value]:
         """-inf where a query does not see a key; compared with constants, what is left of this thread's first key."""
         words, order = self.words, self.frame.order
-        band, hide = order.band, number(-inf)
+        band, hide = order.band, float32(-inf)
         edge = edge and self.frame.order.overhangs
         above, below = above and band.high is not None, below and band.low is not None
         for half in self.halves:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import e, inf, log2
 
 from inferno.codegen.attention.results import rounded, with_sources
-from inferno.codegen.attention.softmax import HALVES, Softmax, number, pack_weights, scale_rows
+from inferno.codegen.attention.softmax import HALVES, Softmax, pack_weights, scale_rows
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import element_bytes, gpu_function, index_width, integers_for, parameters_of
@@ -25,6 +25,7 @@ from inferno.codegen.nvvm.builder import Words, integer_type
 from inferno.codegen.reductions.joining import where
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
+from inferno.passes.generics import float32
 from inferno.schedule.attention.bands import Band
 from inferno.schedule.attention.short_attention import ROWS, ShortAttention, ShortTiling, Side, fits, read
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand
@@ -117,7 +118,7 @@ class _Emitter:
 
     def scores(self, loaded: list) -> list[ir.Value]:
         """For each 8 keys four numbers, two neighbours' of both rows."""
-        sums = [[number(0.0)] * 4 for _ in range(self.k.count)]
+        sums = [[float32(0.0)] * 4 for _ in range(self.k.count)]
         for step, of_factors in enumerate(loaded):
             lhs, rhs = ([pairs(row) for row in f.numbers(x, self.term(step), self.ragged)] for f, x in zip((self.q, self.k), of_factors))
             for at in range(0, self.tiling.terms // 2, 2):
@@ -129,7 +130,7 @@ class _Emitter:
     def finish(self, products: Sequence[ir.Value], scaled: bool) -> list[ir.Value]:
         """The scores, ``scaled`` unless softmax does it: what is made of them, and -inf where a query does not see a key."""
         ints, a, c = self.ints, self.tiling.kernel, self.tiling.scores
-        scores = [arith.mulf(x, number(a.scale)) for x in products] if scaled and a.scale != 1 else list(products)
+        scores = [arith.mulf(x, float32(a.scale)) for x in products] if scaled and a.scale != 1 else list(products)
         if a.score is not None:
             end = Epilogue(ints, c, self.buffers, self.batch, c.M % ROWS != 0, self.cut)
             width = 2 if self.k.neighbours == 1 and c.n.runs and c.n.run_sizes[-1] % 2 == 0 else 1
@@ -146,7 +147,7 @@ class _Emitter:
                 for lane in range(2):
                     at = 4 * j + 2 * half + lane
                     for hidden in self.hidden(self.query(half), self.key(j, lane)):
-                        scores[at] = arith.select(hidden, number(-inf), scores[at])
+                        scores[at] = arith.select(hidden, float32(-inf), scores[at])
         return scores
 
     def hidden(self, query: Integer, key: Integer) -> list[ir.Value]:
@@ -163,7 +164,7 @@ class _Emitter:
         """For each 8 columns four numbers; of each 8 keys there are two registers of weights."""
         nothing = arith.constant(integer_type(32), 0)
         values = [[pairs(row)[0] for row in self.v.numbers(x, self.key(j, 0), self.cut)] for j, x in enumerate(loaded)]
-        sums = [[number(0.0)] * 4 for _ in range(self.v.count)]
+        sums = [[float32(0.0)] * 4 for _ in range(self.v.count)]
         for j in range(0, len(values), 2):
             last = j + 1 == len(values)
             lhs = [*weights[2 * j:2 * j + 4], *([nothing] * 2 if last else [])]

@@ -13,6 +13,7 @@ from inferno.codegen.builders.elements import join
 from inferno.codegen.matmul.row_epilogue import exchange
 from inferno.codegen.nvvm.builder import Words, operation
 from inferno.mlir import arith, ir, llvm
+from inferno.passes.generics import float32
 
 HALVES = (0, 1)  # of a thread's sums: it has those of two rows, 8 apart
 _CHAINS = 4  # of dependent additions or maxima, each of which takes 4 cycles
@@ -64,9 +65,9 @@ class Softmax:
         for half in HALVES:
             own = self.row(half, len(scores))
             if half not in self.halves:
-                largest, decay = [*largest, number(0.0)], [*decay, number(1.0)]
+                largest, decay = [*largest, float32(0.0)], [*decay, float32(1.0)]
                 for i in own:
-                    weights[i] = number(0.0)
+                    weights[i] = float32(0.0)
                 continue
             most = self.in_row(reduce_in_chains([scores[i] for i in own], maximum), maximum)
             most = most if old is None else maximum(old.largest[half], most)
@@ -78,7 +79,7 @@ class Softmax:
                 weights[i] = self.weight(scores[i], base)
         for half in HALVES:
             if half not in self.halves:
-                total.append(number(0.0))
+                total.append(float32(0.0))
                 continue
             sum_ = reduce_in_chains([weights[i] for i in self.row(half, len(scores))], arith.addf)
             total.append(sum_ if old is None else fma(old.total[half], decay[half], sum_))
@@ -95,23 +96,23 @@ class Softmax:
         for total in totals:
             inverse = llvm.CallIntrinsicOp(total.type, "llvm.nvvm.rcp.approx.ftz.f", [total], [], []).operation.results[0]
             if safe:
-                empty = arith.cmpf(arith.CmpFPredicate.OEQ, total, number(0.0))
-                inverse = arith.select(empty, number(0.0), inverse)
+                empty = arith.cmpf(arith.CmpFPredicate.OEQ, total, float32(0.0))
+                inverse = arith.select(empty, float32(0.0), inverse)
             found.append(inverse)
         return found
 
     def base(self, most: ir.Value) -> Base:
         """Of a row whose largest score is ``most``: what ``weight`` takes."""
         # Of a row without a key so far every score is -inf, and so its difference to the largest one would be NaN.
-        nothing = arith.cmpf(arith.CmpFPredicate.OEQ, most, number(-inf))
-        most = arith.select(nothing, number(0.0), most)
+        nothing = arith.cmpf(arith.CmpFPredicate.OEQ, most, float32(-inf))
+        most = arith.select(nothing, float32(0.0), most)
         if self.large:
-            return Base(most, number(self.factor))
-        factor = number(self.factor)
+            return Base(most, float32(self.factor))
+        factor = float32(self.factor)
         if self.exact:
             size = operation("math.absf", [most.type], [most])
-            coarse = arith.cmpf(arith.CmpFPredicate.OGE, size, number(_COARSE / self.factor))
-            factor = arith.select(coarse, number(2.0 ** ceil(log2(self.factor))), factor)
+            coarse = arith.cmpf(arith.CmpFPredicate.OGE, size, float32(_COARSE / self.factor))
+            factor = arith.select(coarse, float32(2.0 ** ceil(log2(self.factor))), factor)
         return Base(arith.mulf(most, arith.negf(factor)), factor)
 
     def weight(self, score: ir.Value, base: Base) -> ir.Value:
@@ -151,11 +152,6 @@ def scale_rows(sums: Sequence[ir.Value], factors: Sequence[ir.Value]) -> list[ir
     return [arith.mulf(x, factors[i >> 1 & 1]) for i, x in enumerate(sums)]
 
 
-def number(value: float) -> ir.Value:
-    f32 = ir.F32Type.get()
-    return arith.constant(f32, ir.FloatAttr.get(f32, value))
-
-
 def fma(x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
     return operation("llvm.intr.fma", [x.type], [x, y, z])
 
@@ -172,7 +168,7 @@ def power_of_two(x: ir.Value) -> ir.Value:
 def logarithm(x: ir.Value) -> ir.Value:
     """The natural one."""
     found = llvm.CallIntrinsicOp(x.type, "llvm.nvvm.lg2.approx.ftz.f", [x], [], []).operation.results[0]
-    return arith.mulf(found, number(log(2)))
+    return arith.mulf(found, float32(log(2)))
 
 
 def reduce_in_chains(values: Sequence[ir.Value], combine: Callable) -> ir.Value:

@@ -18,6 +18,7 @@ from inferno.codegen.nvvm.builder import loop, only_if, shared_pointer, store
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.mlir import arith, ir, nvvm
+from inferno.passes.generics import float32
 from inferno.schedule.attention.schedule import LINE
 from inferno.schedule.attention.splitting_producer import LANES, chunks
 from inferno.schedule.attention.tiling import Copied
@@ -81,7 +82,7 @@ class Rows:
         at = words.dot([column, row, *heads], [inner, outer, *others], self.offset)
         values = read_lanes(words, self.source, at, self.copied.strides, self.offset)
         if inside is not None:
-            zero = arith.constant(ir.F32Type.get(), 0.0)
+            zero = float32(0.0)
             values = [arith.select(inside, x, zero) for x in values]
         return Some(values, self.place(line, chunk), there)
 

@@ -7,13 +7,14 @@ product is no number, which is rare, a block's are multiplied as float32: infini
 from collections.abc import Sequence
 from functools import reduce
 
-from inferno.codegen.attention.softmax import fma, number
+from inferno.codegen.attention.softmax import fma
 from inferno.codegen.attention.warp_products import WarpProducts
 from inferno.codegen.builders.elements import lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.nvvm.builder import integer_type, load_shared, loop, operation
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.mlir import arith, ir, scf
+from inferno.passes.generics import float32
 
 
 class ExactProducts:
@@ -60,12 +61,12 @@ class ExactProducts:
                         sums[i] = reduce(lambda total, xy: fma(*xy, total), zip(of_row, p.load(at, 0, tile)), sums[i])
             return sums
 
-        return loop(words, 0, 8 * p.depth, 1, [number(0.0)] * count, step)
+        return loop(words, 0, 8 * p.depth, 1, [float32(0.0)] * count, step)
 
     def sums(self, at: Position, weights: Sequence[ir.Value]) -> list[ir.Value]:
         """A thread has the weights of two keys of each 8; the others' come from the threads of its rows."""
         p, words = self.products, self.words
-        sums = [number(0.0)] * p.sums
+        sums = [float32(0.0)] * p.sums
         for tile in range(len(weights) // 4):
             own = weights[4 * tile:4 * tile + 4]
 

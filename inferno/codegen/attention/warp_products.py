@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from inferno.codegen.attention.frame import Frame
-from inferno.codegen.attention.softmax import number
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.matmul.mma_tile import Multiplier
 from inferno.codegen.nvvm.builder import integer_type, load_shared, only_if, shared_pointer, store
 from inferno.codegen.nvvm.mbarriers import Position
 from inferno.mlir import arith, ir
+from inferno.passes.generics import float32
 from inferno.schedule.attention.schedule import WARPS, lines
 from inferno.symbolic import ceildiv
 
@@ -122,7 +122,7 @@ class WarpProducts:
         found = []
         for tile in tiles:
             sums = list(map(arith.addf, totals[tile], map(arith.addf, *small[tile])))
-            found += sums if self.halves == 2 else [*self.both(sums), number(0.0), number(0.0)]
+            found += sums if self.halves == 2 else [*self.both(sums), float32(0.0), float32(0.0)]
         return found
 
     @staticmethod
@@ -161,4 +161,4 @@ class WarpProducts:
 
     @staticmethod
     def zeros() -> list[ir.Value]:
-        return [number(0.0)] * 4
+        return [float32(0.0)] * 4

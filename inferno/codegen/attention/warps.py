@@ -11,7 +11,7 @@ from functools import partial
 from inferno.codegen.attention.cluster_shares import InMemory, InShared, Shares, meet_parts
 from inferno.codegen.attention.consumer import Consumer, Running
 from inferno.codegen.attention.scores import Scores
-from inferno.codegen.attention.softmax import fma, number
+from inferno.codegen.attention.softmax import fma
 from inferno.codegen.attention.tiles import Place
 from inferno.codegen.attention.warp_exact import ExactProducts
 from inferno.codegen.attention.warp_products import WarpProducts
@@ -21,6 +21,7 @@ from inferno.codegen.nvvm import tma
 from inferno.codegen.nvvm.builder import only_if, store
 from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.mlir import ir, nvvm
+from inferno.passes.generics import float32
 from inferno.schedule.attention.schedule import WARPS, WIDE_LINE, sums_bytes
 
 
@@ -60,7 +61,7 @@ class WarpConsumer(Consumer):
         products, _ = self.exact.where_needed(self.products.scores(at), at, [], None, [])
         self.release(f.keys, at)
         weights, state, _ = self.softmax.step(self.scores.finish(products, above=True, below=True, edge=True), self.sink(place))
-        return Running(at, state, [number(0.0)] * self.sum_count, [*weights, *[number(1.0)] * 2])
+        return Running(at, state, [float32(0.0)] * self.sum_count, [*weights, *[float32(1.0)] * 2])
 
     def step(self, place: Place, i: ir.Value, old: Running, above: bool, below: bool) -> Running:
         f = self.frame

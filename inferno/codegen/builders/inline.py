@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from inferno.codegen.builders.integers import Integers
-from inferno.mlir import arith, ir, outside_values, vector
+from inferno.mlir import arith, dim_of, ir, outside_values, vector
 from inferno.passes.shapes import function_of, symbol_arguments
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.contraction import Map
@@ -74,7 +74,7 @@ def inline_body(
         if op.name in ("linalg.yield", "tm_tensor.yield") or (op.name == "scf.yield" and branch is not None):
             return [whole(v) for v in operands] if narrow is not None else operands
         if op.name == "linalg.index":
-            known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
+            known[op.results[0]] = indices[dim_of(op)]
             continue
         outside = known if len(op.regions) else {}
         if op.name == "scf.if" and branch is not None and len(op.results):

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, gpu, ir
-from inferno.symbolic import Int, Size, Symbol, build, minimum
+from inferno.size_forms import build
+from inferno.symbolic import Int, Size, Symbol, minimum
 
 Integer = int | Size | ir.Value
 _KNOWN = (int, Size)

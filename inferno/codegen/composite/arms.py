@@ -18,10 +18,11 @@ from inferno.codegen.nvvm.builder import Words, special_register
 from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
 from inferno.mlir import arith, clone_onto, func, gpu, ir, owner, scf, walk
-from inferno.passes.programs import anonymous
+from inferno.passes.programs import anonymous, operations_in
 from inferno.passes.shapes import known_size, symbol_arguments
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
-from inferno.symbolic import Int, substitute
+from inferno.size_forms import substitute
+from inferno.symbolic import Int
 
 _REGISTERS = 65536  # of a multiprocessor
 _PARAMETER_BYTES = 4096
@@ -88,7 +89,7 @@ class Arm:
         """What a generator made of the part ``name``, next to the kernel function."""
         symbols = {ir.StringAttr(o.attributes["sym_name"]).value: o for o in kernel.operation.block.operations if "sym_name" in o.attributes}
         starter, module = symbols[name], symbols[f"{name}_gpu"].operation
-        starts = [o.operation for o in starter.entry_block.operations if o.operation.name in ("inferno.launch", "inferno.library")]
+        starts = [o for o in operations_in(starter) if o.name in ("inferno.launch", "inferno.library")]
         kernels = [o.operation for o in module.regions[0].blocks[0].operations if o.operation.name in ("llvm.func", "gpu.func")]
         if len(starts) != 1 or len(kernels) != 1 or starts[0].name != "inferno.launch":
             raise CompileError(f"@{name} is {len(starts)} launches, of {len(kernels)} kernels that can be arms of one")

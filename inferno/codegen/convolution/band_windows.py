@@ -25,6 +25,7 @@ from inferno.codegen.nvvm.builder import (
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, nvvm
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.convolution.band_windows import CHANNELS, LINES, OUTPUTS, BandWindows, fits, read
 from inferno.schedule.convolution.window_kernel import Axis, WindowKernel
@@ -102,7 +103,7 @@ class _Emitter:
         bands = self.load_bands()
         self.put(raw, 0)
         raw = self.load(1)
-        zeros = [arith.constant(ir.F32Type.get(), 0.0)] * ((ages - 1) * s.own * 4)
+        zeros = [float32(0.0)] * ((ages - 1) * s.own * 4)
 
         def turn(t: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             nvvm.BarrierOp()
@@ -215,7 +216,7 @@ class _Emitter:
         """Add the row's products to the sums of each age, the youngest first: by age, channel of the warp and register."""
         words, ages = self.words, self.s.ages(self.c)
         begin = words.add(words.add(self.device.shared, half), words.shl(words.add(words.mul(self.warp, self.s.own * _CHANNEL), self.lane), 2))
-        zero = arith.constant(ir.F32Type.get(), 0.0)
+        zero = float32(0.0)
         own = range(self.s.own)
         fours = [list(carried[i:i + 4]) for i in range(0, len(carried), 4)]
         before = [[[zero] * 4 for _ in own], *([fours[a * self.s.own + q] for q in own] for a in range(ages - 1))]

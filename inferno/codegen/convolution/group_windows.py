@@ -27,6 +27,7 @@ from inferno.codegen.nvvm.global_memory import Elements
 from inferno.codegen.nvvm.tensor_core import load_matrices
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.generics import float32
 from inferno.schedule.convolution.group_tile import BYTES, Side
 from inferno.schedule.convolution.group_windows import PIECE, ROWS, GroupKernel, GroupWindows, fits, read
 from inferno.target import Target
@@ -204,7 +205,7 @@ class _Emitter:
         weights = self.weight_rows()
         kind = str(self.c.image.element)
         multiplier = Multiplier((kind, kind), ir.F32Type.get(), False)
-        zeros = [arith.constant(ir.F32Type.get(), 0.0)] * (4 * s.tiles * eights)
+        zeros = [float32(0.0)] * (4 * s.tiles * eights)
 
         def turn(number: Integer, *carried: ir.Value) -> list[ir.Value]:
             sums = [list(carried[i:i + 4]) for i in range(0, len(carried), 4)]

@@ -13,7 +13,8 @@ from inferno.mlir import func, ir
 from inferno.schedule.analysis.accesses import Access, merge
 from inferno.schedule.convolution.convolution import parse_convolution
 from inferno.schedule.cpu.library import Library
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.contraction_parts import ContractionParts, Temporary
 from inferno.symbolic import Int, hint, product
 from inferno.target import Target

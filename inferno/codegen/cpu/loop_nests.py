@@ -13,7 +13,7 @@ from inferno.codegen.cpu.loop_emitter import Emitter
 from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of, root_of
 from inferno.codegen.cpu.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.cpu.running_values import neutral, running_type
-from inferno.mlir import ir, is_unread, owner, walk
+from inferno.mlir import dim_of, ir, is_unread, owner, walk
 from inferno.passes.generics import maps, use_count
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.accesses import iterators
@@ -41,7 +41,7 @@ class Nest:
         outputs = range(len(operands) - len(self.results), len(operands))
         self._operands = operands
         self._strides = strides = [o.strides for o in operands]
-        self._keep = keep = {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(op, "linalg.index")}
+        self._keep = keep = {dim_of(o) for o in walk(op, "linalg.index")}
         of_kind = lambda kind: [d for d, k in enumerate(kinds) if k == kind]  # noqa: E731
         self._parallel = of_kind("parallel")
         into = self.results[0].operand.strides

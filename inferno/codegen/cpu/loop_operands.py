@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import ir, owner
-from inferno.schedule.analysis.accesses import linear, steps_in_memory
+from inferno.passes.affine import linear
+from inferno.schedule.analysis.accesses import steps_in_memory
 from inferno.symbolic import Int, product
 
 _VIEWS = {"memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape", "memref.collapse_shape"}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from inferno.codegen.cpu.vector_math import RANGE, RANGED
 from inferno.mlir import arith, ir, scf
+from inferno.passes.generics import float32
 
 STRIP = 2048  # elements: 8 KB of float32 an operand, which the second loop finds in the L1 cache
 
@@ -38,7 +39,7 @@ def emit_strips(low: ir.Value, high: ir.Value, point: Callable[[ir.Value, dict],
 
             look(seen.induction_variable, dict.fromkeys(RANGED, note))
             scf.YieldOp([largest[0]])
-        limit = arith.bitcast(i32, arith.constant(ir.F32Type.get(), RANGE))
+        limit = arith.bitcast(i32, float32(RANGE))
         choice = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, seen.results_[0], limit), has_else=True)
         for block, custom in ((choice.then_block, dict.fromkeys(RANGED, _fast)), (choice.else_block, {})):
             with ir.InsertionPoint(block):

@@ -10,6 +10,7 @@ from inferno.codegen.cpu.loop_nests import erase_dead, take_combiner
 from inferno.codegen.cpu.loop_operands import operand_of, root_of
 from inferno.codegen.cpu.running_values import combine, identity, narrow, running_type, widen
 from inferno.mlir import arith, ir, memref, scf
+from inferno.passes.affine import projection
 from inferno.passes.shapes import shape
 from inferno.symbolic import Int, product
 
@@ -28,7 +29,7 @@ class Scan:
         self._dim = ir.IntegerAttr(op.attributes["dimension"]).value
         rank = len(self._shape)
         identity_map = ir.AffineMap.get_identity(rank)
-        others = ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(d) for d in range(rank) if d != self._dim])
+        others = projection([d for d in range(rank) if d != self._dim], rank)
         self._source, self._target = (operand_of(op.operands[i], identity_map) for i in range(2))
         self._last = operand_of(op.operands[2], others)
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 
 from inferno.codegen.builders.elements import word
 from inferno.mlir import arith, constant_number, ir, is_read, math, owner, walk
+from inferno.passes.generics import float32
 
 # Coefficients of the polynomials above, the lowest power first; ``_PI`` in three parts, the first ones with few bits.
 _EXP = (0.4999999403953552, 0.16666515171527863, 0.04166845604777336, 0.008369418792426586, 0.0013813144760206342)
@@ -68,11 +69,6 @@ def _expand(op: ir.Operation, build: Callable[[ir.Value], ir.Value]) -> None:
     op.erase()
 
 
-def _number(value: float) -> ir.Value:
-    f32 = ir.F32Type.get()
-    return arith.constant(f32, ir.FloatAttr.get(f32, value))
-
-
 def _op(name: str, *operands: ir.Value) -> ir.Value:
     """Arithmetic that may contract to fused multiply-adds, which round once."""
     contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}
@@ -93,9 +89,9 @@ def _mul(a: ir.Value, b: ir.Value) -> ir.Value:
 
 def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Horner's rule, lowest power first."""
-    total = _number(coefficients[-1])
+    total = float32(coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        total = _add(_mul(total, x), _number(c))
+        total = _add(_mul(total, x), float32(c))
     return total
 
 
@@ -113,16 +109,16 @@ def _float(bits: ir.Value) -> ir.Value:
 
 def _reduced(x: ir.Value, scale: float = 1.0) -> tuple[ir.Value, ir.Value]:
     """(bits, r) with scale x = n ln 2 + scale r; n is in the low bits of ``bits``."""
-    shifted = _add(_mul(x, _number(scale * pymath.log2(pymath.e))), _number(_MAGIC))
-    n = arith.subf(shifted, _number(_MAGIC))
-    r = _sub(_sub(x, _mul(n, _number(_LN2_HIGH / scale))), _mul(n, _number(_LN2_LOW / scale)))
+    shifted = _add(_mul(x, float32(scale * pymath.log2(pymath.e))), float32(_MAGIC))
+    n = arith.subf(shifted, float32(_MAGIC))
+    r = _sub(_sub(x, _mul(n, float32(_LN2_HIGH / scale))), _mul(n, float32(_LN2_LOW / scale)))
     return _bits(shifted), r
 
 
 def _clamp(x: ir.Value, low: float, high: float) -> ir.Value:
     """NaN stays."""
-    x = arith.select(_compare("OLT", x, _number(low)), _number(low), x)
-    return arith.select(_compare("OGT", x, _number(high)), _number(high), x)
+    x = arith.select(_compare("OLT", x, float32(low)), float32(low), x)
+    return arith.select(_compare("OGT", x, float32(high)), float32(high), x)
 
 
 def _power_of_two(bits: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -156,8 +152,8 @@ def _scaled(value: ir.Value, bits: ir.Value) -> ir.Value:
 
 def _exp2(x: ir.Value) -> ir.Value:
     x = _clamp(x, -151.0, 129.0)
-    shifted = arith.addf(x, _number(_MAGIC))
-    r = _mul(arith.subf(x, arith.subf(shifted, _number(_MAGIC))), _number(pymath.log(2)))
+    shifted = arith.addf(x, float32(_MAGIC))
+    r = _mul(arith.subf(x, arith.subf(shifted, float32(_MAGIC))), float32(pymath.log(2)))
     return _scaled(_exp_reduced(r), _bits(shifted))
 
 
@@ -167,40 +163,40 @@ def _expm1(x: ir.Value) -> ir.Value:
     small = _add(_mul(_mul(r, r), _polynomial(r, _EXP)), r)
     first, second = _power_of_two(bits)
     scale = arith.mulf(first, second)
-    value = _add(_mul(small, scale), arith.subf(scale, _number(1.0)))
-    large = arith.mulf(arith.mulf(_add(small, _number(1.0)), first), second)
-    value = arith.select(_compare("OGT", x, _number(80.0)), large, value)
+    value = _add(_mul(small, scale), arith.subf(scale, float32(1.0)))
+    large = arith.mulf(arith.mulf(_add(small, float32(1.0)), first), second)
+    value = arith.select(_compare("OGT", x, float32(80.0)), large, value)
     # The nearest integer to x / ln 2 is 0 near 0, so that r is x; adding 0 would lose the sign of -0.
-    return arith.select(_compare("OEQ", x, _number(0.0)), x, value)
+    return arith.select(_compare("OEQ", x, float32(0.0)), x, value)
 
 
 def _mantissa(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """(e, m - 1) of a positive number."""
-    subnormal = _compare("OLT", x, _number(2.0**-126))
-    bits = _bits(arith.select(subnormal, arith.mulf(x, _number(2.0**23)), x))
+    subnormal = _compare("OLT", x, float32(2.0**-126))
+    bits = _bits(arith.select(subnormal, arith.mulf(x, float32(2.0**23)), x))
     e = arith.shrsi(arith.subi(bits, word(0x3F3504F3)), word(23))  # the bits of sqrt(1/2)
     m = _float(arith.subi(bits, arith.shli(e, word(23))))
     number = arith.sitofp(ir.F32Type.get(), e)
-    number = arith.select(subnormal, arith.subf(number, _number(23.0)), number)
-    return number, arith.subf(m, _number(1.0))
+    number = arith.select(subnormal, arith.subf(number, float32(23.0)), number)
+    return number, arith.subf(m, float32(1.0))
 
 
 def _log_edges(x: ir.Value, value: ir.Value) -> ir.Value:
-    value = arith.select(_compare("OEQ", x, _number(_INFINITY)), x, value)
-    value = arith.select(_compare("OEQ", x, _number(0.0)), _number(-_INFINITY), value)
-    return arith.select(_compare("UGE", x, _number(0.0)), arith.select(_compare("UNO", x, x), x, value), _number(float("nan")))
+    value = arith.select(_compare("OEQ", x, float32(_INFINITY)), x, value)
+    value = arith.select(_compare("OEQ", x, float32(0.0)), float32(-_INFINITY), value)
+    return arith.select(_compare("UGE", x, float32(0.0)), arith.select(_compare("UNO", x, x), x, value), float32(float("nan")))
 
 
 def _log_mantissa(f: ir.Value) -> ir.Value:
     """log(1 + f) - f"""
     square = _mul(f, f)
-    return _sub(_mul(_mul(square, f), _polynomial(f, _LOG)), _mul(square, _number(0.5)))
+    return _sub(_mul(_mul(square, f), _polynomial(f, _LOG)), _mul(square, float32(0.5)))
 
 
 def _log(x: ir.Value) -> ir.Value:
     e, f = _mantissa(x)
-    low = _add(_mul(e, _number(_LN2_LOW)), _log_mantissa(f))
-    return _log_edges(x, _add(_mul(e, _number(_LN2_HIGH)), _add(f, low)))
+    low = _add(_mul(e, float32(_LN2_LOW)), _log_mantissa(f))
+    return _log_edges(x, _add(_mul(e, float32(_LN2_HIGH)), _add(f, low)))
 
 
 def _log_base(base: float) -> Callable[[ir.Value], ir.Value]:
@@ -208,49 +204,49 @@ def _log_base(base: float) -> Callable[[ir.Value], ir.Value]:
         e, f = _mantissa(x)
         natural = _add(f, _log_mantissa(f))
         scale = 1 / pymath.log(base)
-        return _log_edges(x, _add(_mul(natural, _number(scale)), _mul(e, _number(pymath.log(2) * scale))))
+        return _log_edges(x, _add(_mul(natural, float32(scale)), _mul(e, float32(pymath.log(2) * scale))))
 
     return build
 
 
 def _log1p(x: ir.Value) -> ir.Value:
     """log(u) for u = 1 + x, corrected by what the addition lost."""
-    u = arith.addf(x, _number(1.0))
-    lost = arith.subf(x, arith.subf(u, _number(1.0)))
+    u = arith.addf(x, float32(1.0))
+    lost = arith.subf(x, arith.subf(u, float32(1.0)))
     correction = arith.divf(lost, u)
-    finite = arith.andi(_compare("OGT", u, _number(0.0)), _compare("OLT", u, _number(_INFINITY)))
-    value = arith.addf(_log(u), arith.select(finite, correction, _number(0.0)))
-    return arith.select(_compare("OEQ", x, _number(0.0)), x, value)
+    finite = arith.andi(_compare("OGT", u, float32(0.0)), _compare("OLT", u, float32(_INFINITY)))
+    value = arith.addf(_log(u), arith.select(finite, correction, float32(0.0)))
+    return arith.select(_compare("OEQ", x, float32(0.0)), x, value)
 
 
 def _tanh(x: ir.Value) -> ir.Value:
     distance = math.absf(x)
     # From 9.02 on the result is 1, so that n is at most 26.
-    bits, r = _reduced(arith.select(_compare("OGT", distance, _number(9.02)), _number(9.02), distance), 2.0)
+    bits, r = _reduced(arith.select(_compare("OGT", distance, float32(9.02)), float32(9.02), distance), 2.0)
     exp = arith.mulf(_exp_reduced(r, scale=2.0), _float(arith.addi(arith.shli(bits, word(23)), word(127 << 23))))
-    large = _sub(_number(1.0), arith.divf(_number(2.0), arith.addf(exp, _number(1.0))))
+    large = _sub(float32(1.0), arith.divf(float32(2.0), arith.addf(exp, float32(1.0))))
     square = _mul(distance, distance)
     small = _add(_mul(_mul(_polynomial(square, _TANH), square), distance), distance)
-    return math.copysign(arith.select(_compare("OLT", distance, _number(0.6)), small, large), x)
+    return math.copysign(arith.select(_compare("OLT", distance, float32(0.6)), small, large), x)
 
 
 def _erfc(distance: ir.Value) -> ir.Value:
     """erfc of a number that is not negative; 0 beyond 9.19, where it would be subnormal."""
-    w = arith.mulf(distance, _number(_ERFC_SCALE))
-    s = arith.divf(w, arith.addf(w, _number(1.0)))
-    bits, r = _reduced(_sub(_number(0.0), _mul(distance, distance)))
+    w = arith.mulf(distance, float32(_ERFC_SCALE))
+    s = arith.divf(w, arith.addf(w, float32(1.0)))
+    bits, r = _reduced(_sub(float32(0.0), _mul(distance, distance)))
     scale = _float(arith.addi(arith.shli(bits, word(23)), word(127 << 23)))
     value = _mul(_mul(_polynomial(s, _ERFC), _exp_reduced(r)), scale)
-    return arith.select(_compare("OGT", distance, _number(_ERFC_END)), _number(0.0), value)
+    return arith.select(_compare("OGT", distance, float32(_ERFC_END)), float32(0.0), value)
 
 
 def _erf(x: ir.Value) -> ir.Value:
     distance = math.absf(x)
     square = _mul(distance, distance)
-    odd = _add(_mul(_polynomial(square, _ERF), square), _number(2 / pymath.sqrt(pymath.pi)))
+    odd = _add(_mul(_polynomial(square, _ERF), square), float32(2 / pymath.sqrt(pymath.pi)))
     small = _mul(odd, distance)
-    large = arith.subf(_number(1.0), _erfc(distance))
-    return math.copysign(arith.select(_compare("OLT", distance, _number(1.0)), small, large), x)
+    large = arith.subf(float32(1.0), _erfc(distance))
+    return math.copysign(arith.select(_compare("OLT", distance, float32(1.0)), small, large), x)
 
 
 def _one_plus_erf(op: ir.Operation) -> None:
@@ -264,8 +260,8 @@ def _one_plus_erf(op: ir.Operation) -> None:
             quotient = owner(x)
             with ir.InsertionPoint(op):
                 if quotient is not None and quotient.name == "arith.divf" and constant_number(quotient.operands[1]) not in (None, 0.0):
-                    x = arith.mulf(quotient.operands[0], _number(1 / constant_number(quotient.operands[1])))
-                value = arith.addf(_erf_quotient(x), _number(1.0))
+                    x = arith.mulf(quotient.operands[0], float32(1 / constant_number(quotient.operands[1])))
+                value = arith.addf(_erf_quotient(x), float32(1.0))
             op.results[0].replace_all_uses_with(value)
             op.erase()
             return
@@ -275,8 +271,8 @@ def _erf_quotient(x: ir.Value) -> ir.Value:
     """erf, good to 3e-7: x P(x^2) / Q(x^2) to 3.925, where it is 1 in float32."""
     square = _mul(x, x)
     value = arith.divf(_mul(x, _polynomial(square, _ERF_ABOVE)), _polynomial(square, _ERF_BELOW))
-    beyond = _compare("OGE", math.absf(x), _number(3.925))
-    return arith.select(beyond, math.copysign(_number(1.0), x), value)
+    beyond = _compare("OGE", math.absf(x), float32(3.925))
+    return arith.select(beyond, math.copysign(float32(1.0), x), value)
 
 
 def _beside_one(op: ir.Operation) -> bool:
@@ -325,12 +321,12 @@ def _cosine(x: ir.Value) -> ir.Value:
 
 def _by_multiples_of_pi(x: ir.Value, shift: float) -> tuple[ir.Value, ir.Value]:
     """(bits, v) with sin(x + shift pi) = (-1)^n v; n is in the low bits of ``bits``."""
-    quotient = math.fma(x, _number(1 / pymath.pi), _number(shift)) if shift else arith.mulf(x, _number(1 / pymath.pi))
-    shifted = arith.addf(quotient, _number(_MAGIC))
-    n = arith.subf(shifted, _number(_MAGIC))
-    n = arith.subf(n, _number(shift)) if shift else n
+    quotient = math.fma(x, float32(1 / pymath.pi), float32(shift)) if shift else arith.mulf(x, float32(1 / pymath.pi))
+    shifted = arith.addf(quotient, float32(_MAGIC))
+    n = arith.subf(shifted, float32(_MAGIC))
+    n = arith.subf(n, float32(shift)) if shift else n
     for part in _PI:
-        x = math.fma(n, _number(-part), x)
+        x = math.fma(n, float32(-part), x)
     square = _mul(x, x)
     return _bits(shifted), _add(_mul(_mul(x, square), _polynomial(square, _SINE)), x)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.codegen.builders.lane_patterns import Pattern, computed
-from inferno.mlir import constant_number, ir, owner
+from inferno.mlir import constant_number, dim_of, ir, owner
 
 _CASTS = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.trunci")
 _WITH_NUMBERS = ("arith.addi", "arith.subi", "arith.muli", "arith.divsi", "arith.divui", "arith.floordivsi")
@@ -44,7 +44,7 @@ class ClampedPlaces:
         if op is None:
             return None
         if op.name == "linalg.index":
-            loop = ir.IntegerAttr(op.attributes["dim"]).value
+            loop = dim_of(op)
             pattern = self.dims[loop]
             return Place(pattern, (None,) * len(pattern.residues), loop) if pattern is not None and _is_small(pattern) else None
         if op.name in _CASTS:

@@ -12,7 +12,7 @@ from inferno.codegen.builders.elements import load, load_vector, store, store_ve
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.maps.transposing import Transposing, loop_indices, pitch
-from inferno.mlir import arith, gpu, ir, owner, scf
+from inferno.mlir import arith, dim_of, gpu, ir, owner, scf
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.transposed_gathers import Gather, taken_branches
@@ -190,7 +190,7 @@ def _evaluate(value: ir.Value, indices: list[ir.Value]) -> ir.Value:
 
 def _computed(op: ir.Operation, indices: list[ir.Value], operand: Callable[[ir.Value], ir.Value]) -> ir.Value:
     if op.name == "linalg.index":
-        return indices[ir.IntegerAttr(op.attributes["dim"]).value]
+        return indices[dim_of(op)]
     operands = [operand(v) for v in op.operands]
     new = op.clone()
     for n, v in enumerate(operands):
@@ -201,5 +201,5 @@ def _computed(op: ir.Operation, indices: list[ir.Value], operand: Callable[[ir.V
 def _reads_loops(value: ir.Value) -> set[int]:
     op = owner(value)
     if op.name == "linalg.index":
-        return {ir.IntegerAttr(op.attributes["dim"]).value}
+        return {dim_of(op)}
     return set().union(*map(_reads_loops, op.operands))

@@ -28,9 +28,11 @@ from inferno.codegen.nvvm.mbarriers import Position, Ring
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers, pin
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.bf16x6 import DEPTH, Bf16x6, divides, raw_bytes, sources, tile
-from inferno.schedule.matmul.contraction import Operand, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Operand, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Shared
 from inferno.schedule.tiles.tiling import Axis, Source
 from inferno.target import Target
@@ -168,7 +170,7 @@ class _Emitter(Emitter):
         """One tile; ``at`` are the positions of its first step in both rings."""
         words, slices = self.words, self.schedule.slices
         grid, m0, n0 = self.tile(number)
-        zero = arith.constant(ir.F32Type.get(), 0.0)
+        zero = float32(0.0)
         count = self.rhs.rows // 2
         sums = [zero] * (count * (2 if self.schedule.compensated else 1))
         here, raw = self.own(self.ring, Position(*at[:2])), self.own(self.raw, Position(*at[2:]))
@@ -320,7 +322,7 @@ class _Emitter(Emitter):
 
     def add_terms(self, count: int, grid: Sequence[Integer], m0: Integer, n0: Integer) -> list[ir.Value]:
         words, t, c = self.words, self.tiling, self.contraction
-        zero = arith.constant(ir.F32Type.get(), 0.0)
+        zero = float32(0.0)
         rows = [words.min(words.add(words.add(m0, self.row), 8 * h), t.m.size - 1) for h in range(2)]
         column = words.add(n0, words.shl(self.quad, 1))
 

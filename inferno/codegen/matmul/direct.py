@@ -17,7 +17,8 @@ from inferno.codegen.matmul.direct_parts import generate_sums
 from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.direct import Direct, Way, fits, kind_of, registers, takes, terms_of, ways
 from inferno.symbolic import ceildiv
 from inferno.target import Target

@@ -21,7 +21,8 @@ from inferno.codegen.matmul.splitting import PARTS, split
 from inferno.codegen.reductions.joining import where
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf
-from inferno.schedule.matmul.contraction import Contraction, Group, Operand, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Group, Operand
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6, Way, fits, registers, takes, ways
 from inferno.symbolic import ceildiv
 from inferno.target import Target

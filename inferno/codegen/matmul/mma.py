@@ -24,7 +24,8 @@ from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.mma import Mma, precision, supported, ways
 from inferno.schedule.tiles.tiling import Axes, Axis, pick_axes
 from inferno.symbolic import Symbol, ceildiv

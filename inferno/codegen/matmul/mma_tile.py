@@ -6,7 +6,7 @@ A tile is ``rows`` (m or n) x ``row`` bytes of terms (k), in lines of pieces of 
 * otherwise: panels of up to 128 bytes of rows, each with one line for every k.
 
 A piece's place in its line depends on the line: 8 lines are read at a time by ldmatrix, and 4 neighbours by loads of single elements,
-which take over where ldmatrix, made for 16 bits, would not turn a tile: of 32 bits with k outermost, and of 64 bits.
+which take over where ldmatrix, made for 16 bits, would not transpose a tile: of 32 bits with k outermost, and of 64 bits.
 """
 
 from dataclasses import dataclass

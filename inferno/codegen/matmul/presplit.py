@@ -20,7 +20,7 @@ from inferno.errors import CompileError
 from inferno.mlir import func, ir
 from inferno.schedule.analysis.kept_operands import PARTS as SPLIT, kept
 from inferno.schedule.matmul.bf16x6 import DEPTH, divides, sources
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.presplit import Presplit, can_be_split, is_interleaved, padded, raw_bytes, tile
 from inferno.target import Target
 

@@ -17,7 +17,8 @@ from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, scf, vector
-from inferno.schedule.matmul.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.short_vectors import ShortVectors
 from inferno.target import Target
 

@@ -17,7 +17,8 @@ from inferno.codegen.matmul.simt_epilogue import Epilogue
 from inferno.codegen.matmul.simt_operand import Tiles
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, llvm, scf, vector
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.simt import Simt, by_vectors
 from inferno.symbolic import bounds, ceildiv, hint
 from inferno.target import Target

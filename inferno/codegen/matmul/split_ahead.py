@@ -13,6 +13,7 @@ from inferno.codegen.matmul.splitting import PARTS, split_all
 from inferno.codegen.nvvm.builder import READ_BUFFER, WRITTEN_BUFFER, Words, device_kernel, integer_type, only_if, special_register
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.mlir import arith, ir
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.matmul.bf16x6 import DEPTH
 from inferno.schedule.matmul.presplit import padded
@@ -74,7 +75,7 @@ class SplitAhead:
         """So many terms of a line, zeros behind its end."""
         step, size = self.terms.stride(self.access), self.terms.size
         together = gcd(count, size, self.lines.stride(self.access), self.access.offset) if step == 1 else 1
-        zero, found = arith.constant(ir.F32Type.get(), 0.0), []
+        zero, found = float32(0.0), []
         for i in range(0, count, together):
             at = words.add(term, i)
             place = at if size % DEPTH == 0 else words.min(at, size - together)

@@ -19,7 +19,8 @@ from inferno.codegen.matmul.simt_operand import Reader
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf, vector
-from inferno.schedule.matmul.contraction import Contraction, Operand, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.vectors import Vectors
 from inferno.symbolic import ceildiv
 from inferno.target import Target

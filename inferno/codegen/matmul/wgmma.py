@@ -36,7 +36,8 @@ from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.await_kernels import await_predecessors
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import clusters_at_once
-from inferno.schedule.matmul.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.short_sums import fits_ends
 from inferno.schedule.matmul.wgmma_schedule import Shared, Wgmma, lies_inside, precision, raw_bytes
 from inferno.schedule.tiles.result_parts import brought_tensors, store_maps, written_in_lines

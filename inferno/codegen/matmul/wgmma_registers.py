@@ -22,6 +22,7 @@ from inferno.codegen.nvvm.mbarriers import Position
 from inferno.codegen.nvvm.tensor_core import Tile, matrix_address, multiply_registers, pin
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, nvvm
+from inferno.passes.generics import float32
 from inferno.schedule.analysis.accesses import Access
 from inferno.symbolic import is_multiple
 
@@ -101,7 +102,7 @@ class RegisterEmitter(Emitter):
         m0 = words.add(m0, words.mul(self.number, s.rows))
         self.ring.await_full(at)
         factors = self.mask(self.load(at.slot))
-        sums = [arith.constant(ir.F32Type.get(), 0.0)] * (s.tile_n // 2)
+        sums = [float32(0.0)] * (s.tile_n // 2)
 
         def step(_, slot: ir.Value, parity: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             here, factors, sums = self.step(Position(slot, parity), carried[:len(factors_)], carried[len(factors_):])

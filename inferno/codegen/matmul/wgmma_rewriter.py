@@ -1,4 +1,4 @@
-"""The rewriter of a kernel of ``wgmma``: warps that apply prologues to raw tiles in shared memory, or turn them, on their way to the tensor core's."""
+"""The rewriter of a kernel of ``wgmma``: warps that apply prologues to raw tiles in shared memory, or transpose them, on their way to the tensor core's."""
 
 from collections.abc import Sequence
 

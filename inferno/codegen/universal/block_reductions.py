@@ -18,7 +18,8 @@ from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.universal.points import Emitter, Values
 from inferno.codegen.universal.structured import Structured, to_terms
 from inferno.mlir import arith, gpu, ir, linalg, memref, scf
-from inferno.passes.generics import maps
+from inferno.passes.affine import projection, renumber
+from inferno.passes.generics import maps, substitute
 from inferno.powers import last_power_of_two
 from inferno.schedule.universal.universal import Universal
 from inferno.symbolic import Int, bounds, ceildiv, hint
@@ -205,11 +206,8 @@ def sum_of_chunks(s: Structured, partial: list[ir.Value]) -> ir.Operation:
     """The operation behind ``s`` that combines the sums of its chunks, at [chunk, point...], with what its results start from."""
     points = len(s.parallel)
     loops = points + 1
-    chunk_map = ir.AffineMap.get(loops, 0, [ir.AffineDimExpr.get(d) for d in (points, *range(points))])
-    renamed = ir.AffineMap.get(loops, 0, [
-        ir.AffineDimExpr.get(s.parallel.index(d)) if d in s.parallel else ir.AffineConstantExpr.get(0) for d in range(len(s.sizes))
-    ])
-    out_maps = [ir.AffineMap.get(loops, 0, [e.compose(renamed) for e in m.results]) for m in maps(s.operation)[s.inputs:]]
+    chunk_map = projection([points, *range(points)], loops)
+    out_maps = [substitute(m, renumber(s.parallel, len(s.sizes)), loops) for m in maps(s.operation)[s.inputs:]]
     kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in ["parallel"] * points + ["reduction"]]
     place = ir.InsertionPoint(s.operation)
     with place:

@@ -95,6 +95,7 @@ class Scatter:
 
 
 def read_scatter(op: ir.Operation) -> Scatter:
+    """What a ``tm_tensor.scatter`` on buffers of known shapes does."""
     updates, indices, shape = (known_shape(v) for v in op.operands)
     rank, extra = len(shape), len(shape) - (len(updates) - 1)
     update_dims = tuple(d - extra + 1 if d >= extra else None for d in range(rank))

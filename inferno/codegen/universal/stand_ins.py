@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, linalg, owner, walk
+from inferno.passes.affine import projection
 
 _MARK = "inferno.stand_in"
 
@@ -88,7 +89,7 @@ def _generic(op: ir.Operation) -> ir.Operation:
     ranks = [v.type.rank for v in operands]
     loops = sum(ranks)
     maps = [
-        ir.AffineMap.get(loops, 0, [ir.AffineDimExpr.get(sum(ranks[:i]) + d) for d in range(rank)]) for i, rank in enumerate(ranks)
+        projection([sum(ranks[:i]) + d for d in range(rank)], loops) for i, rank in enumerate(ranks)
     ]
     kind = ir.Attribute.parse("#linalg.iterator_type<reduction>")
     generic = linalg.GenericOp(

@@ -5,7 +5,8 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 """
 
 from inferno.codegen.universal.stand_ins import stand_in
-from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
+from inferno.mlir import dim_of, func, ir, linalg, run_upstream, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import inverse
 from inferno.passes.movements import insert
 from inferno.passes.name_symbols import resolve_scalars
@@ -76,7 +77,7 @@ def _write_in_place(function: func.FuncOp) -> None:
 
 
 def _concat(op: ir.Operation, destination: ir.Value) -> ir.Value:
-    dim, offset, value = ir.IntegerAttr(op.attributes["dim"]).value, 0, destination
+    dim, offset, value = dim_of(op), 0, destination
     for part in op.operands:
         sizes = list(shape(part))
         offsets: list[Int] = [0] * len(sizes)
@@ -127,7 +128,7 @@ def parallel_first(module: ir.Module) -> None:
         if order == list(range(len(kinds))):
             continue
         place = inverse(order)
-        renamed = ir.AffineMap.get(len(kinds), 0, [ir.AffineDimExpr.get(i) for i in place])
+        renamed = projection(place, len(kinds))
         maps = [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
         op.attributes["indexing_maps"] = ir.ArrayAttr.get(
             [ir.AffineMapAttr.get(ir.AffineMap.get(len(kinds), 0, [e.compose(renamed) for e in m.results])) for m in maps]
@@ -135,7 +136,7 @@ def parallel_first(module: ir.Module) -> None:
         types = list(op.attributes["iterator_types"])
         op.attributes["iterator_types"] = ir.ArrayAttr.get([types[i] for i in order])
         for index in walk(op, "linalg.index"):
-            dim = ir.IntegerAttr(index.attributes["dim"]).value
+            dim = dim_of(index)
             index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), place[dim])
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from inferno.capture.signature import Argument, Signature
 from inferno.errors import InputError
-from inferno.symbolic import Int, Size, Symbol, as_python, evaluate, symbols_of
+from inferno.size_forms import as_python
+from inferno.symbolic import Int, Size, Symbol, evaluate, symbols_of
 from inferno.told_sizes import read_off, solve
 
 

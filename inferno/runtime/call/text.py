@@ -16,7 +16,8 @@ from inferno.runtime.call.sizes import expected_shape
 from inferno.runtime.call.transforms import forward_levels, level, modes, tracing
 from inferno.runtime.plan.plan import Plan
 from inferno.runtime.prepared import Prepared
-from inferno.symbolic import Int, as_python
+from inferno.size_forms import as_python
+from inferno.symbolic import Int
 from inferno.told_sizes import read_off
 
 _MOST_ADDRESSES = 64  # that are remembered not to overlap; beyond, all are found again

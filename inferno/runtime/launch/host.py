@@ -12,7 +12,8 @@ from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.launch.library_host import library_function
 from inferno.runtime.launch.rows import rows_of, run_from_rows
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, PixelMap, Plan, Scalar, TensorMap
-from inferno.symbolic import Int, build, product
+from inferno.size_forms import build
+from inferno.symbolic import Int, product
 
 ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6  # words of the argument
 

@@ -17,7 +17,8 @@ from inferno.runtime.launch.steps import failure, functions_of
 from inferno.runtime.launch.threads import Threads
 from inferno.runtime.plan.plan import Buffer, Plan, TensorMap, at_sizes
 from inferno.runtime.call.sizes import size_reader
-from inferno.symbolic import LARGEST, as_python, bounds, is_unbounded, product
+from inferno.size_forms import as_python
+from inferno.symbolic import LARGEST, bounds, is_unbounded, product
 
 _KEPT = 256  # sizes whose results' templates are kept
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.generics import REDUCTION, kinds, loops_alone
-from inferno.passes.programs import root_of
+from inferno.passes.affine import Linear, linear
+from inferno.passes.generics import kinds, loops_alone, REDUCTION
+from inferno.passes.programs import returned, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, row_major, shape, slice_parts
 from inferno.symbolic import Int
 
@@ -33,37 +34,6 @@ class Joined(Access):
     were a tensor, in the place of the first piece."""
 
     pieces: tuple[tuple[int, Access], ...] = ()
-
-
-Linear = tuple[tuple[int, ...], int]
-"""Coefficients of the dimensions, and a constant."""
-
-
-def extent(place: Linear, sizes: Sequence[int]) -> tuple[int, int]:
-    """The least and the largest that a function of loops of these sizes is."""
-    coefficients, begin = place
-    ends = [c * (n - 1) for c, n in zip(coefficients, sizes)]
-    return begin + sum(e for e in ends if e < 0), begin + sum(e for e in ends if e > 0)
-
-
-def linear(expr: ir.AffineExpr, dims: int) -> Linear | None:
-    """``expr`` as a linear function of ``dims`` dimensions; None if it has a symbol, a division or a remainder."""
-    if isinstance(expr, ir.AffineDimExpr):
-        position = ir.AffineDimExpr(expr).position
-        return tuple(int(d == position) for d in range(dims)), 0
-    if isinstance(expr, ir.AffineConstantExpr):
-        return (0,) * dims, ir.AffineConstantExpr(expr).value
-    if isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
-        binary = ir.AffineBinaryExpr(expr)
-        lhs, rhs = linear(binary.lhs, dims), linear(binary.rhs, dims)
-        if lhs is None or rhs is None:
-            return None
-        if isinstance(expr, ir.AffineAddExpr):
-            return tuple(a + b for a, b in zip(lhs[0], rhs[0])), lhs[1] + rhs[1]
-        if any(lhs[0]):
-            lhs, rhs = rhs, lhs
-        return None if any(lhs[0]) else (tuple(lhs[1] * c for c in rhs[0]), lhs[1] * rhs[1])
-    return None
 
 
 def steps_in_memory(value: ir.Value, map_: ir.AffineMap) -> tuple[tuple[Int, ...], Int] | None:
@@ -187,6 +157,13 @@ def destination_index(kernel: func.FuncOp, value: ir.Value) -> int | None:
             return None
         value = outputs(op)[ir.OpResult(value).result_number]
     return argument_index(kernel, value)
+
+
+def written_results(kernel: func.FuncOp) -> list[tuple[ir.Value, int]] | None:
+    """What a kernel gives back, each with the number of its argument; None where one is computed into anything else."""
+    values = returned(kernel)
+    found = list(zip(values, range(len(kernel.type.inputs) - len(values), len(kernel.type.inputs))))
+    return found if all(destination_index(kernel, v) == number for v, number in found) else None
 
 
 def merge(dims: Sequence[int], sizes: Sequence[int], accesses: Sequence[Access]) -> list[list[int]]:

@@ -8,10 +8,11 @@ Reductions read all of this kind so: the sum of a flipped tensor.
 
 from collections.abc import Sequence
 
-from inferno.mlir import erase_dead, ir, owner, walk
+from inferno.mlir import dim_of, erase_dead, ir, owner, walk
+from inferno.passes.affine import Linear, add, extent, linear_map, loop_alone, multiply
 from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
 from inferno.passes.shapes import row_major
-from inferno.schedule.analysis.accesses import Linear, extent, loop_sizes
+from inferno.schedule.analysis.accesses import loop_sizes
 
 _LEAST = 16  # elements along both loops that a tile is worth it for
 
@@ -54,7 +55,7 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
     table = op.operands[0].type
     if op.parent != generic or not table.has_static_shape:
         return None
-    places = [linear(v, len(sizes)) for v in list(op.operands)[1:]]
+    places = [linear_place(v, len(sizes)) for v in list(op.operands)[1:]]
     if any(p is None for p in places):
         return None
     for place, size in zip(places, table.shape):
@@ -64,13 +65,7 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
     strides = strides_at(places, table.shape, len(sizes))
     if not every and not _is_uncoalesced(list(maps(generic)[-1].results)[-1:], strides, sizes):
         return None
-    terms = []
-    for coefficients, begin in places:
-        expression = ir.AffineExpr.get_constant(begin)
-        for d, c in enumerate(coefficients):
-            expression = expression + ir.AffineExpr.get_dim(d) * c if c else expression
-        terms.append(expression)
-    return ir.AffineMap.get(len(sizes), 0, terms)
+    return linear_map(places, len(sizes))
 
 
 def strides_at(places: Sequence[Linear], shape: Sequence[int], loops: int) -> tuple[int, ...]:
@@ -80,7 +75,7 @@ def strides_at(places: Sequence[Linear], shape: Sequence[int], loops: int) -> tu
 
 def walk_of(op: ir.Operation, loops: int) -> Linear | None:
     """The stride of each of so many loops for the element that an extract reads, and its offset, where its places are linear in these."""
-    places, sizes = [linear(v, loops) for v in list(op.operands)[1:]], op.operands[0].type.shape
+    places, sizes = [linear_place(v, loops) for v in list(op.operands)[1:]], op.operands[0].type.shape
     if None in places:
         return None
     return strides_at(places, sizes, loops), sum(step * begin for step, (_, begin) in zip(row_major(sizes), places))
@@ -98,22 +93,18 @@ def _is_uncoalesced(last: list[ir.AffineExpr], strides: Sequence[int], sizes: tu
     return piece >= _LEAST
 
 
-def linear(value: ir.Value, loops: int) -> Linear | None:
-    """A place as a sum of multiples of loops and a number."""
+def linear_place(value: ir.Value, loops: int) -> Linear | None:
+    """A place that a body computes, as a sum of multiples of so many loops and a number; None where it is none."""
     op = owner(value)
     if op is None:
         return None
     if op.name == "linalg.index":
-        return tuple(int(d == ir.IntegerAttr(op.attributes["dim"]).value) for d in range(loops)), 0
+        return loop_alone(dim_of(op), loops)
     if op.name == "arith.constant":
         return (0,) * loops, ir.IntegerAttr(op.attributes["value"]).value
     if op.name in ("arith.addi", "arith.subi", "arith.muli"):
-        first, second = (linear(v, loops) for v in op.operands)
+        first, second = (linear_place(v, loops) for v in op.operands)
         if first is None or second is None:
             return None
-        if op.name == "arith.muli":
-            number, other = (first, second) if not any(first[0]) else (second, first)
-            return None if any(number[0]) else (tuple(number[1] * c for c in other[0]), number[1] * other[1])
-        sign = 1 if op.name == "arith.addi" else -1
-        return tuple(a + sign * b for a, b in zip(first[0], second[0])), first[1] + sign * second[1]
+        return multiply(first, second) if op.name == "arith.muli" else add(first, second, 1 if op.name == "arith.addi" else -1)
     return None

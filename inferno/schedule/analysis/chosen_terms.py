@@ -5,7 +5,7 @@ from math import gcd
 
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.schedule.analysis.accesses import Access, argument_index
-from inferno.schedule.analysis.affine_extracts import linear, walk_of
+from inferno.schedule.analysis.affine_extracts import linear_place, walk_of
 
 
 def table_accesses(kernel: func.FuncOp, generic: ir.Operation) -> list[Access]:
@@ -35,7 +35,7 @@ def _changes(condition: ir.Value, loop: int, loops: int) -> list[int]:
         return [n for v in op.operands for n in _changes(v, loop, loops)]
     if op.name != "arith.cmpi" or not isinstance(op.operands[0].type, ir.IndexType):
         return [1]
-    place, bound = (linear(v, loops) for v in op.operands)
+    place, bound = (linear_place(v, loops) for v in op.operands)
     if place is None or bound is None or any(bound[0]):
         return [1]
     if not place[0][loop]:

@@ -15,6 +15,9 @@ CLOCK = 1.7e3
 """MHz of a busy H200."""
 MEMORY_RATE = 4.3e6
 """Bytes a microsecond that an H200 reads or writes."""
+KERNEL_TIME, KERNEL_RATE = 0.9, 3.9e6
+"""Microseconds of a small kernel behind others, and bytes that one moves in one: on an H200 the two of an RMSNorm of 65536x1024 took 209 us, the three of a
+log_softmax 291, the four of a LayerNorm of 16x1024 3.7."""
 
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from inferno.dialect.sizes import symbol_attributes
 from inferno.mlir import arith, func, ir, linalg, tensor
+from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.shapes import materialise, mixed, static, symbol_arguments
 from inferno.schedule.analysis.accesses import Access
@@ -35,7 +36,7 @@ def make_map(
 
     def tensor_of(e: Expression) -> tuple[ir.Type, ir.AffineMap]:
         own = [n for n, loop in enumerate(nest) if e in made or any(loop == moved for moved, _ in e.strides)]
-        map_ = ir.AffineMap.get(len(nest), 0, [ir.AffineExpr.get_dim(n) for n in own])
+        map_ = projection(own, len(nest))
         return ir.RankedTensorType.get([shape[n] for n in own], e.type), map_
 
     types = [tensor_of(e) for e in leaves]

@@ -6,7 +6,7 @@ A ``Tracer`` follows structured operations backwards and puts the bodies of elem
 from collections.abc import Callable, Hashable, Sequence
 from math import ceil, prod
 
-from inferno.mlir import arith, func, ir, owner
+from inferno.mlir import arith, dim_of, func, ir, owner
 from inferno.passes.generics import maps, use_count
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
@@ -16,7 +16,7 @@ from inferno.schedule.analysis.expressions import (
     CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,
 )
 from inferno.schedule.analysis.pages import PAGED, PageStep, page_number, without_casts
-from inferno.schedule.matmul.contraction import multiply_add
+from inferno.schedule.matmul.parser import multiply_add
 from inferno.symbolic import Int, Size, Undecided, bounds, in_steps, quotient
 
 _REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}
@@ -245,7 +245,7 @@ class Tracer(Expressions):
             return self._operand(generic, value.arg_number, loops)
         op = value.owner.operation
         if op.name == "linalg.index":
-            strides, offset = total([(loops[ir.IntegerAttr(op.attributes["dim"]).value], 1)])
+            strides, offset = total([(loops[dim_of(op)], 1)])
             return self.make(INDEX, value.type, strides=strides, offset=offset)
         if op.name == CONSTANT:
             return self.make(CONSTANT, value.type, op=op)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.mlir import clone_onto, func, ir, outside_values
+from inferno.passes.programs import operations_in, returned
 from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
 from inferno.schedule.analysis.kept_operands import PARTS, keep, kept
 from inferno.symbolic import symbols_of
@@ -16,8 +17,8 @@ OWN = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "inferno.sche
 
 def parts_of(kernel: func.FuncOp) -> list[list[int]]:
     """The numbers of the results that are computed together, by part; in the order of each part's first result."""
-    returned = _returned(kernel)
-    slices = [{o for o in _slice(kernel, [value]) if o.name not in _COMMON} for value in returned]
+    values = returned(kernel)
+    slices = [{o for o in _slice(kernel, [value]) if o.name not in _COMMON} for value in values]
     groups: list[tuple[list[int], set[ir.Operation]]] = []
     for number, operations in enumerate(slices):
         shared = [g for g in groups if g[1] & operations]
@@ -28,7 +29,7 @@ def parts_of(kernel: func.FuncOp) -> list[list[int]]:
 
 def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[func.FuncOp, list[int]]:
     """A function at the insertion point that computes these results alone, and which of the kernel's arguments its arguments are."""
-    block, returned = kernel.entry_block, [_returned(kernel)[r] for r in results]
+    block, values = kernel.entry_block, [returned(kernel)[r] for r in results]
     first = len(kernel.type.inputs) - len(kernel.type.results)
     operations = operations_of(kernel, results)
     used = {v.arg_number for o in operations for v in outside_values(o) if isinstance(v, ir.BlockArgument)}
@@ -36,7 +37,7 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
     symbols, own = symbol_arguments(kernel.operation), [block.arguments[n] for n in (*used, *(first + r for r in results))]
     used |= {symbols[s].arg_number for v in own if is_dynamic(v) for size in shape(v) for s in symbols_of(size)}
     numbers = [*sorted(n for n in used if n < first), *(first + r for r in results)]
-    part = func.FuncOp(name, ([kernel.type.inputs[n] for n in numbers], [v.type for v in returned]), visibility="private")
+    part = func.FuncOp(name, ([kernel.type.inputs[n] for n in numbers], [v.type for v in values]), visibility="private")
     for attribute in kernel.attributes:
         if attribute not in OWN:
             part.attributes[attribute] = kernel.attributes[attribute]
@@ -51,17 +52,13 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
     with ir.InsertionPoint(body):
         for op in operations:
             clone_onto(op, known)
-        func.ReturnOp([known[v] for v in returned])
+        func.ReturnOp([known[v] for v in values])
     return part, numbers
 
 
 def operations_of(kernel: func.FuncOp, results: Sequence[int]) -> list[ir.Operation]:
     """The operations that compute these results, in order."""
-    return _slice(kernel, [_returned(kernel)[r] for r in results])
-
-
-def _returned(kernel: func.FuncOp) -> list[ir.Value]:
-    return list(list(kernel.entry_block.operations)[-1].operands)
+    return _slice(kernel, [returned(kernel)[r] for r in results])
 
 
 def _slice(kernel: func.FuncOp, values: Sequence[ir.Value]) -> list[ir.Operation]:
@@ -73,4 +70,4 @@ def _slice(kernel: func.FuncOp, values: Sequence[ir.Value]) -> list[ir.Operation
         if not isinstance(value, ir.BlockArgument) and (op := value.owner.operation) not in found:
             found.add(op)
             pending += outside_values(op)
-    return [o.operation for o in kernel.entry_block.operations if o.operation in found]
+    return [o for o in operations_in(kernel) if o in found]

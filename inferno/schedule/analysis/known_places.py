@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from inferno.mlir import arith, clone_onto, ir, owner
+from inferno.mlir import arith, clone_onto, dim_of, ir, owner
+from inferno.passes.affine import Linear, add, extent, multiply
 from inferno.passes.generics import index, loop
-from inferno.schedule.analysis.accesses import Linear, extent
 
 _EQ, _NE, _ULT, _ULE, _UGT, _UGE = 0, 1, 6, 7, 8, 9  # arith.cmpi's predicates of places
 _AND, _OR = "arith.andi", "arith.ori"
@@ -34,7 +34,7 @@ class KnownPlaces:
             if op.name in ("linalg.yield", "scf.yield"):
                 return [self._value(v) for v in op.operands]
             if op.name == "linalg.index":
-                self._places[op.results[0]] = loops[ir.IntegerAttr(op.attributes["dim"]).value]
+                self._places[op.results[0]] = loops[dim_of(op)]
             elif op.name == "scf.if":
                 if (truth := self._truths.get(op.operands[0])) is None:
                     raise Undecided
@@ -84,16 +84,13 @@ class KnownPlaces:
         (first, second) = (self._place(v) for v in op.operands)
         if first is None or second is None:
             return None
-        (steps, begin), (others, number) = first, second
         if op.name in ("arith.addi", "arith.subi"):
-            sign = 1 if op.name == "arith.addi" else -1
-            return tuple(a + sign * b for a, b in zip(steps, others)), begin + sign * number
-        if op.name == "arith.muli" and not any(steps):
-            (steps, begin), (others, number) = second, first
+            return add(first, second, 1 if op.name == "arith.addi" else -1)
+        if op.name == "arith.muli":
+            return multiply(first, second)
+        (steps, begin), (others, number) = first, second
         if any(others):
             return None
-        if op.name == "arith.muli":
-            return tuple(c * number for c in steps), begin * number
         rest = tuple(0 if c % number == 0 else c for c in steps), begin % number
         low, high = extent(rest, self._sizes)
         if low < 0 or high >= number or extent(first, self._sizes)[0] < 0:

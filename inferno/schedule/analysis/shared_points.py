@@ -2,6 +2,7 @@
 
 from inferno.mlir import ir, owner
 from inferno.passes.generics import dims, inputs, inverse, loop_sizes, maps
+from inferno.passes.programs import RESHAPES
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.cost import bit_width
 from inferno.target import SECTOR
@@ -28,7 +29,7 @@ def same(a: ir.Value, b: ir.Value) -> bool:
     if a == b:
         return True
     one, other = owner(a), owner(b)
-    if one is None or other is None or one.name != other.name or one.name not in ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape"):
+    if one is None or other is None or one.name != other.name or one.name not in ("tensor.extract_slice", *RESHAPES):
         return False
     says = [{n: o.attributes[n] for n in o.attributes} for o in (one, other)]
     return says[0] == says[1] and a.type == b.type and len(one.operands) == len(other.operands) and all(map(same, one.operands, other.operands))

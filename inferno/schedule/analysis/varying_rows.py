@@ -11,6 +11,7 @@ from typing import Any
 
 from inferno.dialect.sizes import SIZES
 from inferno.mlir import func, ir, is_unread, isolated_copy, tensor
+from inferno.passes.programs import operations_in
 from inferno.passes.shapes import UnknownSize, shape, slice_parts, symbol_arguments
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.symbolic import Int, Symbol, evaluate, size_of
@@ -52,7 +53,7 @@ def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int], bodies: boo
     with kernel.context, ir.Location.unknown():
         module = isolated_copy(kernel)
         function = module.body.operations[0]
-        operations = [o.operation for o in function.entry_block.operations]
+        operations = operations_in(function)
         if bodies and not all(sink_constants(o, tables=True) for o in operations if o.name == "linalg.generic"):
             return None
         try:
@@ -68,7 +69,7 @@ def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int], bodies: boo
                     made = _of_known(op, parts)
                 op.results[0].replace_all_uses_with(made.result)
                 op.erase()
-        for op in reversed([o.operation for o in function.entry_block.operations]):
+        for op in reversed(operations_in(function)):
             if op.name not in (*_KEPT, *_SIZED):
                 if not is_unread(op) or op.name.startswith(("linalg.", "tensor.", "func.")):
                     return None

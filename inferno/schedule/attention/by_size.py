@@ -13,7 +13,8 @@ from inferno.schedule.attention.schedule import FEW_ROWS, completed
 from inferno.schedule.attention.tiling import AttentionTiling
 from inferno.schedule.attention.warps import few_queries
 from inferno.schedule.composite.by_size import BySize, Point, Table, along, at_point, cover, spans_of
-from inferno.symbolic import Int, as_python, symbols_of
+from inferno.size_forms import as_python
+from inferno.symbolic import Int, symbols_of
 from inferno.target import Target
 
 # Where sizes may be cut into ranges: one warpgroup has 64 queries, a warp of float32 up to 16, a GPU 132 multiprocessors for heads; few keys are not worth

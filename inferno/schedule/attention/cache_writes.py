@@ -6,7 +6,7 @@ The caches are the function's first results.  What it reads of them afterwards i
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, users
-from inferno.passes.programs import root_of
+from inferno.passes.programs import operations_in, root_of
 from inferno.passes.shapes import row_major
 
 
@@ -35,7 +35,7 @@ class CacheWrite:
 def take_writes(function: func.FuncOp) -> tuple[CacheWrite, ...] | None:
     """Take the writes out of a function, which then reads caches that have been written to and returns its other results; None where they are not the
     first thing that happens to the caches."""
-    scatters = [o.operation for o in function.entry_block.operations if o.operation.name == "tm_tensor.scatter"]
+    scatters = [o for o in operations_in(function) if o.name == "tm_tensor.scatter"]
     found = [_read(function, op, number) for number, op in enumerate(scatters)]
     if None in found:
         return None

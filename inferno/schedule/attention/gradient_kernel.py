@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod
 
 from inferno.mlir import func, ir
+from inferno.passes.programs import returned
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access, destination_index, has_known_sizes
 from inferno.schedule.analysis.expression_maps import access_of, make_map
@@ -138,7 +139,7 @@ class _Parser(Parser):
     pages = writes = False
 
     def parse(self) -> AttentionGradient:
-        self.returned = list(list(self.kernel.entry_block.operations)[-1].operands)
+        self.returned = returned(self.kernel)
         if len(self.returned) < 3:
             return self.part(range(len(self.returned)))
         last = 2

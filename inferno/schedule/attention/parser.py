@@ -9,7 +9,7 @@ from typing import Any
 from inferno.mlir import arith, func, ir, isolated_copy, run_upstream
 from inferno.passes.programs import takes_tf32
 from inferno.passes.shapes import row_major, shape
-from inferno.schedule.analysis.accesses import Access, destination_index, knows_arguments, merge
+from inferno.schedule.analysis.accesses import Access, knows_arguments, merge, written_results
 from inferno.schedule.analysis.expression_maps import access_of, make_map
 from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood, Tracer
 from inferno.schedule.analysis.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
@@ -182,17 +182,16 @@ class Parser:
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
         """An element of each result, and the loops of the dimensions, which all have in common but for the last ones, if those have a number a row."""
-        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
-        if any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
+        results = written_results(self.kernel)
+        if not results:
             raise NotUnderstood
-        self.first = arguments - len(returned)
-        self.returned = [v for v in returned if shape(v) == shape(returned[0])]
-        self.of_rows = returned[len(self.returned):]
-        returned = self.returned
-        if len({shape(v) for v in returned}) != 1:
+        values, (self.first, *_) = zip(*results)
+        self.returned = [v for v in values if shape(v) == shape(values[0])]
+        self.of_rows = list(values[len(self.returned):])
+        if len({shape(v) for v in self.returned}) != 1:
             raise NotUnderstood
-        out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shape(returned[0]))]
-        return [self.tracer.element(v, list(map(place_of, out))) for v in returned], out
+        out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shape(values[0]))]
+        return [self.tracer.element(v, list(map(place_of, out))) for v in self.returned], out
 
     def softmax(self, weights: Expression) -> tuple[Expression, bool, Expression | None]:
         """The scores, whether a row of nothing but -inf gives 0, and a score without a value."""

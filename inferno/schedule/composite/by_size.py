@@ -17,10 +17,12 @@ from inferno.schedule.analysis.cost import bit_width, fastest
 from inferno.schedule.composite import siblings
 from inferno.schedule.convolution import im2col
 from inferno.schedule.matmul import bf16x6, dual, mma, simt, vectors, wgmma, wgmma_schedule
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.tiles.tiling import tile_contraction
+from inferno.size_forms import as_python
 from inferno.symbolic import (
-    LARGEST, UNBOUNDED, Int, Size, Symbol, as_python, bounds, divisor, evaluate, hint, is_unbounded, maximum, minimum, product, size_of, symbols_of,
+    LARGEST, UNBOUNDED, Int, Size, Symbol, bounds, divisor, evaluate, hint, is_unbounded, maximum, minimum, product, size_of, symbols_of,
 )
 from inferno.target import Target
 

@@ -9,7 +9,7 @@ from math import prod
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import filled, iterators, loop_sizes
 from inferno.schedule.analysis.combiners import scan_combiner
@@ -76,7 +76,7 @@ def work(kernel: func.FuncOp) -> float:
 
 
 def _structured(kernel: func.FuncOp) -> list[ir.Operation]:
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     return [o for o in operations if o.name in ("tm_tensor.scan", _COPY) or (o.name == "linalg.generic" and filled(o.results[0]) is None)]
 
 

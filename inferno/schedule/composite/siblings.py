@@ -19,7 +19,8 @@ from inferno.schedule.analysis.cost import bit_width, clusters_at_once
 from inferno.schedule.analysis.kept_operands import PARTS, kept
 from inferno.schedule.analysis.kernel_parts import extract, parts_of
 from inferno.schedule.matmul import bf16x6, direct, direct_bf16x6, mma, presplit, simt, vectors, wgmma
-from inferno.schedule.matmul.contraction import Contraction, Operand, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.thin import thin_schedules
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.schedule.tiles.tiling import Tiling, tile_contraction

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import func, ir, owner, users
+from inferno.passes.affine import linear
 from inferno.passes.generics import dims, is_copy, is_widening, maps
 from inferno.passes.padding import zero_padding
-from inferno.passes.programs import VIEWS, root_of
-from inferno.schedule.analysis.accesses import argument_index, filled, iterators, linear, outputs
+from inferno.passes.programs import operations_in, root_of, VIEWS
+from inferno.schedule.analysis.accesses import argument_index, filled, iterators, outputs
 from inferno.window_limits import window_count
 
 _ELEMENTS = ("f32", "f64", "bf16", "f16")
@@ -57,7 +58,7 @@ def parse_convolution(kernel: func.FuncOp) -> Convolution | None:
     """The convolution that ``kernel`` is; None for anything else.  Its image must lie as (n, g, c, ...) or (n, ..., g, c), each without what is one, its
     weight and its result in any order; it may start from zero, from a tensor of the result's shape, or from one of (g, f), and pad the image with as many
     zeros in front of a dimension as behind it."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     op = owner(operations[-1].operands[0]) if len(kernel.type.results) == 1 else None
     if op is None or op.name != "linalg.generic" or len(op.operands) != 3 or len(op.results) != 1:
         return None

@@ -16,7 +16,8 @@ from inferno.passes.contraction import pads_convolutions
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, clusters_at_once, fastest, tensor_bytes
 from inferno.schedule.analysis.unchanged import asked_once
-from inferno.schedule.matmul.contraction import Contraction, Group, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Group
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.short_sums import fits_ends
 from inferno.schedule.matmul.wgmma import CANDIDATES, candidates
 from inferno.schedule.matmul.wgmma_cost import estimate, row_clocks

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import fastest
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma import candidates
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.tiles.shared_tiles import panel

@@ -5,10 +5,11 @@ from math import prod
 
 from inferno.mlir import func, ir, isolated_copy, owner
 from inferno.passes.generics import PARALLEL, body, dims, inputs, is_generic, kinds, maps, outputs, yielded
-from inferno.passes.programs import root_of
+from inferno.passes.programs import operations_in, root_of
 from inferno.schedule.analysis.accesses import destination_index, filled
 from inferno.schedule.convolution.im2col import parse_unfolded
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
 from inferno.target import Target
 
@@ -54,7 +55,7 @@ def parse_summed(kernel: func.FuncOp, target: Target, windows: bool) -> Summed |
 
 def _take_sums(kernel: func.FuncOp) -> tuple[int, tuple[bool, ...], tuple[int, ...]] | None:
     """Take the sums out of a kernel function: the argument that is summed, which sums are of squares, and the arguments that they go to."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     last, sums = operations[-1], next((o for o in reversed(operations) if is_generic(o) and filled(o.results[0]) is None), None)
     if sums is None or len(inputs(sums)) != 1 or not all(r in list(last.operands) for r in sums.results):
         return None

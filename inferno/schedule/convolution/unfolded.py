@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.mlir import func, ir, owner
+from inferno.passes.affine import Linear, linear
 from inferno.passes.padding import zero_padding
 from inferno.passes.shapes import shape
 from inferno.pixel_limits import BITS, MOST_STEP, fits_corner
-from inferno.schedule.analysis.accesses import Access, Linear, argument_index, linear
+from inferno.schedule.analysis.accesses import Access, argument_index
 from inferno.symbolic import Int, product, reach
 
 _ALIGNMENT = 16  # bytes of a pixel's channels

@@ -10,15 +10,17 @@ from functools import cached_property
 from math import gcd, prod
 
 from inferno.mlir import func, ir, is_read, isolated_copy, owner, walk
+from inferno.passes.affine import linear
 from inferno.passes.generics import maps
 from inferno.passes.padding import padding, zero_padding
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
-from inferno.schedule.analysis.accesses import Access, argument_index, iterators, knows_arguments, linear, loop_sizes
+from inferno.schedule.analysis.accesses import Access, argument_index, iterators, knows_arguments, loop_sizes
 from inferno.schedule.analysis.cost import bit_width, moved_bytes
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.analysis.varying_rows import with_numbers
-from inferno.schedule.matmul.contraction import Contraction, parse_split
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_split
 from inferno.symbolic import Int, Size, bounds, ceildiv
 
 

@@ -6,7 +6,8 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.convolution.convolution import parse_convolution
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.target import Target
 
 

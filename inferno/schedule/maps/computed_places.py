@@ -1,6 +1,6 @@
 """Reads of tables at places that are computed, as resizing, pooling and rotary embeddings have them: how far apart those of neighbouring points are."""
 
-from inferno.mlir import constant_number, ir, owner, walk
+from inferno.mlir import constant_number, dim_of, ir, owner, walk
 from inferno.passes.generics import loop_of
 from inferno.schedule.maps.pointwise import Pointwise
 from inferno.symbolic import is_multiple
@@ -42,7 +42,7 @@ def _places(point: Pointwise) -> tuple[list[ir.Operation], set[tuple[float, int]
             value = op.operands[0]
         if op is None or op.name != "linalg.index":
             return taps, None
-        if ir.IntegerAttr(op.attributes["dim"]).value == last:
+        if dim_of(op) == last:
             found.add((step, constant))
         elif step != 1 or constant or point.sizes[last] not in (2, 4, 8):  # of another number, which lane has which piece differs from vector to vector
             return taps, None

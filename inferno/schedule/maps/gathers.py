@@ -5,7 +5,7 @@ load are 8 points apart and touch as many more sectors.  What the place is compu
 H200 took 46.5 us to sample 4x64x128x160 in bf16 by a flow with vectors of 8 and 4 channels a thread, ATen's kernel, of one point a thread, 17.)
 """
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import dim_of, ir, owner, walk
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.maps.pointwise import Pointwise
 
@@ -53,7 +53,7 @@ def _is_read(value: ir.Value, point: Pointwise, last: set[int]) -> bool:
             if source is not None and any(source.strides[d] != 0 for d in last):
                 return True
         elif op.name == "linalg.index":
-            if inside and ir.IntegerAttr(op.attributes["dim"]).value in last:
+            if inside and dim_of(op) in last:
                 return True
         else:
             read = inside or op.name == "tensor.extract"

@@ -1,6 +1,6 @@
 """Maps that read the pieces of a concatenation, of which each point is in one: how many lanes of a vector are."""
 
-from inferno.mlir import ir, owner, walk
+from inferno.mlir import dim_of, ir, owner, walk
 from inferno.schedule.maps.pointwise import Pointwise
 from inferno.symbolic import is_multiple
 
@@ -60,7 +60,7 @@ def _constants_and_loops(value: ir.Value) -> tuple[list[int], set[int]]:
         attribute = op.attributes["value"]
         return ([attribute.value] if isinstance(attribute, ir.IntegerAttr) else []), set()
     if op.name == "linalg.index":
-        return [], {ir.IntegerAttr(op.attributes["dim"]).value}
+        return [], {dim_of(op)}
     operands = list(op.operands)[:1] if op.name in ("arith.remui", "arith.divui") else list(op.operands)
     numbers, loops = [], set()
     for operand in operands:

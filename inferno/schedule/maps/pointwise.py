@@ -8,13 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, func, ir, is_read, isolated_copy, owner, run_upstream, walk
+from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, owner, run_upstream, walk
 from inferno.passes.generics import maps
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import returned, VIEWS
 from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
 )
-from inferno.schedule.analysis.affine_extracts import linear, read_by_maps, strides_at
+from inferno.schedule.analysis.affine_extracts import linear_place, read_by_maps, strides_at
 from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.analysis.written_parts import Begin, take_parts, writes_parts
 from inferno.symbolic import Int, bounds, divisor, hint, product
@@ -116,8 +116,7 @@ def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] | None = No
         return None
     block = generic.regions[0].blocks[0]
     arguments, results = len(kernel.type.inputs), len(generic.results)
-    returned = list(list(kernel.entry_block.operations)[-1].operands)
-    if returned != list(generic.results):
+    if returned(kernel) != list(generic.results):
         return None
     all_maps, inputs = maps(generic), len(generic.operands) - results
     destinations: list[Access] = []
@@ -165,7 +164,7 @@ def _loops_of_operations(generic: ir.Operation) -> set[frozenset[int]]:
     known: dict[ir.Value, frozenset[int]] = {}
     for op in walk(generic):
         if op.name == "linalg.index":
-            known[op.results[0]] = frozenset((ir.IntegerAttr(op.attributes["dim"]).value,))
+            known[op.results[0]] = frozenset((dim_of(op),))
         elif op != generic and not len(op.regions):
             known.update({r: frozenset().union(*(known.get(v, ()) for v in op.operands)) for r in op.results})
     return {loops for value, loops in known.items() if loops and owner(value).name != "linalg.index"}
@@ -178,10 +177,10 @@ def _as_if_contiguous(loops: frozenset[int], order: list[int], sizes: tuple[Int,
 
 def _transposed(generic: ir.Operation, sizes: tuple[Int, ...], order: list[int]) -> list[Access]:
     """What branches gather at sums of loops and lies along another loop than results do, as pieces of images that are put together with channels last: tiles in
-    shared memory turn it (``transposed_gathers.py``), along runs that it is walked by as well."""
+    shared memory transpose it (``transposed_gathers.py``), along runs that it is walked by as well."""
     found, innermost = [], order[-1] if order else 0
     for op in walk(generic, "tensor.extract"):
-        table, places = op.operands[0].type, [linear(v, len(sizes)) for v in list(op.operands)[1:]]
+        table, places = op.operands[0].type, [linear_place(v, len(sizes)) for v in list(op.operands)[1:]]
         if op.parent == generic or None in places or not table.has_static_shape:
             continue
         strides = strides_at(places, table.shape, len(sizes))

@@ -2,7 +2,7 @@
 
 import math
 
-from inferno.mlir import ir, walk
+from inferno.mlir import dim_of, walk
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.maps.computed_places import resizes_images
 from inferno.schedule.maps.gathers import gathered
@@ -46,7 +46,7 @@ def _work(point: Pointwise) -> list[tuple[float, set[int]]]:
         if op == point.generic or len(op.regions):
             continue
         if op.name == "linalg.index":
-            loop = ir.IntegerAttr(op.attributes["dim"]).value
+            loop = dim_of(op)
             runs = {r for r, run in enumerate(point.runs) if loop in run}
         else:
             runs = {r for v in op.operands for r in known.get(v, ())}

@@ -7,10 +7,10 @@ memory.  The tensor's other places may be what a table says, as of rows that are
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, dim_of, ir, owner, walk
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
-from inferno.schedule.analysis.affine_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
@@ -73,7 +73,7 @@ def _share(op: ir.Operation, point: Pointwise) -> float:
         below = owner(condition)
         if below.name != "arith.cmpi" or ir.IntegerAttr(below.attributes["predicate"]).value != arith.CmpIPredicate.ult:
             continue
-        number, bound = (linear(v, len(point.sizes)) for v in below.operands)
+        number, bound = (linear_place(v, len(point.sizes)) for v in below.operands)
         if number is not None and bound is not None and sorted(number[0]) == [0] * (len(number[0]) - 1) + [1] and not any(bound[0]):
             part = min(1.0, max(0.0, (bound[1] - number[1]) / point.sizes[number[0].index(1)]))
             share *= part if holds else 1 - part
@@ -96,7 +96,7 @@ def _gather(point: Pointwise, op: ir.Operation, argument: int) -> Gather | None:
     steps, read = row_major(table.shape), set()
     strides, offset, moved = [0] * loops, 0, []
     for step, value in zip(steps, list(op.operands)[1:]):
-        place = linear(value, loops)
+        place = linear_place(value, loops)
         if place is not None:
             strides, offset = [n + step * c for n, c in zip(strides, place[0])], offset + step * place[1]
             continue
@@ -128,7 +128,7 @@ def _loops_of(value: ir.Value, point: Pointwise) -> set[int] | None:
             continue
         op = owner(value)
         if op.name == "linalg.index":
-            found.add(ir.IntegerAttr(op.attributes["dim"]).value)
+            found.add(dim_of(op))
         elif op.name.startswith(("arith.", "math.")) and not len(op.regions):
             left += op.operands
         elif op.name == "tensor.extract" and op.parent == point.generic and op.operands[0] in tables:
@@ -184,7 +184,7 @@ def _is_of_pairs(condition: ir.Value, point: Pointwise, loop: int) -> bool:
     op = owner(condition)
     if op.name != "arith.cmpi" or ir.IntegerAttr(op.attributes["predicate"]).value not in _BELOW:
         return False
-    number, bound = (linear(v, len(point.sizes)) for v in op.operands)
+    number, bound = (linear_place(v, len(point.sizes)) for v in op.operands)
     if number is None or bound is None or any(bound[0]):
         return False
     others = [c for d, c in enumerate(number[0]) if d != loop]

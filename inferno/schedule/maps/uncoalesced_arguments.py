@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import dim_of, func, ir, owner, walk
 from inferno.passes.generics import dims, inputs, maps
 from inferno.passes.shapes import row_major
 
@@ -116,7 +116,7 @@ def _loops(value: ir.Value) -> set[int]:
             if holder.name == "linalg.generic":
                 found |= {ir.AffineDimExpr(e).position for e in maps(holder.operation)[argument.arg_number].results if isinstance(e, ir.AffineDimExpr)}
         elif op.name == "linalg.index":
-            found.add(ir.IntegerAttr(op.attributes["dim"]).value)
+            found.add(dim_of(op))
         else:
             pending += list(op.operands)
     return found

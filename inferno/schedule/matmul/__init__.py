@@ -1,6 +1,6 @@
 """Products of matrices and vectors: what such a kernel computes, and the schedules of it.
 
-``contraction`` reads a kernel; ``contraction_parts`` splits off its maps, ``row_contraction`` what follows on the rows of the
+``contraction`` is what ``parser`` reads off a kernel; ``contraction_parts`` splits off its maps, ``row_contraction`` what follows on the rows of the
 result, ``selected_products`` a product of groups of rows.  For each generator a module with the schedule and ``choose``:
 
 * Hopper's tensor cores: ``wgmma`` (with ``wgmma_schedule``, ``wgmma_cost``, ``wgmma_registers``, ``thin``, ``short_sums``,

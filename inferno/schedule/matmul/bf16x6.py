@@ -18,7 +18,8 @@ from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import MEMORY_RATE, At, bit_width, clusters_at_once, fastest, moved_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul import simt
-from inferno.schedule.matmul.contraction import Contraction, Operand, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Shared, precision, supported
 from inferno.schedule.tiles.result_parts import ROW
 from inferno.schedule.tiles.tiling import Source, Tiling, shortest_part, tile_contraction

@@ -11,7 +11,8 @@ from inferno.passes.programs import takes_tf32
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.supported import supported
-from inferno.schedule.matmul.contraction import Contraction, Destination, Group, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Destination, Group
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.contraction_parts import ContractionParts, Part, Temporary
 from inferno.schedule.matmul.library_epilogue import Epilogue, match_epilogue
 from inferno.symbolic import Undecided

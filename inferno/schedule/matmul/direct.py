@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import CLOCK, accessed_bytes, bit_width, fastest, moved_bytes
 from inferno.schedule.matmul import bf16x6, direct_bf16x6, mma, presplit, short_vectors, simt, vectors, wgmma
-from inferno.schedule.matmul.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6, Way, way
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.schedule.reductions import long_sums, reductions

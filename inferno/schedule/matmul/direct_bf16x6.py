@@ -12,7 +12,8 @@ from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.analysis.cost import CLOCK, fastest, moved_bytes
 from inferno.schedule.matmul import bf16x6, presplit, simt
-from inferno.schedule.matmul.contraction import Contraction, Operand, Group, aligned_along, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand, Group, aligned_along
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.symbolic import ceildiv
 from inferno.target import STATIC_SHARED, Target

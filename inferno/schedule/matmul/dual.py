@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import At, bit_width, fastest
-from inferno.schedule.matmul.contraction import Contraction, Operand, parse_both
+from inferno.schedule.matmul.contraction import Contraction, Operand
+from inferno.schedule.matmul.parser import parse_both
 from inferno.schedule.matmul.thin import beside_each_other, thin_schedules
 from inferno.schedule.matmul.wgmma import SPLIT_CANDIDATES
 from inferno.schedule.matmul.wgmma_cost import estimate

@@ -11,9 +11,8 @@ from inferno.mlir import func
 from inferno.schedule.analysis.cost import fastest
 from inferno.schedule.matmul import bf16x6, simt
 from inferno.schedule.matmul.bf16x6 import Bf16x6, estimate, fit, sources, splits
-from inferno.schedule.matmul.dual import Pair, parse_pair
+from inferno.schedule.matmul.dual import DualTiling, Pair, parse_pair
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
-from inferno.schedule.tiles.tiling import Axis, Source, Tiling
 from inferno.target import Target
 
 
@@ -29,20 +28,7 @@ class DualBf16x6(Bf16x6):
         return Bf16x6(**{**asdict(self), "tile_n": 2 * self.tile_n})
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """The tiles of the first contraction, and the second's rhs, which lies alike."""
-
-    tiling: Tiling
-    second: Source
-
-    @property
-    def wide(self) -> Tiling:
-        """Of the one contraction with the columns of both; its maps are not to be used."""
-        return replace(self.tiling, n=Axis(self.tiling.n.dims, 2 * self.tiling.n.size))
-
-
-def tile(kernel: func.FuncOp, pair: Pair) -> Tiles | None:
+def tile(kernel: func.FuncOp, pair: Pair) -> DualTiling | None:
     """How both are cut; None where they are not of float32 and known sizes, or a rhs does not come to shared memory as it is, term by term."""
     c, second = pair.contraction, pair.second
     both = c, replace(c, rhs=second)
@@ -54,7 +40,7 @@ def tile(kernel: func.FuncOp, pair: Pair) -> Tiles | None:
     first, other = (sources(x, t)[1][1] for x, t in zip(both, tilings))
     if any(x.copied or not x.raw_along_k for x in (first, other)) or first.axes != other.axes:
         return None
-    return Tiles(tilings[0], other)
+    return DualTiling(tilings[0], other)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> DualBf16x6 | None:
@@ -83,7 +69,7 @@ def narrow(s: Bf16x6) -> DualBf16x6:
     return DualBf16x6(**{**asdict(s), "tile_n": s.tile_n // 2})
 
 
-def divides(s: DualBf16x6, tiles: Tiles) -> bool:
+def divides(s: DualBf16x6, tiles: DualTiling) -> bool:
     """Whether the steps divide among slots and slices, and a consumer has registers for both sums."""
     return bf16x6.divides(s, tiles.tiling) and s.wide.fits_registers and not s.swapped and s.tile_n % 16 == 0
 

@@ -9,7 +9,8 @@ from inferno.schedule.analysis.cost import At, bit_width, fastest, moved_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul import wgmma, wgmma_schedule
-from inferno.schedule.matmul.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.tiles.tiling import Axes, Axis, main_read, paired, pick_axes
 from inferno.symbolic import hint, is_multiple, product, reach
 from inferno.target import Target

@@ -17,7 +17,8 @@ from inferno.schedule.analysis.kept_operands import PARTS, kept
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul import bf16x6, simt
 from inferno.schedule.matmul.bf16x6 import DEPTH, Bf16x6, divides, sources, splits
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
 from inferno.schedule.tiles.tiling import Source, Tiling
 from inferno.symbolic import ceildiv, hint, product

@@ -6,7 +6,7 @@ from inferno.schedule.analysis.cost import fastest
 from inferno.schedule.analysis.unchanged import read_by_text, unchanged
 from inferno.schedule.convolution import im2col, windows
 from inferno.schedule.matmul import bf16x6, direct, direct_bf16x6, mma, presplit, short_vectors, simt, small_products, vectors, wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import Target
 

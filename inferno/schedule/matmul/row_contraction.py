@@ -10,9 +10,10 @@ from math import prod
 from inferno.mlir import func, ir, is_read, owner, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.analysis.accesses import Access, destination_index, filled, iterators, merge, outputs
+from inferno.schedule.analysis.accesses import Access, filled, iterators, merge, outputs, written_results
 from inferno.schedule.analysis.varying_rows import read_varying
-from inferno.schedule.matmul.contraction import Contraction, Destination, Group, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Destination, Group
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.rows.row_steps import RowStep, RowValue, StepParser
 
 
@@ -155,11 +156,10 @@ class _Parser(StepParser):
     # The whole.
 
     def destinations(self) -> tuple[Destination, ...]:
-        returned, arguments = list(self.operations[-1].operands), len(self.kernel.type.inputs)
         into, found = self.c.destinations[0].access, []
-        for i, value in enumerate(returned):
-            argument, number = arguments - len(returned) + i, self.known.get(value)
-            if number is None or destination_index(self.kernel, value) != argument:
+        for value, argument in written_results(self.kernel) or ():
+            number = self.known.get(value)
+            if number is None:
                 return ()
             strides = list(into.strides)
             if self.values[number].per_row:

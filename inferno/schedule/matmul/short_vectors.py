@@ -8,7 +8,8 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, fastest, moved_bytes
 from inferno.schedule.matmul import simt, vectors
-from inferno.schedule.matmul.contraction import Contraction, Group, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Group, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.symbolic import hint
 from inferno.target import Target
 

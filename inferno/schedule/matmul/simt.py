@@ -8,7 +8,8 @@ from inferno.mlir import func, ir, walk
 from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
 from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
-from inferno.schedule.matmul.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.reductions import reductions
 from inferno.symbolic import bounds, hint, product
 from inferno.target import STATIC_SHARED, Target

@@ -10,7 +10,8 @@ from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import CLOCK, bit_width, fastest, moved_bytes
 from inferno.schedule.matmul import bf16x6, direct, direct_bf16x6, mma, presplit, short_vectors, simt, vectors, wgmma
-from inferno.schedule.matmul.contraction import Contraction, Group, Operand, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Group, Operand
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.reductions import batch_sums, reductions
 from inferno.schedule.rows.row_work import body_instructions
 from inferno.symbolic import Int, alignment, hint

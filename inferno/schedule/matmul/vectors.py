@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, fastest, moved_bytes
 from inferno.schedule.matmul import mma, simt, wgmma
-from inferno.schedule.matmul.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Group, Operand, aligned_along, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.simt import VECTOR
 from inferno.symbolic import hint
 from inferno.target import Target

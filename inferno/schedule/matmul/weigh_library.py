@@ -5,7 +5,8 @@ from typing import Any
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import accessed_bytes
 from inferno.schedule.matmul import bf16x6, direct, direct_bf16x6, mma, presplit, simt, wgmma
-from inferno.schedule.matmul.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Operand
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.cublaslt import CublasLt, Refused, choose, compute_of, recognise
 from inferno.schedule.matmul.library_times import SIXTEEN_BITS, call_time, estimate
 from inferno.target import Target

@@ -8,7 +8,8 @@ from math import ceil
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import At, bit_width, clusters_at_once
 from inferno.schedule.analysis.unchanged import kept_with
-from inferno.schedule.matmul.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.shared_terms import sending, sharing_terms
 from inferno.schedule.matmul.short_sums import SHARE, short_schedules, with_few_terms
 from inferno.schedule.matmul.thin import beside_each_other, thin_schedules

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, isolated_copy, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps, substitute
+from inferno.passes.programs import operations_in
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import argument_index, filled
 
 
@@ -46,12 +48,10 @@ class Slices:
 def take_apart(kernel: func.FuncOp) -> Product | None:
     """The product that a kernel is, if its factors are whole arguments; None for any other kernel."""
     with kernel.context, kernel.location:
-        from inferno.passes.split_contractions import split_contractions
-
         module = isolated_copy(kernel)
         split_contractions(module)
     function = module.body.operations[0]
-    found = [o.operation for o in function.entry_block.operations if is_generic(o.operation) and REDUCTION in kinds(o.operation)]
+    found = [o for o in operations_in(function) if is_generic(o) and REDUCTION in kinds(o)]
     if len(found) != 1 or len(found[0].results) != 1 or len(inputs(found[0])) != 2:
         return None
     factors = [argument_index(function, v) for v in inputs(found[0])]
@@ -113,7 +113,7 @@ def batch_of(
 def needed(product: Product) -> list[ir.Operation]:
     """The operations of the kernel that do not serve the contraction alone, in order."""
     wanted: set[ir.Operation] = set()
-    operations = [o.operation for o in product.function.entry_block.operations]
+    operations = operations_in(product.function)
     pending = list(operations[-1].operands)
     while pending:
         op = owner(pending.pop())

@@ -1,25 +1,28 @@
 """Move a batch dimension that is innermost in memory outermost, where that pays: ``einsum("ikc,jkc->ijc")``, AlphaFold's triangle updates.
 
 Neighbours in memory are of different products then, so who gathers a tile for the tensor core reads one element of each sector of memory, and who writes
-one's results writes one.  Kernels that turn tensors go over tiles of both sides, and move whole sectors: factors are transposed in front, results behind.
+one's results writes one.  Kernels that transpose tensors go over tiles of both sides, and move whole sectors: factors are transposed in front, results behind.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, keep_attributes, kinds, loop_sizes, maps, outputs, permuted, use_count,
 )
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import callee, main_and_kernels, programs, wants_library
+from inferno.passes.programs import callee, main_and_kernels, operations_in, programs, returned, wants_library
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import MEMORY_RATE, accessed_bytes, bit_width, tensor_bytes
 from inferno.schedule.assign import choose
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
-from inferno.schedule.passes.merge_calls import erase_unused, inputs_of, may_change, operations_in
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
+from inferno.schedule.passes.calls import inputs_of, may_change
+from inferno.schedule.passes.merge_calls import erase_unused
 from inferno.schedule.spaces import estimate_of
 from inferno.target import Target, find_target
 
@@ -27,7 +30,7 @@ _GENERATORS = ("wgmma", "mma", "bf16x6", "simt")  # which bring tiles of one pro
 # On an H200, 128 products of 128x128x128 in bf16: 18.8 us for a factor of 2M elements by its launcher, 37 for products that gather both, and as much for ones
 # that write 2M results apart: a sector of 32 bytes for each element, at the rate of memory and at half of it.
 _SECTOR, _WRITTEN_RATE = 32, 2.2e6
-_LAUNCH = 2.0  # microseconds of a kernel that turns a tensor, beside its bytes (an estimate, as that of ``order-operands``)
+_LAUNCH = 2.0  # microseconds of a kernel that transposes a tensor, beside its bytes (an estimate, as that of ``order-operands``)
 _PAYS = 0.8  # of the time without, by estimates that are some percent off
 
 Orders = dict[int, tuple[int, ...]]
@@ -94,8 +97,7 @@ def _only_generic(kernel: func.FuncOp) -> ir.Operation | None:
     found = [o for o in operations_in(kernel) if o.name not in ("arith.constant", "tensor.empty", "linalg.fill", "func.return")]
     if len(found) != 1 or found[0].name != "linalg.generic" or REDUCTION not in kinds(found[0]):
         return None
-    returned = operations_in(kernel)[-1].operands
-    return found[0] if all(v in list(found[0].results) for v in returned) else None
+    return found[0] if all(v in list(found[0].results) for v in returned(kernel)) else None
 
 
 def _tensors(c: Contraction) -> list[Access]:
@@ -209,5 +211,5 @@ def _replace(call: ir.Operation, transposed: _Transposed, made: dict[tuple, ir.V
 def _copy(value: ir.Value, out: ir.Value, order: Sequence[int]) -> ir.Value:
     """A tensor with its dimensions in this order, written to ``out``."""
     count = len(order)
-    read = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(list(order).index(d)) for d in range(count)])
+    read = projection([list(order).index(d) for d in range(count)], count)
     return build([value], [out], [read, ir.AffineMap.get_identity(count)], [PARALLEL] * count, lambda a: [a[0]], ir.Location.current).results[0]

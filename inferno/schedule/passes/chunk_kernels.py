@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
-from inferno.mlir import clone_onto, func, ir, isolated_copy, owner, run_upstream, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, isolated_copy, owner, run_upstream, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps, use_count
+from inferno.passes.programs import operations_in
 from inferno.passes.shapes import argument_attributes, is_dynamic, reassociation_attribute, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.symbolic import Int, Symbol, product, size_of
@@ -34,7 +36,7 @@ def read_chunk(op: ir.Operation) -> Chunk | None:
 
 def with_chunks(kernel: func.FuncOp, number: int, slices: list[ir.Operation]) -> func.FuncOp | None:
     """The kernel with two arguments in place of one, of which it reads these slices; None where it is not one elementwise operation else."""
-    others = [o.operation for o in kernel.entry_block.operations if o.operation not in slices]
+    others = [o for o in operations_in(kernel) if o not in slices]
     if [o.name for o in others if o.name not in BESIDES] != ["linalg.generic"]:
         return None
     arguments = list(kernel.entry_block.arguments)
@@ -57,7 +59,7 @@ BESIDES = ("arith.constant", "tensor.empty", "linalg.fill", "func.return")
 
 def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
     """The operations of a kernel besides constants and what makes its destinations; none where another kind is among them."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     found = [o for o in operations if o.name == "linalg.generic"]
     return found if all(o in found or o.name in BESIDES for o in operations) else []
 
@@ -82,7 +84,7 @@ def columns_of(kernel: func.FuncOp, count: int) -> dict[int, int] | None:
         if any(d is None or not d or d != of_results[0] for d in of_results):
             return None
         loop = of_results[0][-1]
-        if kinds(generic)[loop] != PARALLEL or any(ir.IntegerAttr(i.attributes["dim"]).value == loop for i in walk(generic, "linalg.index")):
+        if kinds(generic)[loop] != PARALLEL or any(dim_of(i) == loop for i in walk(generic, "linalg.index")):
             return None
         for value, map_ in zip(inputs(generic), maps(generic)):
             if not isinstance(value.type, ir.RankedTensorType):
@@ -161,7 +163,7 @@ def on_rows(kernel: func.FuncOp, symbol: Symbol | None) -> func.FuncOp | None:
             value.set_type(type_of(value, static(sizes_[value.arg_number])))
     two = {tuple(whole): [0, 1], tuple(columns): [1], (): []}
     generic.attributes["indexing_maps"] = ir.ArrayAttr.get([
-        ir.AffineMapAttr.get(ir.AffineMap.get(2, 0, [ir.AffineDimExpr.get(d) for d in two[tuple(p)]])) for p in ranks])
+        ir.AffineMapAttr.get(projection(two[tuple(p)], 2)) for p in ranks])
     generic.attributes["iterator_types"] = ir.ArrayAttr.get([ir.Attribute.parse(PARALLEL)] * 2)
     for result, value in zip(generic.results, list(generic.operands)[len(inputs(generic)):]):
         result.set_type(value.type)

@@ -4,12 +4,13 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir, owner
+from inferno.mlir import ir, owner
 from inferno.passes.generics import REDUCTION, is_generic, kinds
-from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of
+from inferno.passes.programs import VIEWS, anonymous, callee, operations_in, readers, root_of
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.passes.batch_products import Product, take_apart
-from inferno.schedule.passes.merge_calls import inputs_of, may_change, operations_in
+from inferno.schedule.passes.calls import inputs_of, may_change
+from inferno.schedule.passes.merge_calls import Rewrite
 
 _LEAST = 3  # steps
 _LONGEST = 16  # calls of a step
@@ -50,16 +51,15 @@ class Steps:
         return self.zeros[state] if step < self.ahead else self.calls[step - self.ahead][state[0]].results[state[1]]
 
 
-class EqualSteps:
-    """Finds steps among the calls of ``kernels``, which are by name."""
+@dataclass
+class EqualSteps(Rewrite):
+    """Finds steps among the calls of ``@main``.  What was found of kernels is kept by their names."""
 
-    def __init__(self, kernels: dict[str, func.FuncOp]) -> None:
-        self.kernels = kernels
-        self.texts: dict[str, tuple[str, list[tuple[int, ...]]]] = {}
-        self.sums: dict[str, int] = {}
-        self.maps: dict[str, bool] = {}
-        self.slices: dict[str, bool] = {}
-        self.products: dict[str, Product | None] = {}
+    texts: dict[str, tuple[str, list[tuple[int, ...]]]] = field(default_factory=dict)
+    sums: dict[str, int] = field(default_factory=dict)
+    maps: dict[str, bool] = field(default_factory=dict)
+    slices: dict[str, bool] = field(default_factory=dict)
+    products: dict[str, Product | None] = field(default_factory=dict)
 
     # Kernels.
 

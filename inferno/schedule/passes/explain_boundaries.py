@@ -15,7 +15,7 @@ from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, ro
 from inferno.passes.shapes import is_dynamic
 from inferno.schedule.analysis.cost import example_bytes
 from inferno.schedule.analysis.kernel_parts import operations_of, parts_of
-from inferno.schedule.passes.merge_calls import inputs_of
+from inferno.schedule.passes.calls import calls_in, inputs_of
 
 APART = "inferno.apart"
 """On a call: strings, ``@kernel, N bytes: reason`` of each kernel whose results it reads."""
@@ -34,7 +34,7 @@ def explain_boundaries(module: ir.Module) -> None:
         return
     with module.context:
         known = {name: _parts(kernel) for name, kernel in kernels.items()}
-        for call in [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]:
+        for call in calls_in(main):
             told = _boundaries(call, known)
             if ESTIMATES in call.attributes:
                 del call.attributes[ESTIMATES]

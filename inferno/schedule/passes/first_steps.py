@@ -1,12 +1,13 @@
 """First steps from zeros, of which fusion makes other kernels than of the following steps: they are compared by what they compute."""
 
 from inferno.mlir import arith, func, ir, linalg, owner, run_upstream, tensor
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, returned
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.analysis.expressions import place_of
+from inferno.schedule.passes.calls import inputs_of, may_change
 from inferno.schedule.passes.equal_steps import Begins, EqualSteps, State, Steps
 from inferno.schedule.passes.inline_steps import Inline, inline_step
-from inferno.schedule.passes.merge_calls import inputs_of, may_change
 
 _MOST = 16  # calls of a step
 
@@ -31,8 +32,6 @@ def from_zeros(found: EqualSteps, steps: Steps, initial: dict[State, ir.Value]) 
             ours = inline_step(found, ahead, values, {}, {s: zeros_like(initial[s].type) for s in states}, step)
             theirs = _inline_calls(found, calls, values, step)
             func.ReturnOp([*(ours[s] for s in states), *(theirs[initial[s]] for s in states)])
-        from inferno.passes.split_contractions import split_contractions
-
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops,canonicalize,cse)")
         return calls if _are_equal(module.body.operations[0]) else []
@@ -77,7 +76,7 @@ def _are_equal(function: func.FuncOp) -> bool:
     """Whether the first half of a function's results is the second."""
 
     def read(tracer: Tracer) -> bool:
-        values = list(list(function.entry_block.operations)[-1].operands)
+        values = returned(function)
         half = len(values) // 2
         for a, b in zip(values[:half], values[half:]):
             loops = [tracer.loops(("along", d), size) for d, size in enumerate(a.type.shape)]

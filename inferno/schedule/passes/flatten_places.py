@@ -6,7 +6,7 @@ from math import prod
 
 from inferno.mlir import arith, func, ir, is_unread, linalg, tensor, walk
 from inferno.passes.generics import PARALLEL, build, clone_at, index
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import reassociation_attribute, row_major
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.scatters.flat_elements import Computed, Elements, read_elements
@@ -33,7 +33,7 @@ def flatten_places(kernel: func.FuncOp) -> bool:
 
         made = build([flat[n] for n in same], [empty], [one] * (len(same) + 1), [PARALLEL], fill, scatter.location)
         scatter.operands[1] = tensor.ExpandShapeOp(table.type, made.results[0], [[0, 1]], [], [count, 1]).result
-    for op in reversed([o.operation for o in kernel.entry_block.operations]):
+    for op in reversed(operations_in(kernel)):
         dead = op.name == "linalg.generic" or op.name == "tensor.empty" or op.name in VIEWS
         if dead and is_unread(op):
             op.erase()

@@ -9,12 +9,14 @@ from math import prod
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, tensor, users
-from inferno.passes.programs import PRECISION, callee, readers
+from inferno.passes.programs import PRECISION, callee, operations_in, readers
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.assign import choose
-from inferno.schedule.matmul.contraction import oriented, parse_contraction
+from inferno.schedule.matmul.contraction import oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
-from inferno.schedule.passes.merge_calls import edges_of, may_change, merge_in, merge_where, operations_in
+from inferno.schedule.passes.calls import calls_in, may_change
+from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
 from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -40,7 +42,7 @@ def fold_slices(module: ir.Module, target: str) -> None:
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         made: dict[Hashable, func.FuncOp | None] = {}
-        calls = [o for o in operations_in(main) if o.name == "func.call" and _is_part(kernels.get(callee(o)))]
+        calls = [o for o in calls_in(main) if _is_part(kernels.get(callee(o)))]
         return sum([_fold(module, kernels, call, machine, made) for call in calls]) > 0
 
     merge_in(module, merge)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
-from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.programs import PRECISION, VIEWS, callee, operations_in, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
@@ -19,9 +19,8 @@ from inferno.schedule.attention import attention, short_attention
 from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
-from inferno.schedule.passes.merge_calls import (
-    Rewrite, by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls,
-)
+from inferno.schedule.passes.calls import free_name, inputs_of, places_in
+from inferno.schedule.passes.merge_calls import Rewrite, by_symbols, defer, edges_of, merged_kernel, pattern, replace_calls
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import find_target
@@ -64,7 +63,7 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
                 return None
             return min((t for form in (attention, short_attention) if (t := form.time(kernel, machine)) is not None), default=UNKNOWN)
 
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, machine, time, pages=True).run())
+    Fusion.rewrite(module, machine, time=time, pages=True)
 
 
 @dataclass
@@ -244,7 +243,7 @@ class Fusion(Rewrite):
 
 def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
     """Whether a kernel with one result is elementwise; with ``moves`` one that only moves, widens or scales one tensor's elements."""
-    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    structured = [o for o in operations_in(kernel) if o.name not in _BESIDES]
     if len(kernel.type.results) != 1 or not structured:
         return False
     if moves:
@@ -254,7 +253,7 @@ def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
 
 def _is_gather(kernel: func.FuncOp) -> bool:
     """Whether a kernel with one result reads a tensor at places that another one says, and does nothing with its elements."""
-    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    structured = [o for o in operations_in(kernel) if o.name not in _BESIDES]
     if len(kernel.type.results) != 1 or len(structured) != 1 or not is_elementwise(structured[0]):
         return False
     operations = [o.operation for o in body(structured[0]).operations]
@@ -264,7 +263,7 @@ def _is_gather(kernel: func.FuncOp) -> bool:
 
 def _only_reads(kernel: func.FuncOp) -> bool:
     """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums and quotients."""
-    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    structured = [o for o in operations_in(kernel) if o.name not in _BESIDES]
     if len(structured) != 1 or structured[0].name != "linalg.generic" or inputs(structured[0]):
         return False
     names = [o.operation.name for o in body(structured[0]).operations]

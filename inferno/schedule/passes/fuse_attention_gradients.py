@@ -15,8 +15,9 @@ from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention_gradients
 from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.passes.calls import free_name
 from inferno.schedule.passes.fuse_attention import UNKNOWN, Calls, Fusion
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, free_name, merge_in, merged_kernel, pattern, replace_calls, wait_for_each_other
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, merged_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.target import find_target
 
@@ -39,7 +40,7 @@ def fuse_attention_gradients(module: ir.Module, target: str, always: str = "", t
         with unchanged(kernel):
             return None if choose(kernel, machine) is None else attention_gradients.time(kernel, machine)
 
-    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, machine, time, together=always != "1" or together == "1").run())
+    _Gradients.rewrite(module, machine, time=time, together=always != "1" or together == "1")
 
 
 @dataclass(frozen=True)

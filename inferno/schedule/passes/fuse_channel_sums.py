@@ -9,10 +9,9 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, root_of, wants_library
 from inferno.schedule.convolution import channel_sums
 from inferno.schedule.matmul.product_times import contraction_time
-from inferno.schedule.passes.fuse_reductions import alone
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, waits,
-)
+from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, places_in
+from inferno.schedule.passes.kernel_times import alone
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_of, joint_kernel, merge_in, pattern, replace_calls, waits
 from inferno.target import Target, find_target
 
 
@@ -24,7 +23,7 @@ def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         changed, made = False, {}  # equal layers are asked about once
-        for call in [o for o in operations_in(main) if o.name == "func.call"]:
+        for call in calls_in(main):
             edges = _with_sums(main, call, kernels)
             if edges is None:
                 continue

@@ -6,7 +6,8 @@
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.cpu.library import choose
-from inferno.schedule.passes.merge_calls import edges_of, inputs_of, may_change, merge_in, merge_where, operations_in
+from inferno.schedule.passes.calls import calls_in, inputs_of, may_change
+from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
 from inferno.target import Target, find_target
 
 
@@ -17,7 +18,7 @@ def fuse_convolutions(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        calls = [o for o in operations_in(main) if o.name == "func.call" and _is_convolution(kernels.get(callee(o)), machine)]
+        calls = [o for o in calls_in(main) if _is_convolution(kernels.get(callee(o)), machine)]
         changed = False
         for call in calls:
             while (wider := _with_maker(module, kernels, call, machine)) is not None:

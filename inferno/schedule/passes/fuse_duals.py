@@ -10,16 +10,18 @@ result, the epilogue of both.
 """
 
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, wants_library
 from inferno.schedule.matmul import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.passes.call_times import CallTimes, elementwise_time
+from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import Edges, edges_of, free_name, in_order, inputs_of, merge_in, merged_kernel, pattern, replace_calls, stays_in_order
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, merged_kernel, pattern, replace_calls, stays_in_order
 from inferno.schedule.passes.split_chunks import Chunks
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 # Microseconds that have to be gained by the estimates.  Less is none: products with one vector, which others compute as fast, and whose second
 # launch hides behind the first (H200, 1x4096x11008: 46.3 us as two and 46.2 as one kernel; columns together: 52.8 and 53.7).
@@ -33,20 +35,24 @@ def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if not machine.hopper or wants_library(module):
         return
-    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
+    _Fuse.rewrite(module, machine, always=always == "1")
 
 
-class _Fuse:
-    def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
-        self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
-        self.times = CallTimes(kernels, target)
-        self.made: dict[Hashable, func.FuncOp | None] = {}
-        self.chunks = Chunks(kernels, lambda wanted: free_name(module, wanted))
+@dataclass
+class _Fuse(Rewrite):
+    """``always``: wherever a generator takes it.  ``made``: kernels by the patterns of calls, None where these stay as they are."""
+
+    always: bool
+    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.times = CallTimes(self.kernels, self.target)
+        self.chunks = Chunks(self.kernels, lambda wanted: free_name(self.module, wanted))
 
     def run(self) -> bool:
         """Whether anything was fused."""
         changed = False
-        for call in [o.operation for o in self.main.regions[0].blocks[0].operations if o.operation.name == "func.call"]:
+        for call in calls_in(self.main):
             for group in self.groups(call):
                 edges = edges_of(group, views=False)
                 if stays_in_order(edges) and (kernel := self.kernel(edges)) is not None:

@@ -7,6 +7,7 @@ that is dead outside, and one elementwise operation that makes every result.  Be
 """
 
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -14,14 +15,12 @@ from inferno.schedule.convolution.im2col import parse_unfolded
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
+from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change, places_in
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_of, free_name, in_order, inputs_of, may_change, merge_in, merged_kernel, operations_in, pattern, places_in, reads_reshaped,
-    replace_calls, waits,
-)
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, merged_kernel, pattern, reads_reshaped, replace_calls, waits
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
 from inferno.schedule.tiles.tile_ends import whole_tensors
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
 # Of the estimates of what a convolution and its readers take apart, what one kernel may take (an H200, bf16, GELU and its input: 80 channels of 8x3000 to 512,
@@ -34,20 +33,23 @@ def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if not machine.hopper or wants_library(module):
         return
-    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
+    _Fuse.rewrite(module, machine, always=always == "1")
 
 
-class _Fuse:
-    def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
-        self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
-        self.times = CallTimes(kernels, target)
-        self.made: dict[Hashable, func.FuncOp | None] = {}
-        self.places = places_in(main)
+@dataclass
+class _Fuse(Rewrite):
+    """``always``: wherever a generator takes it.  ``made``: kernels by the patterns of calls, None where these stay as they are."""
+
+    always: bool
+    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.times, self.places = CallTimes(self.kernels, self.target), places_in(self.main)
 
     def run(self) -> bool:
         """Whether anything was fused."""
         changed = self.recompute()
-        for call in reversed([o for o in operations_in(self.main) if o.name == "func.call"]):  # what is fused with one comes behind it
+        for call in reversed(calls_in(self.main)):  # what is fused with one comes behind it
             while call is not None and (groups := self.groups(call)):
                 call = next((new for group in groups if (new := self.fuse(edges_of(group, views=False))) is not None), None)
                 changed |= call is not None
@@ -56,8 +58,8 @@ class _Fuse:
     def recompute(self) -> bool:
         """Let those that read contractions compute what maps make for them and for others: one that is an epilogue would read it. Whether any does."""
         changed, refused = False, set()
-        for call in [o for o in operations_in(self.main) if o.name == "func.call" and not self.is_elementwise(o)]:
-            while any(recompute_map(self.module, self.kernels, made, self.target, refused) for made in self.maps_beside(call)):
+        for call in [o for o in calls_in(self.main) if not self.is_elementwise(o)]:
+            while any(recompute_map(self, made, refused) for made in self.maps_beside(call)):
                 changed = True
         if changed:
             self.places = places_in(self.main)

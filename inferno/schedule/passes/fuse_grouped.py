@@ -6,17 +6,15 @@ kernel each matrix meets its own rows alone, and the product of all with all, ei
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee, readers, takes_unmeasured, wants_library
-from inferno.schedule.analysis.cost import count_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes
 from inferno.schedule.matmul import grouped, wgmma
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.selected_products import parse_selected
-from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, inputs_of, joint_kernel, may_change, merge_in, replace_calls, rewrite_calls,
-)
+from inferno.schedule.passes.calls import inputs_of, may_change
+from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, replace_calls, rewrite_calls
 from inferno.schedule.passes.row_values import look_up_before
 from inferno.target import Target, find_target
 
-_KERNEL, _RATE = 0.9, 3.9e6  # microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions
 
 
 def fuse_grouped(module: ir.Module, target: str, always: str = "") -> None:
@@ -66,4 +64,4 @@ def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, ta
     c, p = parse_contraction(first), parse_selected(merged, looked_up=True)
     together = [time for time, _ in grouped.candidates(p, target, takes_unmeasured(first.operation))] if c is not None and p is not None else []
     apart = [time for time, _ in wgmma.candidates(first, c, target)] if together else []
-    return bool(apart) and (always or min(together) < min(apart) + _KERNEL + count_bytes(last) / _RATE)
+    return bool(apart) and (always or min(together) < min(apart) + KERNEL_TIME + count_bytes(last) / KERNEL_RATE)

@@ -10,46 +10,38 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from inferno.mlir import func, ir, owner, users, walk
-from inferno.passes.generics import body, inputs, maps, yielded
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.analysis.accesses import filled, iterators, loop_sizes
-from inferno.schedule.analysis.cost import count_bytes, example_bytes, extracted_bytes
+from inferno.schedule.analysis.accesses import iterators, loop_sizes
 from inferno.schedule.analysis.unchanged import unchanged
-from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
+from inferno.schedule.passes.calls import inputs_of, places_in
+from inferno.schedule.passes.changed_places import changes_places
 from inferno.schedule.passes.explain_boundaries import note
-from inferno.schedule.passes.mark_overwrites import updated
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, inputs_of, joint_kernel, merge_in, pattern, places_in, replace_calls, wait_for_each_other,
-)
+from inferno.schedule.passes.kernel_times import alone, cached, kind_of, moved_bytes
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.transpose_results import transpose_results
 from inferno.schedule.passes.weighted_rows import take_apart
 from inferno.schedule.reductions import reductions
-from inferno.schedule.rows import columns, grid_rows, rows, sized_columns, sized_rows, turned_rows
+from inferno.schedule.rows import columns, grid_rows, rows, sized_columns, sized_rows, transposed_rows
 from inferno.schedule.rows.gathered_results import written_apart
-from inferno.schedule.rows.parser import has_sized_tables
 from inferno.schedule.rows.row_schedule import row_bytes
 from inferno.schedule.rows.row_sectors import spread
-from inferno.schedule.rows.row_work import busy, scan_instructions
 from inferno.schedule.scans import scans
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import Target, find_target
 
 # Kernels that become one: five norms and softmaxes of 4x448 are 20, which an H200 took 2.5 us, by two kernels of at most 16 3.2, of 1000x1024 4.4 and 7.2.
 _MOST = 48
-# Microseconds of a small kernel behind others, and bytes that one moves in one: on an H200 the two of an RMSNorm of 65536x1024 took 209 us, the
-# three of a log_softmax 291, the four of a LayerNorm of 16x1024 3.7.
-_KERNEL, _RATE = 0.9, 3.9e6
-_IN_CACHE, _EACH = 0.6, 1.1  # of what is moved where the L2 cache keeps all, and then of a kernel: RMSNorm of 2x1M took 7.1 us, of 4x1M 11.4
 _SHORT = 1 << 16  # terms; a sum of 100060 losses was off by 2.2e-7 of itself where 1.2e-7 is allowed, and is not in parts
 _LITTLE = 16  # times: of what a group moves, beside a map that goes along; who else reads that is another kernel, as the count of targets of a loss
 _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read again at little cost
 
 
 @dataclass
-class _Program:
+class _Program(Rewrite):
     """A program, and what is asked of it again and again.
 
     * ``places``: the operations of ``main`` by their order; ``meeting``: the reductions and scans that read a value.
@@ -58,12 +50,11 @@ class _Program:
     * of several calls as one kernel, by their patterns, since the layers of a model ask for the same ones, ``forms``: who takes it, and what it is read
       as; ``estimates``, where they are needed, and whether they are ``scans``; ``few``: of few long rows by all multiprocessors; ``apart``, ``cut``: whether
       rows lie both ways, or results are written in parts.
+
+    ``always``: wherever that can be.
     """
 
-    module: ir.Module
-    main: func.FuncOp
-    kernels: dict[str, func.FuncOp]
-    target: Target
+    always: bool
     places: dict[ir.Operation, int] = field(default_factory=dict)
     meeting: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
@@ -77,6 +68,18 @@ class _Program:
     permuting: dict[str, bool] = field(default_factory=dict)
     apart: set[Hashable] = field(default_factory=set)
     cut: set[Hashable] = field(default_factory=set)
+
+    def run(self) -> bool:
+        """Whether anything was fused."""
+        self.number()
+        changed, place = False, 0
+        while place < len(self.places):
+            head = list(self.places)[place]
+            if self.kind(head) not in (None, "copy") and _fuse(self, head):
+                changed = True  # and the next one is here
+            else:
+                place += 1
+        return changed
 
     def number(self) -> None:
         self.places = places_in(self.main)
@@ -101,7 +104,7 @@ class _Program:
             kernel = self.kernels.get(name)
             c = parse_contraction(kernel) if kernel is not None else None
             left = kernel is None or (c is not None and (wants_library(self.module) or c.M != 1 != c.N))
-            self.kinds[name] = None if left else _kind(kernel, whole=c is not None)
+            self.kinds[name] = None if left else kind_of(kernel, whole=c is not None)
         found = self.kinds[name]
         return None if found == "map" and (changes_places(call, self.kernels[name]) or self._narrows_scan(call)) else found
 
@@ -109,7 +112,7 @@ class _Program:
         """The bytes that a call moves."""
         name = callee(call)
         if name not in self.moves:
-            self.moves[name] = _moved_bytes(self.kernels[name])
+            self.moves[name] = moved_bytes(self.kernels[name])
         return self.moves[name]
 
     def alone(self, call: ir.Operation) -> float:
@@ -172,7 +175,7 @@ class _Program:
 
     def _form(self, kernel: func.FuncOp, key: Hashable) -> tuple[ModuleType, object] | None:
         """The module of the generator that takes a kernel, and what it reads it as."""
-        read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, turned_rows, grid_rows, rows, sized_rows))
+        read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, transposed_rows, grid_rows, rows, sized_rows))
         with unchanged(kernel):
             form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
         if form is grid_rows and grid_rows.is_few(c):
@@ -182,7 +185,7 @@ class _Program:
                 # by blocks that wait for each other twice, and takes 7.0, of 1x262144 in bf16 5.1 and 3.9.
                 self.few[key] = form.estimate(s, c, self.target)
             form = rows
-        if form is turned_rows or (form is rows and written_apart(c)):
+        if form is transposed_rows or (form is rows and written_apart(c)):
             self.apart.add(key)
         if form is rows and c.parts:
             self.cut.add(key)
@@ -219,7 +222,7 @@ class _Program:
         makers = [owner(root_of(v)) for call in edges.calls for v in inputs_of(call)]
         if any(m is not None and m not in edges.calls and self.kind(m) == "reduction" for m in makers):
             return False  # of rows' means, which are one kernel with what follows
-        return found < grid_rows.FASTER * sum(_cached(self.kernels[callee(call)], self.target) for call in edges.calls)
+        return found < grid_rows.FASTER * sum(cached(self.kernels[callee(call)], self.target) for call in edges.calls)
 
     def merge(self, edges: Edges) -> func.FuncOp:
         kernel = joint_kernel(self.module, self.kernels, edges, "rows_")
@@ -232,40 +235,8 @@ class _Program:
 def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx":
-        return
-
-    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        program = _Program(module, main, kernels, machine)
-        program.number()
-        changed, place = False, 0
-        while place < len(program.places):
-            head = list(program.places)[place]
-            if program.kind(head) not in (None, "copy") and _fuse(program, head, always == "1"):
-                changed = True  # and the next one is here
-            else:
-                place += 1
-        return changed
-
-    merge_in(module, merge)
-
-
-def _kind(kernel: func.FuncOp, whole: bool = False) -> str | None:
-    """``whole``: also of one reduction with maps before and behind it, as ``fuse-epilogues`` leaves a product with a vector."""
-    if len(walk(kernel, "tm_tensor.scan")) == 1 and ATTRIBUTE not in kernel.attributes:
-        return None if any(o.operation.name == "linalg.generic" for o in kernel.entry_block.operations) else "scan"
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
-    if whole and len(generics) > 1:
-        generics = [g for g in generics if "reduction" in iterators(g)]
-    if not generics and len(walk(kernel, "linalg.copy")) == 1 and ATTRIBUTE not in kernel.attributes:
-        return "copy"
-    if len(generics) != 1 or ATTRIBUTE in kernel.attributes or has_sized_tables(kernel):
-        return None
-    sizes, kinds = loop_sizes(generics[0]), iterators(generics[0])
-    others = [a for a in kernel.entry_block.arguments if not isinstance(a.type, (ir.RankedTensorType, ir.IndexType))]
-    if sizes is None or others:
-        return None
-    return "reduction" if any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) else "map"
+    if machine.kind == "nvptx":
+        _Program.rewrite(module, machine, always=always == "1")
 
 
 def _multiplies(kernel: func.FuncOp) -> bool:
@@ -274,48 +245,17 @@ def _multiplies(kernel: func.FuncOp) -> bool:
     return c is not None and (c.M != 1 or c.N != 1)
 
 
-def changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
-    """Whether an argument of the program is changed in places and returned, as a cache by a token, whoever else reads it then: that can be done where
-    it lies."""
-    for number in updated(call, kernel):
-        argument = kernel.entry_block.arguments[number]
-        for op in (u for u in users(argument) if u.name == "linalg.generic"):
-            old = [point for value, point in zip(inputs(op), body(op).arguments) if value == argument]
-            made = [m for m in map(owner, yielded(op)) if m is not None and m.name == "arith.select"]
-            if any(x in old and not _chosen_by_points(call, kernel, op, m) for m in made for x in list(m.operands)[1:]):
-                return True
-    return False
-
-
-def _chosen_by_points(call: ir.Operation, kernel: func.FuncOp, generic: ir.Operation, select: ir.Operation) -> bool:
-    """Whether it takes an element of each point that the program has computed to know where something changes, as a mask of probabilities does: then all
-    points are read, and nothing is saved where they lie."""
-    pending, seen = [select.operands[0]], set()
-    while pending:
-        value = pending.pop()
-        made = owner(value)
-        if made is not None and value not in seen:
-            pending += made.operands
-        seen.add(value)
-    arguments = list(kernel.entry_block.arguments)
-    for value, map_, point in zip(inputs(generic), maps(generic), body(generic).arguments):
-        if point in seen and map_.is_permutation and root_of(value) in arguments:
-            if not isinstance(root_of(call.operands[arguments.index(root_of(value))]), ir.BlockArgument):
-                return True
-    return False
-
-
-def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
+def _fuse(program: _Program, head: ir.Operation) -> bool:
     """Make a group that begins with ``head`` one kernel, if that pays; whether it was."""
     edges, sums = _grow(program, head)
     if edges is None or all(_multiplies(program.kernels[callee(call)]) for call in edges.calls):
         return False  # products alone are merge-siblings'
     joined, apart = program.estimate(edges), _apart(program, edges)
     gains = joined < apart or program.gains(edges)
-    if not always and not gains and sums is not None and program.estimate(sums) < _apart(program, sums):
+    if not program.always and not gains and sums is not None and program.estimate(sums) < _apart(program, sums):
         edges, joined, apart, gains = sums, program.estimate(sums), _apart(program, sums), True
-    merged = program.merge(edges) if always or gains else None
-    if merged is not None and not always and program.kind(head) == "map" and _reads_apart(merged, program.target):
+    merged = program.merge(edges) if program.always or gains else None
+    if merged is not None and not program.always and program.kind(head) == "map" and _reads_apart(merged, program.target):
         merged.operation.erase()
         merged = None
     if merged is None:
@@ -342,37 +282,10 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
 
 def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     """Whether rows of a large tensor would be read whose neighbours lie apart: a kernel that transposes it first costs less."""
-    beside = columns.read(kernel, target) or sized_columns.read(kernel, target) or turned_rows.read(kernel, target)
+    beside = columns.read(kernel, target) or sized_columns.read(kernel, target) or transposed_rows.read(kernel, target)
     c = rows.read(kernel, target) if beside is None else None
     wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
     return any(spread(c, a) > 2 and row_bytes(c, a) > _CACHED for a in wide)
-
-
-def alone(kernel: func.FuncOp, target: Target) -> float:
-    """Microseconds of a kernel by itself; a sum that is cut into chunks is two, and few blocks do not read as fast as many."""
-    found, moved = reductions.planned(kernel, target), _moved_bytes(kernel) / _RATE
-    if _kind(kernel) == "scan" and (scan := scans.read(kernel, target)) is not None:
-        vector = scans.pick(scan, target).vector
-        moved = max(moved, busy(scan.outer * scan.length * scan.inner * scan_instructions(scan.combiner, vector), target))
-    if found is None:
-        return _KERNEL + moved
-    c, s = found
-    return max(reductions.estimate(s, c, target), _KERNEL * (1 + (s.cuts(c) > 1)) + moved)
-
-
-def _cached(kernel: func.FuncOp, target: Target) -> float:
-    """The same where the L2 cache keeps what is read."""
-    found = reductions.planned(kernel, target)
-    kernels = 1 + (found is not None and found[1].cuts(found[0]) > 1)
-    return _EACH * kernels + _IN_CACHE * max(0.0, alone(kernel, target) - _KERNEL * kernels)
-
-
-def _moved_bytes(kernel: func.FuncOp) -> int:
-    """What a kernel moves: of tensors that bodies extract from what they extract."""
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
-    tables = {op.operands[0] for g in generics for op in walk(g, "tensor.extract")}
-    only = {t for t in tables if all(u.name == "tensor.extract" for u in users(t))}
-    return count_bytes(kernel) - sum(map(example_bytes, only)) + sum(map(extracted_bytes, generics))
 
 
 def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | None]:

@@ -6,6 +6,7 @@ It costs blocks, of which there is one for 64 rows at least, or a cluster where 
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from math import inf
 
 from inferno.mlir import func, ir
@@ -14,13 +15,13 @@ from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import direct, wgmma_rows
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_across, joint_kernel, merge_in, pattern, places_in, replace_calls, waits,
-)
+from inferno.schedule.passes.calls import places_in
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_across, joint_kernel, pattern, replace_calls, waits
 from inferno.schedule.tiles.tiling import tile_contraction
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 _MOST = 16  # kernels that become one
 _SURE = 1.1  # times
@@ -31,24 +32,90 @@ _KERNEL, _RATE = 0.75, 3e6
 def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if not machine.hopper or wants_library(module):
-        return
+    if machine.hopper and not wants_library(module):
+        _Fuse.rewrite(module, machine, always=always == "1")
 
-    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, places = False, 0, places_in(main)
-        operations = list(places)
-        pays, one = {}, {}  # what is known of groups by their patterns: equal layers are asked about once
+
+@dataclass
+class _Fuse(Rewrite):
+    """``always``: wherever that can be.  Of groups of calls by their patterns, since equal layers are asked about once, ``one``: whether they can be one
+    kernel, and ``paying``: whether that takes less time."""
+
+    always: bool
+    one: dict[Hashable, bool] = field(default_factory=dict)
+    paying: dict[Hashable, bool] = field(default_factory=dict)
+
+    def run(self) -> bool:
+        """Whether anything was fused."""
+        changed, place = False, 0
+        self.places = places_in(self.main)
+        operations = list(self.places)
         while place < len(operations):
             call = operations[place]
-            begins = call.name == "func.call" and callee(call) in kernels and _begins(call, kernels[callee(call)])
-            if begins and _fuse(module, kernels, call, machine, always == "1", FREEZE in main.attributes, pays, one, places):
-                changed, places = True, places_in(main)
-                operations = list(places)
+            if call.name == "func.call" and callee(call) in self.kernels and _begins(call, self.kernels[callee(call)]) and self.fuse(call):
+                changed, self.places = True, places_in(self.main)
+                operations = list(self.places)
             else:
                 place += 1
         return changed
 
-    merge_in(module, merge)
+    def fuse(self, head: ir.Operation) -> bool:
+        """Fuse what follows one contraction, if that pays; whether it was."""
+        edges = self.grow(head)
+        if edges is None:
+            return False
+        key = pattern(edges)
+        if self.paying.get(key, True):
+            merged = joint_kernel(self.module, self.kernels, edges)
+            if key not in self.paying:
+                self.paying[key] = self.pays(edges, merged)
+            if self.paying[key]:
+                defer(edges)
+                replace_calls(edges, merged)
+                return True
+            merged.operation.erase()
+        return False
+
+    def grow(self, head: ir.Operation) -> Edges | None:
+        """The contraction and all that reads its rows and can be part of its kernel; None if nothing can."""
+        edges, calls = None, [head]
+        pending, seen = self.readers_of(head), set()
+        while pending and len(calls) < _MOST:
+            op = min(pending, key=self.places.__getitem__)
+            pending.remove(op)
+            seen.add(op)
+            if waits(op, calls, self.places):
+                continue
+            more = edges_across([*calls, op], views=False)
+            if more is None:
+                continue
+            key = pattern(more)
+            if key not in self.one:
+                trial = joint_kernel(self.module, self.kernels, more)
+                self.one[key] = wgmma_rows.read(trial, self.target) is not None
+                trial.operation.erase()
+            if self.one[key]:
+                edges = more
+                calls.append(op)
+                pending |= self.readers_of(op) - seen
+        return edges
+
+    def readers_of(self, call: ir.Operation) -> set[ir.Operation]:
+        """The calls that read the results of one."""
+        return {u for r in call.results for u in readers(r) if u.name == "func.call" and callee(u) in self.kernels}
+
+    def pays(self, edges: Edges, merged: func.FuncOp) -> bool:
+        """Whether the estimate of the one kernel is below those of all that it stands for."""
+        own = self.kernels[callee(edges.calls[0])]
+        c = parse_contraction(own)
+        if c is None or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) or (FREEZE in self.main.attributes and _is_copied(c)):
+            return False  # what its kernel copies @prepare may do once
+        alone = product_time(own, self.target)
+        rows = wgmma_rows.read(merged, self.target)
+        joined = [time for time, _ in wgmma_rows.candidates(rows, self.target)] if rows.reduces else []
+        apart = inf if self.always else (alone or 0.0) + sum(_time(self.kernels[callee(o)]) for o in edges.calls[1:])
+        sure = max(_SURE, direct.SMALL_TILES if not c.varies and direct.is_of_small(c) else 0)
+        return alone is not None and bool(joined) and sure * min(joined) < apart
 
 
 def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:
@@ -61,41 +128,6 @@ def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:
     return any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations)
 
 
-def _fuse(
-    module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, always: bool, frozen: bool,
-    pays: dict[Hashable, bool], one: dict[Hashable, bool], places: dict[ir.Operation, int],
-) -> bool:
-    """Fuse what follows one contraction, if that pays; whether it was."""
-    edges = _grow(module, kernels, head, target, one, places)
-    if edges is None:
-        return False
-    key = pattern(edges)
-    if pays.get(key, True):
-        merged = joint_kernel(module, kernels, edges)
-        if key not in pays:
-            pays[key] = _pays(kernels, edges, merged, target, always, frozen)
-        if pays[key]:
-            defer(edges)
-            replace_calls(edges, merged)
-            return True
-        merged.operation.erase()
-    return False
-
-
-def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, target: Target, always: bool, frozen: bool) -> bool:
-    """Whether the estimate of the one kernel is below those of all that it stands for."""
-    own = kernels[callee(edges.calls[0])]
-    c = parse_contraction(own)
-    if c is None or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) or (frozen and _is_copied(c)):
-        return False  # what its kernel copies @prepare may do once
-    alone = product_time(own, target)
-    rows = wgmma_rows.read(merged, target)
-    joined = [time for time, _ in wgmma_rows.candidates(rows, target)] if rows.reduces else []
-    apart = inf if always else (alone or 0.0) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
-    sure = max(_SURE, direct.SMALL_TILES if not c.varies and direct.is_of_small(c) else 0)
-    return alone is not None and bool(joined) and sure * min(joined) < apart
-
-
 def _is_copied(c: Contraction) -> bool:
     tiling = tile_contraction(c, 2, only_along_k=False)
     return tiling is None or tiling.lhs.copied or tiling.rhs.copied
@@ -104,36 +136,3 @@ def _is_copied(c: Contraction) -> bool:
 def _time(kernel: func.FuncOp) -> float:
     """Microseconds of a kernel that is nothing but memory traffic, at least."""
     return _KERNEL + count_bytes(kernel) / _RATE
-
-
-def _grow(
-    module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, one: dict[Hashable, bool],
-    places: dict[ir.Operation, int],
-) -> Edges | None:
-    """The contraction and all that reads its rows and can be part of its kernel; None if nothing can.  ``one``: whether calls can be one."""
-    edges, calls = None, [head]
-    pending, seen = _calls_of_results(head, kernels), set()
-    while pending and len(calls) < _MOST:
-        op = min(pending, key=places.__getitem__)
-        pending.remove(op)
-        seen.add(op)
-        if waits(op, calls, places):
-            continue
-        more = edges_across([*calls, op], views=False)
-        if more is None:
-            continue
-        key = pattern(more)
-        if key not in one:
-            trial = joint_kernel(module, kernels, more)
-            one[key] = wgmma_rows.read(trial, target) is not None
-            trial.operation.erase()
-        if one[key]:
-            edges = more
-            calls.append(op)
-            pending |= _calls_of_results(op, kernels) - seen
-    return edges
-
-
-def _calls_of_results(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> set[ir.Operation]:
-    """The calls that read the results of one."""
-    return {u for r in call.results for u in readers(r) if u.name == "func.call" and callee(u) in kernels}

@@ -6,9 +6,9 @@ results, one behind if it needs nothing that waits for the group.  That always p
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule.analysis.accesses import filled, iterators
-from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, inputs_of, joint_name, merge_in, merged_kernel, places_in, replace_calls, waits
+from inferno.schedule.analysis.accesses import iterators
+from inferno.schedule.passes.calls import generics_of, inputs_of, is_open, places_in
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_name, merge_in, merged_kernel, replace_calls, waits
 from inferno.schedule.scans import scans
 from inferno.target import Target, find_target
 
@@ -76,7 +76,5 @@ def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: s
 
 def _is_map(kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
     kernel = kernels.get(callee(call)) if call.name == "func.call" else None
-    if kernel is None or ATTRIBUTE in kernel.attributes:
-        return False
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
+    generics = generics_of(kernel) if is_open(kernel) else []
     return len(generics) == 1 and "reduction" not in iterators(generics[0])

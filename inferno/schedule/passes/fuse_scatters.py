@@ -10,13 +10,14 @@ from functools import partial
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.generics import is_elementwise
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.passes.shapes import UnknownSize
 from inferno.schedule.analysis.accesses import argument_index, knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.passes.calls import calls_in, inputs_of
 from inferno.schedule.passes.flatten_places import flatten_places
 from inferno.schedule.passes.looked_up_rows import give_each, join_left, looks_up, tells_places
-from inferno.schedule.passes.merge_calls import by_symbols, edges_of, inputs_of, merge_in, merge_where
+from inferno.schedule.passes.merge_calls import by_symbols, edges_of, merge_in, merge_where
 from inferno.schedule.scatters import row_sums, scatters, sorted_rows
 from inferno.schedule.universal.universal import Universal
 from inferno.target import find_target
@@ -54,7 +55,7 @@ def _is_universal(kernel: func.FuncOp) -> bool:
 def _fuse_all(module: ir.Module, parts: Parts, takes: Callable[[func.FuncOp], bool], asks: Callable[[func.FuncOp], bool]) -> None:
     """Make each scatter whose kernel ``asks`` for it, and the maps that only it reads by way of some of its operands, one kernel that is taken."""
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        calls = [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]
+        calls = calls_in(main)
         mine = [c for c in calls if _scatter(kernels[callee(c)]) is not None and asks(kernels[callee(c)])]
         return sum([any(_fuse(module, kernels, c, *part, takes, parts is _ROWS) for part in parts) for c in mine]) > 0
 
@@ -63,7 +64,7 @@ def _fuse_all(module: ir.Module, parts: Parts, takes: Callable[[func.FuncOp], bo
 
 def _scatter(kernel: func.FuncOp) -> ir.Operation | None:
     """The kernel's only scatter."""
-    found = [o.operation for o in kernel.entry_block.operations if o.operation.name == "tm_tensor.scatter"]
+    found = [o for o in operations_in(kernel) if o.name == "tm_tensor.scatter"]
     return found[0] if len(found) == 1 else None
 
 
@@ -114,7 +115,7 @@ def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Seque
 def _is_map(kernel: func.FuncOp, copies: bool) -> bool:
     """Whether it is one elementwise operation, of tensors or parts of them, or a copy of such a part, if ``copies`` are asked for."""
     others = ("func.return", "tensor.empty", "tensor.extract_slice")
-    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
+    operations = [o for o in operations_in(kernel) if o.name not in others and not o.name.startswith("arith.")]
     if not knows_arguments(kernel) or len(operations) != 1 or len(kernel.type.results) != 1:
         return False
     return is_elementwise(operations[0]) or (copies and operations[0].name == "linalg.copy")

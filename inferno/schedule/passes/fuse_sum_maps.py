@@ -7,14 +7,12 @@ kernel that computes these, or combines their chunks: a launch less each.
 
 from inferno.mlir import func, ir, users, walk
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds, maps
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, operations_in
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.assign import is_for
 from inferno.schedule.passes.behind_sums import put_behind
-from inferno.schedule.passes.merge_calls import (
-    edges_by_symbols, empty_like, in_order, is_open, joint_kernel, merge_in, operations_in, rewrite_calls, tell_sources, tensors_of,
-)
-from inferno.schedule.passes.recompute_maps import generics_of
+from inferno.schedule.passes.calls import empty_like, generics_of, in_order, is_open, tell_sources, tensors_of
+from inferno.schedule.passes.merge_calls import edges_by_symbols, joint_kernel, merge_in, rewrite_calls
 from inferno.target import Target, find_target
 
 

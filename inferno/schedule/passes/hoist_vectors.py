@@ -9,18 +9,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import clone_onto, func, ir, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, owner, tensor, walk
+from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
-from inferno.passes.programs import VIEWS, callee, readers, whole_of
+from inferno.passes.programs import VIEWS, callee, operations_in, readers, whole_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.analysis.cost import bit_width, count_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, bit_width, count_bytes
 from inferno.schedule.maps.elementwise import choose
 from inferno.schedule.maps.gathers import gathered
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.shared_reads import reused
 from inferno.schedule.maps.supported import supported
-from inferno.schedule.matmul.contraction import parse_contraction
-from inferno.schedule.passes.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
+from inferno.schedule.matmul.parser import parse_contraction
+from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, new_kernel, tell_sources
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.schedule.rows.row_work import busy
 from inferno.target import Target, find_target
 
@@ -43,7 +45,7 @@ _ROUNDED = ("bf16", "f16")
 _READ = 3  # instructions of what is brought again, once for a thread's points
 _LEAST = 8  # instructions of what is worth a tensor of its own
 _BUSY = 0.7  # of all instructions that a multiprocessor could begin, beside loads and stores
-_KERNEL, _RATE = 1.0, 3.9e6  # microseconds of a small kernel behind others, and bytes that one moves in one
+_KERNEL = 1.0  # microseconds of a small kernel behind others
 
 
 @dataclass
@@ -63,7 +65,7 @@ def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        calls = [o for o in operations_in(main) if o.name == "func.call"]
+        calls = calls_in(main)
         found = [(c, g, parts) for c in calls for g, parts in _parts(kernels.get(callee(c)), machine, always == "1", _is_scanned(c, kernels))]
         for call, generic, parts in found:
             _hoist(module, kernels[callee(call)], call, generic, parts)
@@ -151,7 +153,7 @@ def _vectors(generic: ir.Operation, fewer: int, counted: bool = False) -> dict[i
                 made.tables.update(known[value].tables)
                 made.loops |= known[value].loops
         if counted:
-            made.loops |= {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(op) if o.name == "linalg.index"}
+            made.loops |= {dim_of(o) for o in walk(op) if o.name == "linalg.index"}
             made.tables.update((o.operands[0], None) for o in walk(op) if o.name == "tensor.extract")
         pure = _is_counted(op) if counted else _is_pure(op) and not isinstance(op.results[0].type, ir.IndexType)
         if pure and all(v in known for v in own) and fewer * prod(sizes[d] for d in made.loops) <= prod(sizes):
@@ -195,10 +197,10 @@ def _pays(bytes_: int, generic: ir.Operation, parts: dict[ir.Value, _Value], poi
     that a thread does such work once for; ``again``: bytes that come from the cache then."""
     whole = _cost([o.operation for o in body(generic).operations])
     saved = _cost({op: None for part in parts.values() for op in part.operations})
-    memory, read = bytes_ / _RATE, _READ * len(parts) if shared > 1 else 0
+    memory, read = bytes_ / KERNEL_RATE, _READ * len(parts) if shared > 1 else 0
     before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole - saved + saved / shared, whole - saved + read / shared))
     after = max(after, memory + again / _CACHE_RATE)
-    return after + _KERNEL + _written(generic, parts) / _RATE < before
+    return after + _KERNEL + _written(generic, parts) / KERNEL_RATE < before
 
 
 def _written(generic: ir.Operation, parts: dict[ir.Value, _Value]) -> int:
@@ -245,14 +247,14 @@ def _kernel_of_parts(
         for op in operations_in(kernel):
             if op.name == "arith.constant":
                 clone_onto(op, outside)
-        renamed = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(sizes))]
+        renamed = renumber(loops, len(sizes))
 
         def compute(arguments: list[ir.Value]) -> list[ir.Value]:
             known = {**outside, **dict(zip((block.arguments[i] for i in reads), arguments))}
             wanted = {op for part in parts.values() for op in part.operations}
             for op in [o.operation for o in block.operations if o.operation in wanted]:
                 for index in walk(clone_onto(op, known), "linalg.index"):
-                    index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loops.index(ir.IntegerAttr(index.attributes["dim"]).value))
+                    index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loops.index(dim_of(index)))
             return [known[v] for v in parts]
 
         every = [*(substitute(indexing[i], renamed, len(loops)) for i in reads), *[ir.AffineMap.get_identity(len(loops))] * len(parts)]
@@ -289,7 +291,7 @@ def _kernel_of_rest(
                 clone_onto(op, known)
             return [known.get(v, v) for v in yielded(generic)]
 
-        place = ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops])
+        place = projection(loops, len(sizes))
         every = [*(indexing[i] for i in kept), *[place] * len(values), *indexing[count:]]
         for op in operations:
             if op == generic:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, ir, owner, tensor
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, operations_in
 from inferno.schedule.passes.batch_products import needed
+from inferno.schedule.passes.calls import inputs_of
 from inferno.schedule.passes.equal_steps import Begins, EqualSteps, Path, State, Steps
-from inferno.schedule.passes.merge_calls import inputs_of, operations_in
 
 
 @dataclass

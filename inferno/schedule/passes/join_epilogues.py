@@ -10,6 +10,7 @@ from inferno.passes.contraction import zero_start
 from inferno.passes.generics import (
     Operands, PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, substitute,
 )
+from inferno.passes.programs import operations_in
 from inferno.passes.shapes import sizes
 from inferno.passes.split_contractions import split_contractions
 from inferno.passes.widen_arithmetic import drop_round_trips
@@ -42,7 +43,7 @@ def join_epilogues(kernel: func.FuncOp) -> func.FuncOp | None:
 
 
 def _join(kernel: func.FuncOp) -> bool:
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
+    generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
     sums = [g for g in generics if REDUCTION in kinds(g)]
     if len(sums) not in (1, 2) or sums[0].results[0].type != sums[-1].results[0].type or any(len(s.results) != 1 or zero_start(s) is None for s in sums):
         return False

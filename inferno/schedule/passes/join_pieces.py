@@ -6,7 +6,7 @@ vectors.
 
 from dataclasses import dataclass, replace
 
-from inferno.mlir import arith, func, ir, is_read, linalg, owner, tensor, users, walk
+from inferno.mlir import arith, dim_of, func, ir, is_read, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import either
 from inferno.passes.generics import PARALLEL, build
 from inferno.passes.programs import VIEWS
@@ -37,7 +37,7 @@ def join_pieces(kernel: func.FuncOp, parts: Parts) -> None:
     """Let a concatenation read pieces that follow each other in a tensor as one."""
     for op in walk(kernel.operation, "tensor.concat"):
         found = [_part(v, parts) for v in op.operands]
-        if ir.IntegerAttr(op.attributes["dim"]).value != 0 or not any(found):
+        if dim_of(op) != 0 or not any(found):
             continue
         pieces: list[_Piece] = []
         for value, part in zip(op.operands, found):

@@ -16,17 +16,14 @@ from inferno.passes.generics import (
     PARALLEL, Operands, body, build, clone_body, dims, indices_are_simple, inputs, is_elementwise, kinds, loop_sizes, maps, outputs, substitute,
 )
 from inferno.passes.locations import merge
-from inferno.passes.programs import callee, readers
+from inferno.passes.programs import RESHAPES, callee, operations_in, readers
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.passes.calls import generics_of, in_order, inputs_of, may_change, places_in
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, in_order, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, places_in,
-    replace_calls, rewrite_calls,
-)
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_name, merged_kernel, pattern, replace_calls, rewrite_calls
 from inferno.schedule.passes.pairs import MOST_INPUTS
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.schedule.passes.stacked import Stack, stack_of, unstack
 from inferno.target import Target, find_target
 
@@ -39,7 +36,7 @@ def join_steps(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        merge_in(module, lambda main, kernels: _Program(module, main, kernels, machine).run())
+        _Program.rewrite(module, machine)
 
 
 @dataclass
@@ -268,6 +265,6 @@ def _loops(order: Sequence[ir.Operation], sizes: Sequence[int]) -> list[list[ir.
 def _key(value: ir.Value) -> object:
     """What is equal for values that are the same part or shape of one."""
     made = owner(value)
-    if made is None or made.name not in ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape"):
+    if made is None or made.name not in ("tensor.extract_slice", *RESHAPES):
         return value
     return made.name, str(value.type), tuple((n, made.attributes[n]) for n in made.attributes), tuple(map(_key, made.operands))

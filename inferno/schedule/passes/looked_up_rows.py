@@ -10,10 +10,11 @@ from math import prod
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.generics import is_elementwise
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.schedule.analysis.accesses import argument_index
 from inferno.schedule.analysis.cost import tensor_bytes
-from inferno.schedule.passes.merge_calls import clone_view, inputs_of, is_open, merge_in, operations_in
+from inferno.schedule.passes.calls import calls_in, inputs_of, is_open
+from inferno.schedule.passes.merge_calls import clone_view, merge_in
 
 _COPY = "inferno.copy"  # the number of the call that others are copies of
 _MOST = 4  # readers
@@ -23,7 +24,7 @@ _SMALLER = 2  # times, at least, that a table is smaller than what is looked up 
 def give_each(module: ir.Module, made: Callable[[func.FuncOp | None], bool]) -> None:
     """Copy the calls that make what is asked for (``looks_up``, ``tells_places``), one for each of the scatters that read it, or for the maps of these."""
     def copy(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        calls = [o for o in operations_in(main) if o.name == "func.call" and made(kernels.get(callee(o)))]
+        calls = [o for o in calls_in(main) if made(kernels.get(callee(o)))]
         for number, call in reversed(list(enumerate(calls))):  # those first that are made of others
             found = list(dict.fromkeys(readers(call.results[0])))
             if 1 < len(found) <= _MOST and all(_adds(kernels, r, call.results[0]) for r in found):
@@ -39,7 +40,7 @@ def join_left(module: ir.Module) -> None:
     """Let those whose scatters did not take them in be one again."""
     def join(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         first: dict[int, ir.Operation] = {}
-        for call in [o for o in operations_in(main) if o.name == "func.call" and _COPY in o.attributes]:
+        for call in [o for o in calls_in(main) if _COPY in o.attributes]:
             kept = first.setdefault(ir.IntegerAttr(call.attributes[_COPY]).value, call)
             if kept != call:
                 call.results[0].replace_all_uses_with(kept.results[0])

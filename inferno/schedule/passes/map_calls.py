@@ -3,10 +3,9 @@
 from inferno.mlir import func, ir, walk
 from inferno.passes.generics import inputs, is_elementwise, maps
 from inferno.passes.programs import callee, readers
-from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.analysis.written_parts import writes_parts
-from inferno.schedule.passes.fuse_reductions import changes_places
-from inferno.schedule.passes.recompute_maps import generics_of
+from inferno.schedule.passes.calls import generics_of, is_open
+from inferno.schedule.passes.changed_places import changes_places
 
 
 class MapCalls:
@@ -35,7 +34,7 @@ class MapCalls:
 
 def _is_map(kernel: func.FuncOp | None) -> bool:
     """Whether a kernel is one elementwise operation, whose results all lie in one order, and are tensors of their own."""
-    generics = generics_of(kernel) if kernel is not None and ATTRIBUTE not in kernel.attributes and not writes_parts(kernel) else []
+    generics = generics_of(kernel) if is_open(kernel) and not writes_parts(kernel) else []
     if len(generics) != 1 or not is_elementwise(generics[0]) or not (inputs(generics[0]) or walk(generics[0], "tensor.extract")):
         return False
     own = maps(generics[0])[len(inputs(generics[0])):]

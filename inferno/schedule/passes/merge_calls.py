@@ -1,23 +1,21 @@
 """Replace several calls of kernels by one call of a kernel that holds the operations of all."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cmp_to_key
+from typing import Any
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import UnsupportedOperation
 from inferno.mlir import clone_onto, func, ir, is_read, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.kernel_names import free
-from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
-from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
-from inferno.schedule.analysis.accesses import has_known_sizes
-from inferno.schedule.attributes import ATTRIBUTE
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, operations_in, readers, root_of
+from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, symbol_arguments
+from inferno.schedule.passes.calls import empty_like, free_name, in_order, inputs_of, tell_sources, tensors_of
 from inferno.schedule.passes.size_factors import factors_of, in_factors
-from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, substitute, symbols_of
+from inferno.size_forms import substitute
+from inferno.symbolic import Int, Symbol, Undecided, bounds, divisor, hint, size_of, symbols_of
 from inferno.target import Target
-
-_LONGEST_NAME = 40  # characters, as ``kernel_names.py`` has it
 
 
 Renamed = dict[Symbol, Int]
@@ -34,42 +32,6 @@ class Edges:
     exported: tuple[ir.Value, ...]
     sizes: Mapping[ir.Value, Int] = field(default_factory=dict)
     factors: Mapping[ir.Value, Int] = field(default_factory=dict)
-
-
-def operations_in(function: func.FuncOp) -> list[ir.Operation]:
-    """Those of its block; a copy, so that they may change meanwhile."""
-    return [o.operation for o in function.entry_block.operations]
-
-
-def places_in(function: func.FuncOp) -> dict[ir.Operation, int]:
-    """The same, with the number of each."""
-    return {o: i for i, o in enumerate(operations_in(function))}
-
-
-def is_open(kernel: func.FuncOp | None) -> bool:
-    """Whether there is a kernel that has no schedule yet, of any sizes."""
-    return kernel is not None and ATTRIBUTE not in kernel.attributes
-
-
-def may_change(kernel: func.FuncOp | None) -> bool:
-    """The same, where all sizes are numbers."""
-    return is_open(kernel) and has_known_sizes(kernel)
-
-
-def inputs_of(call: ir.Operation) -> list[ir.Value]:
-    """What a call takes beside its destinations."""
-    return list(call.operands)[: len(call.operands) - len(call.results)]
-
-
-def tensors_of(call: ir.Operation) -> list[ir.Value]:
-    """The same without sizes."""
-    return [v for v in inputs_of(call) if isinstance(v.type, ir.RankedTensorType)]
-
-
-def tell_sources(new: ir.Operation, calls: Sequence[ir.Operation]) -> None:
-    """Let a call say the source lines of those that it stands for, each once."""
-    told = (s.value for c in calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
-    new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(s) for s in dict.fromkeys(told)])
 
 
 def edges_of(calls: Sequence[ir.Operation], views: bool) -> Edges:
@@ -130,11 +92,6 @@ def pattern(edges: Edges) -> Hashable:
     return taken, tuple((callee(c), tuple(map(place, inputs_of(c))), tuple(r in exported for r in c.results)) for c in edges.calls)
 
 
-def in_order(operations: Collection[ir.Operation]) -> list[ir.Operation]:
-    """Operations of one block as they come in it."""
-    return sorted(operations, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
-
-
 def reads_reshaped(edges: Edges) -> bool:
     """Whether one of the calls reads another's result reshaped."""
     made = {r for c in edges.calls for r in c.results}
@@ -170,24 +127,6 @@ def wait_for_each_other(calls: Collection[ir.Operation], places: Mapping[ir.Oper
 def joint_name(module: ir.Module, calls: Sequence[ir.Operation], begin: str = "") -> str:
     """A name for the kernel that these calls become."""
     return free_name(module, begin + "_".join(callee(c).rstrip("_0123456789") for c in calls))
-
-
-def new_kernel(module: ir.Module, before: func.FuncOp, name: str, given: Sequence[ir.Type], made: Sequence[ir.Type]) -> func.FuncOp:
-    """A kernel without operations in front of another one, of these operands and results."""
-    with ir.InsertionPoint(before):
-        new = func.FuncOp(free_name(module, name), ([*given, *made], list(made)), visibility="private")
-    new.add_entry_block()
-    return new
-
-
-def replace_call(call: ir.Operation, new: func.CallOp) -> None:
-    """Let ``new`` be in the place of ``call``, and say what that said."""
-    for name in call.attributes:
-        if name not in ("callee", "operandSegmentSizes"):
-            new.operation.attributes[name] = call.attributes[name]
-    for old, result in zip(call.results, new.results):
-        old.replace_all_uses_with(result)
-    call.erase()
 
 
 def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], count: int) -> tuple[list[dict[str, ir.Attribute]], list[Renamed]]:
@@ -370,11 +309,6 @@ def replace_calls(edges: Edges, merged: func.FuncOp) -> ir.Operation:
     return new
 
 
-def empty_like(values: Sequence[ir.Value]) -> list[ir.Value]:
-    """Tensors of ``@main`` of these values' sizes and types."""
-    return [tensor.EmptyOp(sizes(v, function_of(v.owner.operation)), v.type.element_type).result for v in values]
-
-
 def erase_views(op: ir.Operation) -> None:
     """A reshape between the calls, which their kernel has a copy of."""
     for user in list(users(op.results[0])):
@@ -394,13 +328,22 @@ def erase_unused(module: ir.Module, main: func.FuncOp) -> None:
 
 
 @dataclass
-class Rewrite:
-    """The state of a pass that rewrites ``@main`` and the kernels that it calls, by name; its method ``run`` says whether anything was changed."""
+class Rewrite(ABC):
+    """The state of a pass that rewrites ``@main`` and the kernels that it calls, by name."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     target: Target
+
+    @abstractmethod
+    def run(self) -> bool:
+        """Whether anything was changed."""
+
+    @classmethod
+    def rewrite(cls, module: ir.Module, target: Target, **options: Any) -> None:
+        """Run it on a module, as ``merge_in`` says, with its further fields."""
+        merge_in(module, lambda main, kernels: cls(module, main, kernels, target, **options).run())
 
 
 def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.FuncOp]], bool]) -> None:
@@ -427,6 +370,3 @@ def rewrite_calls(main: func.FuncOp, rewrite: Callable[[ir.Operation], bool]) ->
     return changed
 
 
-def free_name(module: ir.Module, wanted: str) -> str:
-    """A name for a new function, not too long."""
-    return free(wanted[:_LONGEST_NAME].rstrip("_"), ir.SymbolTable(module.operation))

@@ -16,7 +16,8 @@ from inferno.schedule.analysis.kept_operands import PARTS, keep, kept
 from inferno.schedule.analysis.kernel_parts import OWN
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
-from inferno.schedule.passes.merge_calls import empty_like, inputs_of, places_in, size_attributes, tell_sources
+from inferno.schedule.passes.calls import empty_like, inputs_of, places_in, tell_sources
+from inferno.schedule.passes.merge_calls import size_attributes
 from inferno.target import Target, find_target
 
 # Operations of @main between the first and the last one: what is computed earlier than it would be takes memory until then.

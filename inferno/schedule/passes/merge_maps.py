@@ -16,20 +16,18 @@ from inferno.passes.generics import (
     Operands, build, clone_body, indices_are_simple, inputs, kinds, maps, outputs, substitute,
 )
 from inferno.passes.locations import merge
-from inferno.passes.programs import callee, root_of
+from inferno.passes.programs import callee, operations_in, root_of
 from inferno.passes.shapes import shape
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.analysis.shared_points import loops_at, same
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.passes.calls import generics_of, inputs_of
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, inputs_of, joint_kernel, operations_in, pattern, replace_calls, wait_for_each_other,
-)
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, SHARE, SMALL, merge_pairs, near
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.symbolic import product
 from inferno.target import Target
 

@@ -14,18 +14,17 @@ from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.generics import REDUCTION, body, inputs, is_elementwise, kinds, maps
-from inferno.passes.programs import callee, readers, root_of, whole_of
+from inferno.passes.programs import callee, operations_in, readers, root_of, whole_of
 from inferno.schedule.analysis.cost import count_bytes
 from inferno.schedule.assign import is_for
 from inferno.schedule.passes.behind_sums import put_behind
-from inferno.schedule.passes.fuse_reductions import alone, changes_places
+from inferno.schedule.passes.calls import generics_of, is_open, tensors_of
+from inferno.schedule.passes.changed_places import changes_places
+from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.mark_overwrites import stored_at, updated
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, is_open, joint_kernel, operations_in, pattern, replace_calls, tensors_of, wait_for_each_other,
-)
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.pairs import LARGEST, merge_pairs, MOST_INPUTS, MOST_RESULTS, near, SHARE, SMALL
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.merge_generics import merge_generics
 from inferno.target import Target

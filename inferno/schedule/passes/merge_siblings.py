@@ -11,7 +11,7 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import root_of
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.composite import by_size, siblings
-from inferno.schedule.passes.merge_calls import inputs_of
+from inferno.schedule.passes.calls import inputs_of
 from inferno.schedule.passes.merge_independent import Group, Merge
 
 MERGE = "inferno.siblings"

@@ -10,23 +10,20 @@ logsumexp of 20000x512 in bf16 19.9 and 11.2.  But where a block's rows are in r
 1024x32768 in float32 113 and 141, of 4096x64 6.7 and 7.4.
 """
 
-from dataclasses import replace
 from math import inf, prod
 
 from inferno.mlir import arith, clone_onto, func, ir, is_read, linalg, math, owner, tensor, users
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.passes.fuse_reductions import alone
-from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, new_kernel, operations_in, places_in, rewrite_calls,
-    tell_sources, wait_for_each_other,
-)
-from inferno.schedule.passes.recompute_maps import compute_first, generics_of, replace_reader
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, new_kernel, places_in, tell_sources
+from inferno.schedule.passes.kernel_times import alone
+from inferno.schedule.passes.merge_calls import Edges, edges_of, joint_kernel, merge_in, rewrite_calls, wait_for_each_other
+from inferno.schedule.passes.recompute_maps import compute_first, pairs_of, replace_reader
 from inferno.schedule.passes.softmax_calls import Softmax, find_softmax, is_largest, term_in
 from inferno.schedule.reductions.exponential_sums import take_term
 from inferno.schedule.reductions.reductions import read
-from inferno.schedule.rows import columns, grid_rows, rows, turned_rows
+from inferno.schedule.rows import columns, grid_rows, rows, transposed_rows
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target, find_target
 
@@ -57,7 +54,7 @@ def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, t
     c = read(sums, target)
     pays = c is not None and (always or (c.count * c.length >= _LEAST and _pays(module, kernels, found, sums, readers, c.along, target)))
     if not pays:
-        for new in (sums, *(kernel for _, _, kernel in readers)):
+        for new in (sums, *(kernel for _, kernel in readers)):
             new.operation.erase()
         return False
     kernels[sums.name.value] = sums
@@ -69,8 +66,8 @@ def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, t
         made = func.CallOp(sums, [*inputs_of(found.largest), *empty_like([found.largest.results[0], found.total.results[0]])]).operation
     tell_sources(made, [found.largest, found.total])
     known: dict[ir.Value, ir.Value] = {found.largest.results[0]: made.results[0], found.total.results[0]: made.results[1]}
-    for reader, edges, kernel in readers:
-        replace_reader(reader, edges, kernel, known)
+    for edges, kernel in readers:
+        replace_reader(edges, kernel, known)
         kernels[kernel.name.value] = kernel
     for call, result in ((found.largest, made.results[0]), (found.total, made.results[1])):
         call.results[0].replace_all_uses_with(result)
@@ -81,31 +78,30 @@ def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, t
     return True
 
 
-def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax) -> list[tuple[ir.Operation, Edges, func.FuncOp]]:
-    """The readers of exponentials, each with the kernel that computes them, where that can be."""
+def _computing(module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax) -> list[tuple[Edges, func.FuncOp]]:
+    """Exponentials and what reads them, each with the kernel that computes both, where that can be."""
     made = []
     for reader in found.readers:
         if reader.name != "func.call" or found.exponentials.results[0] not in inputs_of(reader) or not may_change(kernels.get(callee(reader))):
             continue
         if len(generics_of(kernels[callee(reader)])) != 1:
             continue
-        edges = edges_of([found.exponentials, reader], views=True)
-        edges = replace(edges, exported=tuple(v for v in edges.exported if v != found.exponentials.results[0]))
+        (edges,) = pairs_of(found.exponentials, [reader])
         kernel = joint_kernel(module, kernels, edges)
         if compute_first(kernel) and len(generics_of(kernel)) == 1:  # which does not gather exponentials by their places
-            made.append((reader, edges, kernel))
+            made.append((edges, kernel))
         else:
             kernel.operation.erase()
     return made
 
 
-def _divisions(found: Softmax, readers: list[tuple[ir.Operation, Edges, func.FuncOp]]) -> list[ir.Operation]:
+def _divisions(found: Softmax, readers: list[tuple[Edges, func.FuncOp]]) -> list[ir.Operation]:
     """Those by the sum, if nothing else is done with it: a product with its reciprocal, of which there is one a column, is one instruction of each point.  (The
     largest's own exponential is 1, so no sum is less.)"""
     total, divisions = found.total.results[0], []
-    if found.base is not None or any(u not in [reader for reader, _, _ in readers] for u in users(total)):
+    if found.base is not None or any(u not in [edges.calls[-1] for edges, _ in readers] for u in users(total)):
         return []
-    for _, edges, kernel in readers:
+    for edges, kernel in readers:
         (generic,) = generics_of(kernel)
         for argument in (kernel.entry_block.arguments[n] for n, v in enumerate(edges.captured) if v == total):
             points = [p for v, p in zip(inputs(generic), body(generic).arguments) if v == argument]
@@ -117,20 +113,20 @@ def _divisions(found: Softmax, readers: list[tuple[ir.Operation, Edges, func.Fun
 
 
 def _pays(
-    module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, sums: func.FuncOp, readers: list[tuple[ir.Operation, Edges, func.FuncOp]],
+    module: ir.Module, kernels: dict[str, func.FuncOp], found: Softmax, sums: func.FuncOp, readers: list[tuple[Edges, func.FuncOp]],
     along: bool, target: Target,
 ) -> bool:
     """Whether the kernels take less time than one that keeps its rows, or than those that there are."""
     left = found.exponentials is not None and len(readers) < len(found.readers)
-    apart = alone(sums, target) + sum(_computing_time(k, target) for _, _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
-    now = [*found.calls, *(reader for reader, _, _ in readers)]
+    apart = alone(sums, target) + sum(_computing_time(k, target) for _, k in readers) + (alone(kernels[callee(found.exponentials)], target) if left else 0)
+    now = [*found.calls, *(edges.calls[-1] for edges, _ in readers)]
     front = _in_front(kernels, now)
     for more in [front, []] if front else [[]]:
         held, whole = (_by_rows if along else _by_columns)(module, kernels, [*more, *now], target)
         if held:
             return False
         if whole is None:
-            whole = _turned(module, kernels, [*more, *now], target)
+            whole = _transposed(module, kernels, [*more, *now], target)
         if whole is not None:
             return apart + sum(alone(kernels[callee(c)], target) for c in more) < whole
     return apart < sum(alone(kernels[callee(c)], target) for c in now)
@@ -192,12 +188,12 @@ def _by_rows(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.
     return held, time
 
 
-def _turned(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> float | None:
+def _transposed(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation], target: Target) -> float | None:
     """Microseconds of one kernel that goes over rows of which some tensors have neighbours beside each other and others points; None where there is none."""
     kernel = _together(module, kernels, calls)
-    c = turned_rows.read(kernel, target)
+    c = transposed_rows.read(kernel, target)
     kernel.operation.erase()
-    return None if c is None else turned_rows.estimate(turned_rows.pick(c, target), c, target)
+    return None if c is None else transposed_rows.estimate(transposed_rows.pick(c, target), c, target)
 
 
 def _together(module: ir.Module, kernels: dict[str, func.FuncOp], calls: list[ir.Operation]) -> func.FuncOp:

@@ -6,12 +6,10 @@ second does not wait for the first one's result any more.
 
 from inferno.mlir import func, ir
 from inferno.passes.generics import PARALLEL, kinds
-from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule.passes.fuse_reductions import alone
-from inferno.schedule.passes.merge_calls import (
-    Edges, defer, edges_by_symbols, is_open, joint_kernel, merge_in, operations_in, places_in, replace_calls, tensors_of, waits,
-)
-from inferno.schedule.passes.recompute_maps import generics_of
+from inferno.passes.programs import callee, readers, returned, root_of
+from inferno.schedule.passes.calls import generics_of, is_open, places_in, tensors_of
+from inferno.schedule.passes.kernel_times import alone
+from inferno.schedule.passes.merge_calls import Edges, defer, edges_by_symbols, joint_kernel, merge_in, replace_calls, waits
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.merge_generics import merge_generics
 from inferno.target import Target, find_target
@@ -70,7 +68,7 @@ def _merged(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, ta
         return None
     merged = joint_kernel(module, kernels, edges)
     generic = merge_generics(generics_of(merged))
-    found = reductions.planned(merged, target) if generic is not None and list(operations_in(merged)[-1].operands) == list(generic.results) else None
+    found = reductions.planned(merged, target) if generic is not None and returned(merged) == list(generic.results) else None
     if found is not None and found[0].extremum is None:
         if reductions.estimate(found[1], found[0], target) < sum(alone(kernels[callee(call)], target) for call in edges.calls):
             return merged

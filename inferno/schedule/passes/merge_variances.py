@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import arith, constant_number, func, ir, linalg, owner, tensor, users
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, is_generic, kinds, maps, outputs, yielded
-from inferno.passes.programs import callee, root_of
+from inferno.passes.programs import callee, operations_in, root_of
 from inferno.passes.shapes import argument_attributes, function_of, materialise, number, sizes, symbol_arguments
 from inferno.schedule.analysis.accesses import filled, loop_sizes, sink_constants
-from inferno.schedule.passes.merge_calls import empty_like, inputs_of, is_open, merge_in, new_kernel, tell_sources, tensors_of
-from inferno.symbolic import Int, Symbol, maximum, product, substitute
+from inferno.schedule.passes.calls import calls_in, empty_like, inputs_of, is_open, new_kernel, tell_sources, tensors_of
+from inferno.schedule.passes.merge_calls import merge_in
+from inferno.size_forms import substitute
+from inferno.symbolic import Int, Symbol, maximum, product
 from inferno.target import find_target
 
 _FLOATS = ("f32", "bf16", "f16")
@@ -61,7 +63,7 @@ def merge_variances(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        calls = [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]
+        calls = calls_in(main)
         sums = [s for s in (_sum(c, kernels) for c in calls) if s is not None]
         pairs: dict[ir.Operation, tuple[_Sum, _Sum]] = {}  # by the first one's call
         for first, second in ((a, b) for b in sums for a in sums if _belong(a, b, kernels)):
@@ -94,7 +96,7 @@ def _sum(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Sum | None:
     main = _symbols_in_main(call, kernel) if is_open(kernel) else None
     if main is None:
         return None
-    generics = [o.operation for o in kernel.entry_block.operations if is_generic(o.operation)]
+    generics = [o for o in operations_in(kernel) if is_generic(o)]
     after = generics.pop() if len(generics) == 2 and _is_after(generics[1], generics[0]) else None
     sizes = loop_sizes(generics[0]) if len(generics) == 1 else None
     if sizes is None or "linalg.index" in {o.name for o in body(generics[0]).operations}:
@@ -168,7 +170,7 @@ def _mean(value: ir.Value, kernels: dict[str, func.FuncOp]) -> tuple[ir.Operatio
     """The call whose result ``value`` is by a number of terms, and that number."""
     call = owner(root_of(value))
     kernel = kernels.get(callee(call)) if call is not None and call.name == "func.call" else None
-    generics = [o.operation for o in kernel.entry_block.operations if is_generic(o.operation)] if kernel is not None else []
+    generics = [o for o in operations_in(kernel) if is_generic(o)] if kernel is not None else []
     main = _symbols_in_main(call, kernel) if kernel is not None else None
     if main is None or len(generics) != 1 or not is_elementwise(generics[0]) or len(tensors_of(call)) != 1 or len(set(map(str, maps(generics[0])))) != 1:
         return None

@@ -6,6 +6,7 @@ What comes before a write is a copy, which is left out where it is made in place
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
+from inferno.passes.programs import operations_in
 from inferno.schedule.analysis.accesses import knows_arguments
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.passes.merge_independent import Group, Merge
@@ -35,7 +36,7 @@ class _Writes(Merge):
 
 def is_write(kernel: func.FuncOp) -> bool:
     """Whether a kernel copies a tensor and writes to places of the copy that are all different, by the last generator."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     if ATTRIBUTE not in kernel.attributes or from_attribute(kernel.attributes[ATTRIBUTE]).generator != Universal.generator:
         return False
     if not knows_arguments(kernel) or [o.name for o in operations] != _WRITE:

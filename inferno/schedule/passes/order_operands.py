@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.mlir import clone_onto, func, ir, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs, use_count
 from inferno.passes.kernel_names import Names
@@ -18,8 +19,9 @@ from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width, fastest
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.matmul import wgmma, wgmma_schedule
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
-from inferno.schedule.passes.merge_calls import replace_call
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
+from inferno.schedule.passes.calls import replace_call
 from inferno.schedule.reductions import batch_sums
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiles.tiling import tile_contraction
@@ -28,8 +30,9 @@ from inferno.target import Target, find_target
 # 6272x768x768 of 32 images' patches: 6.3 us to order them and 23.2 to multiply, where element by element 212 are estimated.
 _LAUNCH = 2.0  # microseconds of the kernel in front, beside its bytes (an estimate, as wgmma's for its own temporaries)
 _PAYS = 0.8  # of the time without, by estimates that are some percent off
-# Of the time where the generator would turn the factor.  Of 768^3 and 1024^3 that time is estimated right (15.8 for 15.7 us, 20.6 for 19.7), and the one
-# without anything to turn too long (8.2 for 6.3, 10.4 for 8.3).  A copy by its launcher is estimated like the kernel in front, which alone writes whole lines.
+# Of the time where the generator would transpose the factor.  Of 768^3 and 1024^3 that time is estimated right (15.8 for 15.7 us, 20.6 for 19.7), and the one
+# without anything to transpose too long (8.2 for 6.3, 10.4 for 8.3).  A copy by its launcher is estimated like the kernel in front, which alone writes whole
+# lines.
 _PAYS_TRANSPOSED = 1.05
 # The same where its lines begin anywhere, so that the launcher copies them first (on an H200, TF32, 3000x2056x2501 159.8 us, 111 are estimated; transposed in
 # front 133.5, 121 estimated).
@@ -39,13 +42,13 @@ _PAYS_COPIED = 1.3
 @dataclass(frozen=True)
 class _Order:
     """Argument ``number`` of a kernel, which its contraction reads by ``before``, is to have the dimensions of ``loops``, in this order.
-    ``turns``: the generator takes the kernel without that too, and turns the factor."""
+    ``transposes``: the generator takes the kernel without that too, and transposes the factor."""
 
     number: int
     loops: tuple[int, ...]
     before: ir.AffineMap
     shape: tuple[int, ...]
-    turns: bool = False
+    transposes: bool = False
 
 
 def order_operands(module: ir.Module, target: str) -> None:
@@ -72,7 +75,7 @@ def _order_once(module: ir.Module, target: Target, among: set[str]) -> set[str]:
         frozen = frozen_weights(program)
         for call in [c for c in walk(program, "func.call") if callee(c) in orders]:
             _, new, order = orders[callee(call)]
-            if not (order.turns and root_of(call.operands[order.number]) in frozen):
+            if not (order.transposes and root_of(call.operands[order.number]) in frozen):
                 _replace(call, new, order, made)
         outline_program(program, names)
     called = {callee(c) for c in walk(module.operation, "func.call")}
@@ -96,7 +99,7 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
     orders = [] if op is None else [o for o in (_order_of(op, number) for number in (0, 1)) if o is not None]
     most = _most(kernel, c, target, library) if orders and wgmma_schedule.precision(kernel, c) is not None else None
     for order in orders if most is not None else ():
-        order = replace(order, turns=most[1])
+        order = replace(order, transposes=most[1])
         new = _with_order(kernel, order)
         made = parse_contraction(new)
         times = [time for time, _ in wgmma.candidates(new, made, target)] if made is not None else []
@@ -137,7 +140,7 @@ def _is_own(kernel: func.FuncOp, value: ir.Value) -> bool:
 
 def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) -> tuple[float, bool] | None:
     """Microseconds that a kernel may take with what orders its factor, and whether it would be taken without; None where another generator has it.
-    A ``library`` turns no tiles."""
+    A ``library`` transposes no tiles."""
     found = wgmma.candidates(kernel, c, target)
     if not found:
         own = estimate_of(kernel, choose(kernel, target), target)
@@ -201,7 +204,7 @@ def _with_order(kernel: func.FuncOp, order: _Order) -> func.FuncOp:
             if block.arguments[order.number] in list(op.operands):
                 indexing = maps(clone)
                 place = list(op.operands).index(block.arguments[order.number])
-                indexing[place] = ir.AffineMap.get(indexing[place].n_dims, 0, [ir.AffineDimExpr.get(d) for d in order.loops])
+                indexing[place] = projection(order.loops, indexing[place].n_dims)
                 clone.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing])
     return new
 
@@ -221,6 +224,6 @@ def _matrix(value: ir.Value, order: _Order) -> ir.Value:
     """The tensor with its dimensions in the order of the loops."""
     count = len(order.loops)
     out = tensor.EmptyOp(list(order.shape), value.type.element_type).result
-    read = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(order.loops.index(d)) for d in _plain(order.before)])
+    read = projection([order.loops.index(d) for d in _plain(order.before)], count)
     indexing = [read, ir.AffineMap.get_identity(count)]
     return build([value], [out], indexing, [PARALLEL] * count, lambda a: [a[0]], ir.Location.current).results[0]

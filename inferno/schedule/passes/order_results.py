@@ -7,11 +7,12 @@ side by side in memory is neighbouring pixels.
 
 from inferno.mlir import func, ir, linalg, owner, tensor
 from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, kinds, maps, outputs
-from inferno.passes.programs import PRECISION, callee, readers
+from inferno.passes.programs import PRECISION, callee, operations_in, readers
 from inferno.schedule.analysis.cost import MEMORY_RATE, tensor_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.convolution import im2col
-from inferno.schedule.passes.merge_calls import edges_of, free_name, may_change, merge_in, merge_where, operations_in
+from inferno.schedule.passes.calls import calls_in, free_name, may_change
+from inferno.schedule.passes.merge_calls import edges_of, merge_in, merge_where
 from inferno.schedule.tiles.result_parts import large_extras
 from inferno.schedule.tiles.tiling import pick_axes
 from inferno.target import Target, find_target
@@ -29,7 +30,7 @@ def order_results(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        calls = [o for o in operations_in(main) if o.name == "func.call" and may_change(kernels.get(callee(o)))]
+        calls = [o for o in calls_in(main) if may_change(kernels.get(callee(o)))]
         return sum([_write_in_order(module, kernels, c, machine) for c in calls if _transposes(kernels[callee(c)])]) > 0
 
     merge_in(module, merge)

@@ -16,10 +16,10 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_copy, kinds, maps
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import callee, main_and_kernels, programs
+from inferno.passes.programs import callee, main_and_kernels, operations_in, programs
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.maps.uncoalesced_arguments import Uncoalesced, read_time, reads_in_order, uncoalesced_arguments
-from inferno.schedule.passes.merge_calls import may_change, operations_in
+from inferno.schedule.passes.calls import calls_in, may_change
 from inferno.schedule.passes.split_pieces import generic_of, split, transposed_by_tiles
 from inferno.target import find_target
 
@@ -49,7 +49,7 @@ def order_tables(module: ir.Module, target: str, always: str = "0") -> None:
     with module.context, ir.Location.unknown():
         names, left = Names(module), set()
         for program in programs(module):
-            calls = [o for o in operations_in(program) if o.name == "func.call" and callee(o) in plans]
+            calls = [o for o in calls_in(program) if callee(o) in plans]
             changed = [c for c in calls if _is_free(c.operands[len(c.operands) - 1]) and _follows_numbers(c, plans[callee(c)])]
             left |= {callee(c) for c in calls if c not in changed}
             known = _transposes(program, kernels)

@@ -5,7 +5,8 @@ from typing import Any
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import readers, root_of
-from inferno.schedule.passes.merge_calls import inputs_of, merge_in, places_in
+from inferno.schedule.passes.calls import inputs_of, places_in
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.target import find_target
 
 MOST_RESULTS, MOST_INPUTS = 8, 16  # tensors of a kernel: each takes registers for its address

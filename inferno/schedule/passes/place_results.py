@@ -12,28 +12,26 @@ from math import prod
 from inferno.errors import PassError
 from inferno.mlir import clone_onto, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, inputs, is_elementwise, maps, use_count, yielded
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule.analysis.accesses import placed, row_major
 from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.analysis.cost import bit_width, tensor_bytes
+from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, bit_width, tensor_bytes
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.passes.merge_calls import Rewrite, inputs_of, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources
-from inferno.schedule.passes.recompute_maps import generics_of
+from inferno.schedule.passes.calls import generics_of, inputs_of, new_kernel, tell_sources
+from inferno.schedule.passes.merge_calls import Rewrite, rewrite_calls
 from inferno.schedule.passes.stacked import Stack, case_of, stack_of
 from inferno.target import find_target
 
 _ALIGNED = 128  # bytes: a line, of which no two kernels write parts
-# Microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions.
-_KERNEL, _RATE = 0.9, 3.9e6
 
 
 def place_results(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than GPUs."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        merge_in(module, lambda main, kernels: _Program(module, main, kernels, machine).run())
+        _Program.rewrite(module, machine)
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def _whole_argument(kernel: func.FuncOp, case: ir.Operation, box: tuple[int, ...
 def _pays(found: _Concatenation, placed: list[ir.Value]) -> bool:
     """Whether what is not read and written again takes longer than the launches that come to it."""
     moved = 2 * sum(tensor_bytes(v.type) for v in placed)
-    return bool(placed) and moved / _RATE > (found.stack.count - len(placed) - 1) * _KERNEL
+    return bool(placed) and moved / KERNEL_RATE > (found.stack.count - len(placed) - 1) * KERNEL_TIME
 
 
 def _computed(call: ir.Operation, kernel: func.FuncOp, taken: tuple[int, ...]) -> ir.Value:

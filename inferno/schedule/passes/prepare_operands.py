@@ -21,10 +21,11 @@ from inferno.schedule.analysis.kept_operands import COPY, PARTS, kept
 from inferno.schedule.assign import assign_schedules, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.matmul import bf16x6, presplit, wgmma
-from inferno.schedule.matmul.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.operand_forms import Form
 from inferno.schedule.matmul.wgmma_cost import copy_time
-from inferno.schedule.passes.merge_calls import replace_call
+from inferno.schedule.passes.calls import replace_call
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiles.tiling import Axis, Tiling, main_read, tile_contraction
 from inferno.symbolic import product
@@ -186,7 +187,7 @@ def _forms(kernel: func.FuncOp, target: Target) -> tuple[Form, ...]:
 
 
 def _turns_one(schedule: Any, c: Contraction) -> bool:
-    """Whether all that is done to tiles in shared memory is turning those of one operand, which a copy of it saves."""
+    """Whether all that is done to tiles in shared memory is transposing those of one operand, which a copy of it saves."""
     if schedule.generator != "wgmma" or not schedule.rewrite or c.lhs.element.width != 32:
         return False
     tiling = tile_contraction(c, 4, only_along_k=True)

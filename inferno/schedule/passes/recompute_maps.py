@@ -11,46 +11,39 @@ from dataclasses import replace
 from math import prod
 from types import SimpleNamespace
 
-from inferno.errors import PassError
 from inferno.mlir import erase_dead, func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
-from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
+from inferno.passes.generics import PARALLEL, inputs, is_elementwise, kinds
 from inferno.passes.places import place_of
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, operations_in
 from inferno.passes.reversals import flipped_dimensions
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
-from inferno.schedule.analysis.accesses import filled, loop_sizes
-from inferno.schedule.analysis.cost import count_bytes, example_bytes
-from inferno.schedule.assign import choose, is_for
-from inferno.schedule.passes.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, rewrite_calls, tell_sources,
-)
+from inferno.schedule.analysis.accesses import loop_sizes
+from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, count_bytes, example_bytes
+from inferno.schedule.assign import generator_for, is_for
+from inferno.schedule.passes.calls import empty_like, generics_of, inputs_of, may_change, tell_sources
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, joint_kernel, pattern, rewrite_calls
 from inferno.schedule.rows.row_work import body_instructions, busy
 from inferno.target import Target, find_target
 
 _MOST = 4  # readers
 # Operations of a kernel that computes a map again: of maps of maps, each with several readers, they would double with each one.
 _LARGEST = 200
-# Microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions.
-_KERNEL, _RATE = 0.9, 3.9e6
 _GENERATORS = ("elementwise", "reductions", "rows")  # that take more operations of each point as they come
 
 
 def recompute_maps(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
-    if machine.kind != "nvptx":
-        return
+    if machine.kind == "nvptx":
+        _Program.rewrite(module, machine)
 
-    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+
+class _Program(Rewrite):
+    def run(self) -> bool:
+        """Whether anything was changed."""
         refused: set[Hashable] = set()  # the steps of a loop ask for the same ones
-        return rewrite_calls(main, lambda call: is_map(kernels.get(callee(call)), flips=True) and recompute_map(module, kernels, call, machine, refused))
-
-    merge_in(module, merge)
-
-
-def generics_of(kernel: func.FuncOp) -> list[ir.Operation]:
-    return [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None]
+        return rewrite_calls(self.main, lambda call: is_map(self.kernels.get(callee(call)), flips=True) and recompute_map(self, call, refused))
 
 
 def _size(kernel: func.FuncOp) -> int:
@@ -68,33 +61,37 @@ def is_map(kernel: func.FuncOp | None, flips: bool = False) -> bool:
     return plain and bool(inputs(generics[0]) or gathers) and flipped
 
 
-def recompute_map(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, refused: set[Hashable]) -> bool:
+def recompute_map(program: Rewrite, call: ir.Operation, refused: set[Hashable]) -> bool:
     """Let the readers of a map compute it, if that pays; whether they do.  ``refused``: the patterns of those that do not."""
-    readers = readers_of(kernels, call, call.results[0])
+    readers = readers_of(program, call, call.results[0])
     if len(readers) < 2:
         return False
     pairs = pairs_of(call, readers)
     asked = tuple(map(pattern, pairs))
     if asked in refused:
         return False
-    before = time_of(kernels[callee(call)], target) + sum(time_of(kernels[callee(r)], target) for r in readers)
-    made = computing(module, kernels, pairs, target)
-    if made is None or sum(time_of(kernel, target) for _, _, kernel in made) >= before:
-        drop(made or ())
+    made = computing(program, pairs) if take_more(program, readers) else None
+    if made is None or time_of(made, program.target) >= time_of([program.kernels[callee(c)] for c in (call, *readers)], program.target):
+        erase(made or ())
         refused.add(asked)
         return False
-    replace_readers(kernels, made)
+    replace_readers(program, pairs, made)
     call.erase()
     return True
 
 
-def readers_of(kernels: dict[str, func.FuncOp], call: ir.Operation, result: ir.Value) -> list[ir.Operation]:
+def readers_of(program: Rewrite, call: ir.Operation, result: ir.Value) -> list[ir.Operation]:
     """The calls that read what a map makes, if all that read it are such kernels, and few; none otherwise."""
-    readers = list(dict.fromkeys(users(result)))
+    readers, kernels = list(dict.fromkeys(users(result))), program.kernels
     if len(readers) > _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not may_change(kernels.get(callee(r))) for r in readers):
         return []
     large = any(_size(kernels[callee(r)]) + inputs_of(r).count(result) * _size(kernels[callee(call)]) > _LARGEST for r in readers)
     return [] if large else readers
+
+
+def take_more(program: Rewrite, readers: list[ir.Operation]) -> bool:
+    """Whether the generators of all these calls' kernels take more operations of each point as they come."""
+    return all(generator_for(program.kernels[callee(r)], program.target) in _GENERATORS for r in readers)
 
 
 def pairs_of(call: ir.Operation, readers: list[ir.Operation]) -> list[Edges]:
@@ -103,37 +100,43 @@ def pairs_of(call: ir.Operation, readers: list[ir.Operation]) -> list[Edges]:
     return [replace(edges, exported=tuple(v for v in edges.exported if v != call.results[0])) for edges in pairs]
 
 
-def computing(
-    module: ir.Module, kernels: dict[str, func.FuncOp], pairs: list[Edges], target: Target,
-) -> list[tuple[ir.Operation, Edges, func.FuncOp]] | None:
-    """The readers of a map, with which each is one of ``pairs``, each with a kernel that computes it; None where one cannot."""
-    made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
+def computing(program: Rewrite, pairs: list[Edges]) -> list[func.FuncOp] | None:
+    """For each of these pairs a kernel that computes the map and what reads it, and has the reader's generator; None where one cannot."""
+    made: list[func.FuncOp] = []
     for edges in pairs:
-        kernel, reader = joint_kernel(module, kernels, edges), edges.calls[-1]
-        made.append((reader, edges, kernel))
-        if (_computes_at_once(kernels[callee(reader)], target) and not compute_first(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
-            drop(made)
+        before, kernel = program.kernels[callee(edges.calls[-1])], joint_kernel(program.module, program.kernels, edges)
+        made.append(kernel)
+        at_once = len(generics_of(before)) == 1 or is_for("reductions", before, program.target)  # where it is read, and not once for all operations
+        if (at_once and not compute_first(kernel)) or generator_for(kernel, program.target) != generator_for(before, program.target):
+            erase(made)
             return None
     return made
 
 
-def drop(made: Iterable[tuple[ir.Operation, Edges, func.FuncOp]]) -> None:
-    """Erase kernels that are not to be called."""
-    for _, _, kernel in made:
+def erase(kernels: Iterable[func.FuncOp]) -> None:
+    """Erase kernels that nothing calls."""
+    for kernel in kernels:
         kernel.operation.erase()
 
 
-def replace_readers(kernels: dict[str, func.FuncOp], made: Iterable[tuple[ir.Operation, Edges, func.FuncOp]]) -> None:
+def replace_readers(program: Rewrite, pairs: list[Edges], made: list[func.FuncOp]) -> None:
     """Call the kernels that compute a map in place of those that read it."""
     known: dict[ir.Value, ir.Value] = {}  # a reader may take what another one makes
-    for reader, edges, kernel in made:
-        replace_reader(reader, edges, kernel, known)
-        kernels[kernel.name.value] = kernel
+    for edges, kernel in zip(pairs, made):
+        replace_reader(edges, kernel, known)
+        program.kernels[kernel.name.value] = kernel
 
 
-def _computes_at_once(kernel: func.FuncOp, target: Target) -> bool:
-    """Whether a kernel computes what it reads where it reads it, and not once for all of its operations."""
-    return len(generics_of(kernel)) == 1 or is_for("reductions", kernel, target)
+def replace_reader(edges: Edges, kernel: func.FuncOp, known: dict[ir.Value, ir.Value]) -> None:
+    """Call a kernel in place of the last call; ``known`` is what stands for results of calls that are replaced already, and gets this one's."""
+    reader = edges.calls[-1]
+    with ir.InsertionPoint(reader), reader.location:
+        new = func.CallOp(kernel, [*(known.get(v, v) for v in edges.captured), *empty_like(edges.exported)]).operation
+    tell_sources(new, edges.calls)
+    for old, result in zip(edges.exported, new.results):
+        old.replace_all_uses_with(result)
+        known[old] = result
+    reader.erase()
 
 
 def compute_first(kernel: func.FuncOp) -> bool:
@@ -158,29 +161,13 @@ def compute_first(kernel: func.FuncOp) -> bool:
     return True
 
 
-def _alike(kernel: func.FuncOp, before: func.FuncOp, target: Target) -> bool:
-    """Whether the generator that takes a reader now takes it then."""
-    try:
-        own = choose(before, target).generator
-        return own in _GENERATORS and choose(kernel, target).generator == own
-    except PassError:
-        return False
+def time_of(kernels: Iterable[func.FuncOp], target: Target) -> float:
+    """Microseconds of kernels that follow each other: of each what memory takes, or the arithmetic."""
+    def alone(kernel: func.FuncOp) -> float:
+        work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in generics_of(kernel))
+        return KERNEL_TIME + max((count_bytes(kernel) - _unread_bytes(kernel)) / KERNEL_RATE, busy(work, target))
 
-
-def replace_reader(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, known: dict[ir.Value, ir.Value]) -> None:
-    with ir.InsertionPoint(reader), reader.location:
-        new = func.CallOp(kernel, [*(known.get(v, v) for v in edges.captured), *empty_like(edges.exported)]).operation
-    tell_sources(new, edges.calls)
-    for old, result in zip(edges.exported, new.results):
-        old.replace_all_uses_with(result)
-        known[old] = result
-    reader.erase()
-
-
-def time_of(kernel: func.FuncOp, target: Target) -> float:
-    """Microseconds: what memory takes, or the arithmetic."""
-    work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in generics_of(kernel))
-    return _KERNEL + max((count_bytes(kernel) - _unread_bytes(kernel)) / _RATE, busy(work, target))
+    return sum(map(alone, kernels))
 
 
 def _unread_bytes(kernel: func.FuncOp) -> int:

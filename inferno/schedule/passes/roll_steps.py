@@ -7,25 +7,25 @@ States that are read elsewhere are written to a history, of all steps: readers t
 Done where a generator takes the loop and its estimate is below that of the calls that it stands for; with ``always=1`` wherever a generator takes it.
 """
 
+from dataclasses import dataclass, field
 from math import inf
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
-from inferno.passes.programs import VIEWS, anonymous, callee, readers, root_of, wants_library
+from inferno.passes.programs import VIEWS, anonymous, callee, operations_in, readers, root_of, wants_library
 from inferno.schedule.analysis.cost import count_bytes, fastest
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.batch_products import Slices, batch_type, batched, slices_of
+from inferno.schedule.passes.calls import calls_in, free_name, inputs_of, may_change, new_kernel, tell_sources
 from inferno.schedule.passes.equal_steps import EqualSteps, State, Steps, place_of
 from inferno.schedule.passes.first_steps import from_zeros, zeros_like
 from inferno.schedule.passes.inline_steps import inline_step
 from inferno.schedule.passes.join_loops import join_loops
 from inferno.schedule.passes.join_pieces import join_pieces
-from inferno.schedule.passes.merge_calls import (
-    erase_views, free_name, inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources,
-)
+from inferno.schedule.passes.merge_calls import erase_views
 from inferno.schedule.passes.stacks import position, read_elements, reshaped, stacked
 from inferno.schedule.recurrence import recurrence
 from inferno.schedule.recurrence.kernel import Order
-from inferno.target import Target, find_target
+from inferno.target import find_target
 
 # Microseconds of a kernel of a step, and bytes that it moves in one (H100, an LSTM of 8x64x512 in float32: 8 us a step, of three kernels and a copy of its
 # state).
@@ -37,15 +37,17 @@ def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx" or machine.capability < 90 or wants_library(module):
         return
-    merge_in(module, lambda main, kernels: _Roll(module, main, kernels, machine, always == "1").run())
+    _Roll.rewrite(module, machine, always=always == "1")
 
 
+@dataclass
 class _Roll(EqualSteps):
-    def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
-        super().__init__(kernels)
-        self.module, self.main, self.target, self.always = module, main, target, always
-        self.rolled: set[str] = set()
-        self.loops: dict[str, tuple[func.FuncOp | None, float]] = {}
+    """``always``: wherever a generator takes it.  ``rolled``: the names of kernels with loops; ``loops``: by the text of a kernel the one to call, and its
+    microseconds."""
+
+    always: bool = False
+    rolled: set[str] = field(default_factory=set)
+    loops: dict[str, tuple[func.FuncOp | None, float]] = field(default_factory=dict)
 
     def run(self) -> bool:
         """Whether anything was rolled."""
@@ -61,11 +63,11 @@ class _Roll(EqualSteps):
                 tried.update(each[0] for each in steps.calls)
             first += 1
         if len(self.rolled) > 0:
-            join_loops(self.module, self.main, self.kernels, self.rolled, self.target, self.always)
+            join_loops(self, self.rolled, self.always)
         return changed
 
     def calls(self) -> list[ir.Operation]:
-        return [o for o in operations_in(self.main) if o.name == "func.call"]
+        return calls_in(self.main)
 
     # The loop.
 

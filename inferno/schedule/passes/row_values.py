@@ -1,10 +1,10 @@
 """Split what an elementwise kernel on rows and columns looks up for a whole row, in a table, off into a kernel of its own: where a contraction is to end with
 the operation, each column would look it up, and the generators of contractions read tensors by loops alone."""
 
-from inferno.mlir import clone_onto, func, ir, is_unread, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, is_unread, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps
-from inferno.passes.programs import callee
-from inferno.schedule.passes.merge_calls import inputs_of, new_kernel, operations_in, tell_sources
+from inferno.passes.programs import callee, operations_in
+from inferno.schedule.passes.calls import inputs_of, new_kernel, tell_sources
 
 _COMPUTED = ("arith.", "linalg.index", "tensor.extract")
 
@@ -31,7 +31,7 @@ def _of_row(value: ir.Value, generic: ir.Operation) -> bool:
         block = list(body(generic).arguments)
         return value not in block or (block.index(value) < len(inputs(generic)) and dims(maps(generic)[block.index(value)]) in ([], [0]))
     if op.name == "linalg.index":
-        return ir.IntegerAttr(op.attributes["dim"]).value == 0
+        return dim_of(op) == 0
     return op.name.startswith(_COMPUTED) and not len(op.regions) and all(_of_row(v, generic) for v in op.operands)
 
 

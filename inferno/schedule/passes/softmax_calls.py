@@ -8,8 +8,9 @@ from inferno.passes.generics import body, dims, inputs, is_elementwise, kinds, m
 from inferno.passes.programs import callee
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.combiners import read_combiner, term_of
-from inferno.schedule.passes.merge_calls import edges_of, inputs_of, joint_kernel, may_change
-from inferno.schedule.passes.recompute_maps import compute_first, generics_of, is_map
+from inferno.schedule.passes.calls import generics_of, inputs_of, may_change
+from inferno.schedule.passes.merge_calls import edges_of, joint_kernel
+from inferno.schedule.passes.recompute_maps import compute_first, is_map
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, tensor, users
+from inferno.passes.programs import operations_in
 from inferno.passes.shapes import function_of, materialise, reassociation_attribute, shape, sizes, static, symbol_arguments
+from inferno.schedule.passes.calls import inputs_of, tell_sources
 from inferno.schedule.passes.chunk_kernels import (
     BESIDES, Chunk, chunk_kernel, columns_of, cut_dimension, on_rows, read_chunk, symbol_of_rows, type_of, with_chunks,
 )
-from inferno.schedule.passes.merge_calls import callee, inputs_of, readers, root_of, tell_sources
+from inferno.schedule.passes.merge_calls import callee, readers, root_of
 from inferno.symbolic import Symbol, product
 
 
@@ -125,7 +127,7 @@ class Chunks:
         """Which chunk of its last operand a kernel copies; None if it does anything else."""
         if name not in self.copies:
             kernel, self.copies[name] = self.kernels.get(name), None
-            found = [o.operation for o in kernel.entry_block.operations if o.operation.name not in BESIDES] if kernel is not None else []
+            found = [o for o in operations_in(kernel) if o.name not in BESIDES] if kernel is not None else []
             if [o.name for o in found] == ["tensor.extract_slice", "linalg.copy"]:
                 source, destination = list(kernel.entry_block.arguments)[-2:]
                 if found[0].operands[0] == source and list(found[1].operands) == [found[0].results[0], destination]:

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from math import ceil
 
 from inferno.mlir import arith, clone_onto, func, ir, tensor, users, walk
+from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.programs import PRECISION, callee, wants_library
 from inferno.powers import last_power_of_two
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma import has_whole_lines
 from inferno.schedule.matmul.wgmma_schedule import precision
 from inferno.schedule.passes.batch_products import Product, batch_of, batch_type, take_apart
+from inferno.schedule.passes.calls import may_change, new_kernel, replace_call, tell_sources
 from inferno.schedule.passes.chunk_kernels import cut_dimension, cut_shape, type_of
-from inferno.schedule.passes.merge_calls import may_change, merge_in, new_kernel, replace_call, tell_sources
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.target import Target, find_target
 
 _SIDE = 128  # rows and columns of a tile
@@ -112,9 +115,8 @@ def _parts_kernel(module: ir.Module, kernel: func.FuncOp, product: Product, loop
         new.attributes[PRECISION] = kernel.attributes[PRECISION]
     if not is_cut:  # each product has the other loops
         others = [d for d in range(len(loops)) if d != loop]
-        known = [ir.AffineDimExpr.get(others.index(d)) if d != loop else ir.AffineConstantExpr.get(0) for d in range(len(loops))]
         rest = [ir.AffineMap.get(m.n_dims, 0, [e for d, e in zip(dims(m), m.results) if d != loop]) for m in indexing]
-        indexing, loops = [substitute(m, known, len(others)) for m in rest], [loops[d] for d in others]
+        indexing, loops = [substitute(m, renumber(others, len(kinds(op))), len(others)) for m in rest], [loops[d] for d in others]
     batch_of(new, op, list(new.entry_block.arguments)[:2], places, indexing, loops)
     return new
 
@@ -126,7 +128,7 @@ def _sums_kernel(module: ir.Module, kernel: func.FuncOp, product: Product, count
     new = new_kernel(module, kernel, f"{kernel.name.value}_sums", [batch_type(product, count), *(a.type for a in read)], results)
     parts, *given = new.entry_block.arguments
     known = dict(zip([*read, *arguments[-len(results):]], given))
-    indexing = [ir.AffineMap.get_identity(rank), ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(d) for d in range(1, rank)])]
+    indexing = [ir.AffineMap.get_identity(rank), projection(range(1, rank), rank)]
     with ir.InsertionPoint(new.entry_block):
         for op in product.function.entry_block.operations:
             if op.operation != product.op:

@@ -13,17 +13,17 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, permuted, substitute
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import PRECISION, anonymous, callee, programs, readers, root_of, wants_library
+from inferno.passes.programs import PRECISION, anonymous, callee, operations_in, programs, readers, root_of, wants_library
 from inferno.passes.shapes import function_of, mixed, shape
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import choose, kernels
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.product_times import product_time
 from inferno.schedule.passes.call_times import elementwise_time
-from inferno.schedule.passes.merge_calls import may_change, new_kernel, replace_call
+from inferno.schedule.passes.calls import may_change, new_kernel, replace_call
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 
@@ -126,7 +126,7 @@ def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool)
         holder = isolated_copy(kernel)
         split_contractions(holder)
         copy = holder.body.operations[0]
-        made = [o.operation for o in copy.entry_block.operations if _makes_factor(o.operation)]
+        made = [o for o in operations_in(copy) if _makes_factor(o)]
         for op in [_as_it_lies(op) for op in made] if lies else made:
             if op is None:
                 continue

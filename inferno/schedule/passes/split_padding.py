@@ -13,7 +13,7 @@ from inferno.passes.programs import callee, programs
 from inferno.passes.shapes import argument_attributes, is_dynamic, known_size, materialise, shape, symbol_arguments
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.passes.merge_calls import replace_call
+from inferno.schedule.passes.calls import replace_call
 from inferno.symbolic import symbols_of
 from inferno.target import find_target
 

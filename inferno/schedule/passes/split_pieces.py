@@ -14,11 +14,11 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import callee, main_and_kernels, programs
-from inferno.schedule.analysis.affine_extracts import linear
+from inferno.passes.programs import callee, main_and_kernels, operations_in, programs
+from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.maps.transposed_gathers import transposed_gathers
-from inferno.schedule.passes.merge_calls import may_change, operations_in
+from inferno.schedule.passes.calls import calls_in, may_change
 from inferno.target import find_target
 
 _SIDE = 16  # elements along both orders that a tile is worth it for
@@ -39,7 +39,7 @@ def split_pieces(module: ir.Module, target: str, always: str = "0") -> None:
     with module.context, ir.Location.unknown():
         names, left = Names(module), set()
         for program in programs(module):
-            calls = [o for o in operations_in(program) if o.name == "func.call" and callee(o) in orders]
+            calls = [o for o in calls_in(program) if callee(o) in orders]
             changed = [c for c in calls if (made := owner(c.operands[len(c.operands) - 1])) is not None and made.name == "tensor.empty"]
             left |= {callee(c) for c in calls if c not in changed}
             for call in changed:
@@ -77,14 +77,14 @@ def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
 
 
 def transposed_by_tiles(kernel: func.FuncOp) -> bool:
-    """Whether tiles of shared memory turn all that is gathered."""
+    """Whether tiles of shared memory transpose all that is gathered."""
     point = parse_pointwise(kernel)
     return point is not None and transposed_gathers(point) is not None
 
 
 def _along(extract: ir.Operation, loops: int) -> int | None:
     """The loop along which neighbours are read."""
-    place = linear(extract.operands[len(extract.operands) - 1], loops)
+    place = linear_place(extract.operands[len(extract.operands) - 1], loops)
     if place is None or sorted(place[0]) != [0] * (loops - 1) + [1]:
         return None
     return place[0].index(1)

@@ -6,14 +6,16 @@ they are of, as the losses of a cross entropy are.  (On an H200 the gather of 16
 
 from math import prod
 
-from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, dim_of, func, ir, linalg, owner, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs, use_count, yielded
 from inferno.passes.places import place_of
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, operations_in
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.affine_extracts import follows_loops
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.passes.merge_calls import inputs_of, merge_in, new_kernel, tell_sources
+from inferno.schedule.passes.calls import calls_in, inputs_of, new_kernel, tell_sources
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.target import find_target
 
 _MOST = 1 << 18  # terms, which are written and read again: a microsecond
@@ -26,7 +28,7 @@ def split_terms(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, functions: dict[str, func.FuncOp]) -> bool:
-        calls = [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]
+        calls = calls_in(main)
         found = [(c, g) for c in calls if (g := _reduction(functions.get(callee(c)))) is not None]
         for call, generic in found:
             _split(module, functions[callee(call)], call, generic)
@@ -39,7 +41,7 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     """The only structured operation of a kernel, if it reduces terms that it reads at computed places."""
     if kernel is None or ATTRIBUTE in kernel.attributes or any(isinstance(t, ir.IndexType) for t in kernel.type.inputs):
         return None
-    generics = [o.operation for o in kernel.entry_block.operations if is_generic(o.operation)]
+    generics = [o for o in operations_in(kernel) if is_generic(o)]
     if len(generics) != 1 or len(generics[0].results) != 1 or len(kernel.type.results) != 1 or not walk(generics[0], "tensor.extract"):
         return None
     (generic,), end = generics, list(kernel.entry_block.operations)[-1]
@@ -74,10 +76,10 @@ def _plain(op: ir.Operation, block: ir.Block, sizes: list[int]) -> ir.AffineMap 
     makers = [owner(v) for v in list(op.operands)[1:]]
     if op.block != block or any(m is None or m.name != "linalg.index" for m in makers):
         return None
-    loops = [ir.IntegerAttr(m.attributes["dim"]).value for m in makers]
+    loops = [dim_of(m) for m in makers]
     if [sizes[i] for i in loops] != list(ir.RankedTensorType(op.operands[0].type).shape):
         return None
-    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(i) for i in loops])
+    return projection(loops, len(sizes))
 
 
 def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation) -> None:
@@ -91,7 +93,7 @@ def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
     identity = ir.AffineMap.get_identity(len(sizes))
     with ir.InsertionPoint(terms.entry_block):
         known = dict(zip(kernel.entry_block.arguments, list(terms.entry_block.arguments)[: len(given)]))
-        for op in [o.operation for o in kernel.entry_block.operations if o.operation.name == "arith.constant"]:
+        for op in [o for o in operations_in(kernel) if o.name == "arith.constant"]:
             clone_onto(op, known)
 
         plain = [(op, map_) for op in walk(generic, "tensor.extract") if (map_ := _plain(op, block, sizes)) is not None]

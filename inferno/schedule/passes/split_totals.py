@@ -11,8 +11,7 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.generics import REDUCTION, dims, inputs, kinds, maps
 from inferno.passes.programs import callee, root_of
 from inferno.schedule.analysis.accesses import loop_sizes
-from inferno.schedule.passes.merge_calls import inputs_of
-from inferno.schedule.passes.recompute_maps import generics_of
+from inferno.schedule.passes.calls import generics_of, inputs_of
 from inferno.schedule.passes.totals import Total, named_kernel, rewrite_totals, split_total
 from inferno.target import Target
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from inferno.mlir import constant_number, erase_dead, ir, owner, tensor, walk
+from inferno.mlir import constant_number, dim_of, erase_dead, ir, owner, tensor, walk
+from inferno.passes.affine import Linear, extent, linear, linear_map, loop_alone
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, maps, outputs, substitute
-from inferno.schedule.analysis.accesses import Linear, extent, linear
 from inferno.schedule.analysis.known_places import KnownPlaces, Undecided
-from inferno.schedule.analysis.affine_extracts import linear as linear_place
+from inferno.schedule.analysis.affine_extracts import linear_place
 
 _ULT = 6  # arith.cmpi's predicate of numbers without a sign
 _MOST = 32  # pieces, as in expand-pieces
@@ -86,9 +86,9 @@ def stack_of(generic: ir.Operation) -> Stack | None:
         if value is None or number is None or ir.IntegerAttr(op.attributes["predicate"]).value != _ULT:
             continue
         if value.name == "arith.remui" and (made := owner(value.operands[0])) is not None and made.name == "linalg.index":
-            turns.add((place.index(_loop(made)), constant_number(value.operands[1]) or 1))
+            turns.add((place.index(dim_of(made)), constant_number(value.operands[1]) or 1))
         elif value.name == "linalg.index":
-            dim = place.index(_loop(value))
+            dim = place.index(dim_of(value))
             begins[dim] |= {0, number} if 0 < number < shape[dim] else set()
     found = [Stack(shape, dim, tuple(range(count)), True) for dim, count in turns if shape[dim] % count == 0]
     found += [Stack(shape, dim, tuple(sorted(numbers))) for dim, numbers in begins.items()]
@@ -177,19 +177,13 @@ def _in_part(value: ir.Value, places: Sequence[Linear], box: Sequence[int]) -> t
         loops = [d for d, c in enumerate(steps) if c]
         if len(loops) == 1 and steps[loops[0]] > 0:
             parts.append((begin, box[loops[0]], steps[loops[0]]))
-            terms.append(ir.AffineExpr.get_dim(loops[0]))
+            terms.append(loop_alone(loops[0], len(box)))
             continue
         parts.append((0, size, 1))
-        terms.append(ir.AffineExpr.get_constant(begin))
-        for d in loops:
-            terms[-1] = terms[-1] + ir.AffineExpr.get_dim(d) * steps[d]
-    map_ = ir.AffineMap.get(len(box), 0, terms)
+        terms.append((steps, begin))
+    map_ = linear_map(terms, len(box))
     if all(p == (0, n, 1) for p, n in zip(parts, value.type.shape if places else ())):
         return value, map_
     offsets, sizes, steps = (list(x) for x in zip(*parts))
     type_ = ir.RankedTensorType.get(sizes, value.type.element_type)
     return tensor.ExtractSliceOp(type_, value, [], [], [], offsets, sizes, steps).result, map_
-
-
-def _loop(op: ir.Operation) -> int:
-    return ir.IntegerAttr(op.attributes["dim"]).value

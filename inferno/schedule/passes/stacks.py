@@ -2,8 +2,8 @@
 
 from math import prod
 
-from inferno.mlir import arith, func, ir, is_read, isolated_copy, tensor, walk
-from inferno.passes.programs import VIEWS, root_of
+from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, tensor, walk
+from inferno.passes.programs import VIEWS, operations_in, root_of
 from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule.analysis.accesses import argument_index
 from inferno.schedule.analysis.expression_tracer import Tracer
@@ -19,10 +19,10 @@ def stacked(kernel: func.FuncOp) -> list[int] | None:
     """The arguments that a kernel puts one behind the other, whole, and does nothing else; None for any other kernel."""
     if len(kernel.type.results) != 1:
         return None
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     structured = [o for o in operations if o.name not in (*VIEWS, "tensor.empty", "arith.constant", "func.return")]
     if [o.name for o in structured] == ["tensor.concat", "linalg.copy"] and structured[1].operands[0] == structured[0].results[0]:
-        if ir.IntegerAttr(structured[0].attributes["dim"]).value != 0:
+        if dim_of(structured[0]) != 0:
             return None
         found = [argument_index(kernel, root_of(v)) for v in structured[0].operands]
         return None if None in found else found

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, tensor, users, walk
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, is_generic, kinds, maps, outputs, use_count, yielded
-from inferno.passes.programs import VIEWS, callee
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, maps, outputs, use_count, yielded
+from inferno.passes.programs import VIEWS, callee, operations_in, returned
 from inferno.schedule.analysis.accesses import filled
 from inferno.schedule.analysis.combiners import read_combiner
-from inferno.schedule.passes.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, rewrite_calls, tell_sources
+from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, new_kernel, tell_sources
+from inferno.schedule.passes.merge_calls import merge_in, rewrite_calls
 from inferno.target import Target, find_target
 
 _PARTS = VIEWS | {"tensor.extract_slice"}
@@ -37,7 +38,7 @@ def find_total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Total | N
     kernel = kernels.get(callee(call))
     if not may_change(kernel) or len(kernel.type.results) != 1 or ir.ShapedType(kernel.type.results[0]).rank:
         return None
-    generic, *behind = [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None] or [None]
+    generic, *behind = generics_of(kernel) or [None]
     if generic is None or len(generic.results) != 1 or set(kinds(generic)) != {REDUCTION} or len(kinds(generic)) < 2:
         return None
     if any(kinds(o) or any(isinstance(v, ir.BlockArgument) for v in inputs(o)) for o in behind):
@@ -45,8 +46,8 @@ def find_total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> Total | N
     running, last = body(generic).arguments[len(inputs(generic))], owner(yielded(generic)[0])
     if filled(outputs(generic)[0]) is None or last is None or last.parent != generic or walk(generic, "linalg.index", "scf.if"):
         return None
-    returned = list(operations_in(kernel)[-1].operands) == list((behind or [generic])[-1].results)
-    plain = returned and _parts_of_arguments(generic) is not None and use_count(running) == 1
+    gives = returned(kernel) == list((behind or [generic])[-1].results)
+    plain = gives and _parts_of_arguments(generic) is not None and use_count(running) == 1
     combiner = read_combiner(body(generic), running, 0) if plain else None
     if combiner is None or combiner.name == "arith.mulf":
         return None

@@ -12,6 +12,7 @@ from math import prod
 
 from inferno.mlir import func, ir, owner, tensor, users
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, maps, outputs
+from inferno.passes.programs import operations_in
 from inferno.passes.reorderings import Reordering, reorder
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 
@@ -20,7 +21,7 @@ _SHORT = 1024  # points of a row that is gone over as it lies, several by a warp
 
 def transpose_results(kernel: func.FuncOp) -> None:
     """Rewrite a kernel, in place, if there is such an order; nothing where none has to change."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     returned = list(operations[-1].operands)
     last = owner(returned[0]) if returned else None
     if last is None or not is_elementwise(last) or filled(returned[0]) is not None:
@@ -47,7 +48,7 @@ def _turn_exchanged(kernel: func.FuncOp, returned: list[ir.Value]) -> None:
             _copy_for_caller(value)
         _turn_exchanged(kernel, list(kernel.entry_block.operations[len(kernel.entry_block.operations) - 1].operation.operands))
         return
-    reorder([o.operation for o in kernel.entry_block.operations], plan)
+    reorder(operations_in(kernel), plan)
 
 
 def _rows_of(op: ir.Operation) -> tuple[ir.Operation, list[int]] | None:

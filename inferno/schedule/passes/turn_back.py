@@ -16,7 +16,8 @@ from inferno.schedule.analysis.accesses import has_known_sizes
 from inferno.schedule.analysis.cost import tensor_bytes
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.maps.elementwise import Elementwise
-from inferno.schedule.passes.merge_calls import inputs_of, merge_in, operations_in
+from inferno.schedule.passes.calls import calls_in, inputs_of
+from inferno.schedule.passes.merge_calls import merge_in
 from inferno.schedule.reductions.reductions import Reductions
 from inferno.schedule.rows.row_schedule import Rows
 from inferno.target import find_target
@@ -34,7 +35,7 @@ def turn_back(module: ir.Module, target: str) -> None:
         wanted: dict[str, list[bool]] = defaultdict(list)  # by kernel, what each of its calls would have
         decided: dict[str, list[bool]] = defaultdict(list)
         before, backwards = None, False
-        for call in [o for o in operations_in(main) if o.name == "func.call"]:
+        for call in calls_in(main):
             name, last = callee(call), before and callee(before)
             found = before is not None and _goes(schedules.get(name)) and not backwards and _goes_forwards(schedules.get(last)) and _share(before, call)
             wanted[name].append(found)

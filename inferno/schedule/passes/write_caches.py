@@ -15,9 +15,8 @@ from inferno.schedule.attention.resources import fits
 from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.passes.merge_calls import (
-    Rewrite, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, places_in, replace_calls, wait_for_each_other,
-)
+from inferno.schedule.passes.calls import calls_in, free_name, inputs_of, places_in
+from inferno.schedule.passes.merge_calls import Rewrite, defer, edges_of, merged_kernel, pattern, replace_calls, wait_for_each_other
 from inferno.schedule.passes.merge_writes import is_write
 from inferno.target import find_target
 
@@ -26,7 +25,7 @@ def write_caches(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets without such a kernel of attention."""
     machine = find_target(target)
     if machine.hopper:
-        merge_in(module, lambda main, kernels: _Writes(module, main, kernels, machine).run())
+        _Writes.rewrite(module, machine)
 
 
 @dataclass
@@ -37,7 +36,7 @@ class _Writes(Rewrite):
         """Whether anything was changed."""
         self.writing = {name for name, k in self.kernels.items() if is_write(k)}
         self.attention = {name for name, k in self.kernels.items() if _generator(k) == Attention.generator}
-        calls = [o.operation for o in self.main.entry_block.operations if o.operation.name == "func.call" and callee(o.operation) in self.attention]
+        calls = [o for o in calls_in(self.main) if callee(o) in self.attention]
         return sum([self.fold(call) for call in calls]) > 0
 
     def fold(self, call: ir.Operation) -> bool:

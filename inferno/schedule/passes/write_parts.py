@@ -10,18 +10,15 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import erase_dead, func, ir, linalg, owner, tensor
 from inferno.passes.generics import PARALLEL, body, build, clone_body, inputs, is_elementwise, kinds, maps
-from inferno.passes.programs import callee, readers, root_of
+from inferno.passes.programs import callee, operations_in, readers, root_of
 from inferno.passes.shapes import slice_parts
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
+from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, places_in
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
-from inferno.schedule.passes.merge_calls import (
-    Edges, Rewrite, defer, edges_of, inputs_of, joint_kernel, may_change, merge_in, operations_in, pattern, places_in, replace_calls, rewrite_calls,
-    wait_for_each_other,
-)
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, joint_kernel, pattern, replace_calls, rewrite_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.passes.pairs import MOST_INPUTS, MOST_RESULTS
-from inferno.schedule.passes.recompute_maps import generics_of
 from inferno.target import find_target
 
 _WRITE = ["linalg.copy", "tensor.insert_slice", "func.return"]
@@ -31,7 +28,7 @@ def write_parts(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        merge_in(module, lambda main, kernels: _Program(module, main, kernels, machine).run())
+        _Program.rewrite(module, machine)
 
 
 def is_part_write(kernel: func.FuncOp | None) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from operator import add, mul, sub
 
 from inferno.mlir import constant_number, func, ir, owner, run_upstream, tensor, walk
+from inferno.passes.programs import operations_in
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import Access, argument_index, filled, placed
 from inferno.schedule.analysis.expression_maps import make_map
 from inferno.schedule.analysis.expression_tracer import NotUnderstood, Tracer
@@ -68,7 +70,7 @@ class Recurrence:
 
 def parse_recurrences(kernel: func.FuncOp) -> tuple[Recurrence, ...]:
     """What ``kernel`` computes, a loop that does not wait for the others by the other; none if it is anything else."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     loops = [o for o in operations if o.name == "scf.for"]
     others = {"arith.constant", "tensor.empty", "tensor.insert_slice", "tensor.expand_shape", "tensor.collapse_shape", "linalg.fill", "func.return"}
     if not loops or any(o.name not in others for o in operations if o not in loops):
@@ -141,8 +143,6 @@ class _Parser:
                 if op.operation.name not in ("scf.yield", "tensor.insert_slice"):
                     _clone(op.operation, known, step)
             func.ReturnOp([known[v] for v in self.made])
-        from inferno.passes.split_contractions import split_contractions
-
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops,cse)")
         function = module.body.operations[0]

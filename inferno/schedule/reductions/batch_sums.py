@@ -7,7 +7,8 @@ from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import CLOCK, bit_width
 from inferno.schedule.matmul import vectors
-from inferno.schedule.matmul.contraction import Contraction, Group, oriented, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction, Group, oriented
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.kernel import ReductionKernel
 from inferno.schedule.rows.row_work import body_instructions, busy

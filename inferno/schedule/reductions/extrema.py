@@ -6,7 +6,7 @@ meet does not matter.
 
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, owner
+from inferno.mlir import arith, dim_of, ir, owner
 from inferno.passes.generics import use_count
 from inferno.schedule.analysis.combiners import Combiner
 
@@ -74,7 +74,7 @@ def read_extremum(body: ir.Block, inputs: int, loop: int) -> Extremum | None:
     source = owner(parts.at)
     if source is not None and source.name == "arith.index_cast":
         source = owner(source.operands[0])
-    if source is None or source.name != "linalg.index" or ir.IntegerAttr(source.attributes["dim"]).value != loop:
+    if source is None or source.name != "linalg.index" or dim_of(source) != loop:
         return None
     narrow = body.arguments[inputs].type
     return Extremum(parts.value, narrow, parts.new.type, parts.at.type) if isinstance(parts.at.type, ir.IntegerType) else None

@@ -7,7 +7,7 @@ from math import gcd, prod
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, users, walk
 from inferno.passes.generics import dims, maps
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import returned, VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
@@ -354,16 +354,16 @@ def _results(
     kernel: func.FuncOp, made: Sequence[tuple[ir.Value, ir.AffineMap]], sizes: tuple, kinds: list[str],
 ) -> tuple[Access | None, ...] | None:
     """Where values go that loops make by maps: every element of a destination once."""
-    returned, arguments = list(list(kernel.entry_block.operations)[-1].operands), len(kernel.type.inputs)
+    values, arguments = returned(kernel), len(kernel.type.inputs)
     found: list[Access | None] = []
-    if any(v not in [value for value, _ in made] for v in returned):
+    if any(v not in [value for value, _ in made] for v in values):
         return None
     for value, map_ in made:
-        if value not in returned:
+        if value not in values:
             found.append(None)
             continue
         argument = destination_index(kernel, value)
-        if argument != arguments - len(returned) + returned.index(value) or returned.count(value) != 1:
+        if argument != arguments - len(values) + values.index(value) or values.count(value) != 1:
             return None
         place = access(value, map_, argument)
         loops = [ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import e, inf, log2
 
 from inferno.mlir import arith, ir, llvm, math
+from inferno.passes.generics import float32
 from inferno.passes.import_scans import pair, parts
 from inferno.schedule.analysis.combiners import Combiner
 
@@ -26,12 +27,12 @@ class LogSums(Combiner):
     """Running values are words of 64 bits: the largest point above, the sum below."""
 
     def identity(self, type_: ir.Type | None = None) -> ir.Value:
-        return pair(low=_number(0.0), high=_number(-inf))
+        return pair(low=float32(0.0), high=float32(-inf))
 
     def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
         (of_a, a), (of_b, b) = parts(a), parts(b)
-        apart = arith.mulf(math.absf(arith.subf(a, b)), _number(-log2(e)))
-        apart = arith.minnumf(apart, _number(0.0))  # equal infinities are no distance apart, and of those it is no number
+        apart = arith.mulf(math.absf(arith.subf(a, b)), float32(-log2(e)))
+        apart = arith.minnumf(apart, float32(0.0))  # equal infinities are no distance apart, and of those it is no number
         power = llvm.CallIntrinsicOp(a.type, "llvm.nvvm.ex2.approx.ftz.f", [apart], [], []).operation.results[0]
         first = arith.cmpf(arith.CmpFPredicate.OGT, a, b)
         near, far = arith.select(first, of_a, of_b), arith.select(first, of_b, of_a)
@@ -40,7 +41,7 @@ class LogSums(Combiner):
         return pair(low=total, high=arith.maximumf(a, b))
 
     def widen(self, value: ir.Value) -> ir.Value:
-        return pair(low=_number(1.0), high=value)
+        return pair(low=float32(1.0), high=value)
 
     def to_total(self, value: ir.Value) -> ir.Value:
         return value
@@ -50,7 +51,3 @@ class LogSums(Combiner):
     def round(self, value: ir.Value) -> ir.Value:
         total, largest = parts(value)
         return arith.addf(largest, math.log(total))
-
-
-def _number(x: float) -> ir.Value:
-    return arith.constant(ir.F32Type.get(), x)

@@ -8,7 +8,8 @@ from inferno.mlir import func, walk
 from inferno.passes.contraction import is_exact
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.matmul import vectors
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.split_products import is_tall
 from inferno.target import Target

@@ -1,6 +1,7 @@
 """What a reduction reads or writes uncoalesced: neighbouring threads' elements are in sectors of their own, as that tensor has another layout.
 
-A kernel of sums has no tiles: what such elements cost says whether a map that turns a tensor becomes part of it, and which tensor's order its threads follow.
+A kernel of sums has no tiles: what such elements cost says whether a map that transposes a tensor becomes part of it, and which tensor's order its threads
+follow.
 """
 
 from collections.abc import Iterable, Sequence

@@ -6,7 +6,7 @@
 
 * ``rows``: a row is contiguous (``row_schedule``, ``row_lanes``, ``row_operands``, ``row_sectors``, ``gathered_results``; its cost model is ``row_time``,
   on ``row_work``); ``long_rows`` of clusters, ``grid_rows`` of all blocks.
-* ``columns``: neighbours in memory are other rows (``column_schedule``, ``column_time``, ``transposed_rows``); ``lone_rows``, ``short_rows`` and
+* ``columns``: neighbours in memory are other rows (``column_schedule``, ``column_time``, ``transposed_results``); ``lone_rows``, ``short_rows`` and
   ``packed_rows``: a thread has whole rows.
-* ``turned_rows``: they are other rows in some tensors, and the same row's points in others.
+* ``transposed_rows``: they are other rows in some tensors, and the same row's points in others.
 * ``sized_rows`` and ``sized_columns``: lengths that vary (``row_lengths``)."""

@@ -27,7 +27,7 @@ from inferno.schedule.rows.row_schedule import narrowest, row_bytes
 from inferno.schedule.rows.row_time import estimated
 from inferno.schedule.rows.row_work import arithmetic, instructions
 from inferno.schedule.rows.rows import read_rows
-from inferno.schedule.rows.transposed_rows import SIDE, apart, lanes, most_beside, run_of, transposes
+from inferno.schedule.rows.transposed_results import SIDE, apart, lanes, most_beside, run_of, transposes
 from inferno.target import SECTOR, STATIC_SHARED, Target
 
 # Of the rate of a copy, of what more than the L2 cache has of rows of at most so many points, all of which are kept: on an H100 norms and softmaxes along the
@@ -37,7 +37,7 @@ _KEPT = ((512, 0.9), (1024, 0.8), (4096, 0.68))
 # And of others: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
-_RUNS = 0.68  # of rows that are written one behind the other by runs of points (transposed_rows.py has their times)
+_RUNS = 0.68  # of rows that are written one behind the other by runs of points (transposed_results.py has their times)
 # Bytes of neighbouring rows' points that lie in whole vectors, of which fewer have their share of the rate; one by one points were not timed.  As one kernel
 # and apart an H200 took of a softmax along the first dimension of 2000x16386 in bf16 140 and 70 us, of 2000x16388 92 and 54, in float32 155 and 140, 104 and
 # 131; of a layer norm 158 and 53, 90 and 53, 155 and 97, 103 and 98; of 500x50002 70 and 60, 105 and 100, 68 and 46, 105 and 78.

@@ -10,7 +10,7 @@ from math import gcd, lcm
 from inferno.schedule.analysis.accesses import merge
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.kernel import RowKernel
-from inferno.schedule.rows.transposed_rows import apart, most_beside
+from inferno.schedule.rows.transposed_results import apart, most_beside
 from inferno.target import Target
 
 _MOST = 32  # vectors side by side

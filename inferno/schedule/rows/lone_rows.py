@@ -8,7 +8,7 @@ from inferno.schedule.rows.column_schedule import Columns, holding
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.packed_rows import packs, stages, staging_threads, whole_pieces, whole_rows
 from inferno.schedule.rows.row_schedule import row_bytes
-from inferno.schedule.rows.transposed_rows import lanes, transposes
+from inferno.schedule.rows.transposed_results import lanes, transposes
 from inferno.target import Target
 
 # Points of rows that one thread has alone, and lanes of all of these: softmaxes of 2, 3, 4 and 8 channels, 168 MB in bf16, took an H100 790, 528, 394 and

@@ -7,9 +7,9 @@ from math import prod
 
 from inferno.mlir import func, ir, is_read, owner, walk
 from inferno.passes.generics import maps
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import operations_in, VIEWS
 from inferno.passes.shapes import is_dynamic, row_major, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, merge
+from inferno.schedule.analysis.accesses import Access, argument_index, destination_index, filled, iterators, Joined, loop_sizes, merge, written_results
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination
@@ -28,7 +28,7 @@ _SCAN = "tm_tensor.scan"
 @asked_once
 def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     """What ``kernel`` computes, or None if it is anything else.  Of sizes that vary up to two symbols may be in the number of rows."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     scans = any(o.name == _SCAN for o in operations)
     if not scans and not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
         return None
@@ -55,7 +55,7 @@ def parse_sized_rows(kernel: func.FuncOp) -> RowKernel | None:
 @asked_once
 def parse_varying_rows(kernel: func.FuncOp) -> RowKernel | None:
     """The same of rows of which anything may vary."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     reduces = any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations)
     if not reduces or not symbol_arguments(kernel.operation) or any(o.name == _SCAN for o in operations) or walk(kernel.operation, "tensor.extract"):
         return None
@@ -82,14 +82,14 @@ def parse_split_extrema(kernel: func.FuncOp) -> RowKernel | None:
 
 def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
     """The same where reductions walk what they read in the order of their loops, which is another one than of memory; None where sizes vary."""
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
+    generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
     transposed = any("reduction" in iterators(g) and any(m.is_permutation and m != ir.AffineMap.get_identity(m.n_dims) for m in maps(g)) for g in generics)
     return _ByLoops.read(kernel) if transposed and not symbol_arguments(kernel.operation) else None
 
 
-def parse_turning(kernel: func.FuncOp) -> RowKernel | None:
+def parse_transposing(kernel: func.FuncOp) -> RowKernel | None:
     """The same where what is given back alone lies in another order than what it is made of, in which rows are gone over then; None where sizes vary."""
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
+    generics = [o for o in operations_in(kernel) if o.name == "linalg.generic"]
     transposed = any("reduction" not in iterators(g) and len({m for m in maps(g) if m.is_permutation}) > 1 for g in generics)
     return _Transposing.read(kernel) if transposed and not symbol_arguments(kernel.operation) else None
 
@@ -119,7 +119,7 @@ class _Parser(StepParser):
         if not self.prepare():
             return None
         self.pieces = join_pieces(self.kernel)
-        self.operations = [o.operation for o in self.kernel.entry_block.operations]
+        self.operations = operations_in(self.kernel)
         if any(o.name not in others for o in self.operations):
             return None
         structured = [o for o in self.operations if o.name == _SCAN or (o.name == "linalg.generic" and filled(o.results[0]) is None)]
@@ -221,11 +221,10 @@ class _Parser(StepParser):
         return RowStep(scan, (source,), (result,), (None,), (None,), (), False, phase, combiner)
 
     def destinations(self) -> tuple[Destination, ...]:
-        returned, arguments = list(self.operations[-1].operands), len(self.kernel.type.inputs)
         found = []
-        for i, value in enumerate(returned):
-            argument, number = arguments - len(returned) + i, self.find(value)
-            if number is None or destination_index(self.kernel, value) != argument:
+        for value, argument in written_results(self.kernel) or ():
+            number = self.find(value)
+            if number is None:
                 return ()
             found.append(Destination(number, Access(argument, value.type.element_type, self.strides(number), 0, tuple(value.type.shape))))
         return tuple(found)

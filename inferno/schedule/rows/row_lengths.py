@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from inferno.schedule.composite.by_size import BySize
-from inferno.symbolic import Int, as_python, bounds, divisor
+from inferno.size_forms import as_python
+from inferno.symbolic import Int, bounds, divisor
 
 # Rows of as many points as the example's, and of a quarter and of four times as many, have kernels that hold them.
 LENGTHS = 0.25, 1, 4

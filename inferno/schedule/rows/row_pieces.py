@@ -8,7 +8,8 @@ selected.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, constant_number, erase_dead, func, ir, is_read, owner, tensor, walk
+from inferno.mlir import arith, clone_onto, constant_number, dim_of, erase_dead, func, ir, is_read, owner, tensor, walk
+from inferno.passes.affine import projection
 from inferno.passes.generics import body, build, clone_body, inputs, kinds, loop_of, maps, outputs
 from inferno.schedule.analysis.accesses import argument_index, loop_sizes
 from inferno.schedule.analysis.affine_extracts import walk_of
@@ -57,7 +58,7 @@ def _read_values(kernel: func.FuncOp, generic: ir.Operation) -> ir.Operation:
     ):
         return generic
     number, count, block = len(inputs(generic)), len(reads), body(generic)
-    added = [ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops[op]]) for op in reads]
+    added = [projection(loops[op], len(sizes)) for op in reads]
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
         for op, argument in zip(reads, arguments[number:]):
@@ -183,4 +184,4 @@ def _place(value: ir.Value, loop: int) -> int | None:
     op = owner(value)
     if op is not None and op.name == "arith.subi" and (number := constant_number(op.operands[1])) is not None and _place(op.operands[0], loop) == 0:
         return number
-    return 0 if op is not None and op.name == "linalg.index" and ir.IntegerAttr(op.attributes["dim"]).value == loop else None
+    return 0 if op is not None and op.name == "linalg.index" and dim_of(op) == loop else None

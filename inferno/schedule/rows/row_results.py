@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
-from inferno.mlir import arith, clone_onto, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
-from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, maps, use_count, yielded
+from inferno.mlir import arith, clone_onto, dim_of, erase_dead, func, ir, is_read, linalg, owner, scf, tensor, walk
+from inferno.passes.affine import linear
+from inferno.passes.generics import PARALLEL, body, build, index, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.parts import extract
-from inferno.passes.programs import root_of
+from inferno.passes.programs import operations_in, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, row_major, slice_parts
 from inferno.schedule.analysis.accesses import argument_index, iterators, loop_sizes
-from inferno.schedule.analysis.accesses import linear as linear_map
-from inferno.schedule.analysis.affine_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.rows.split_loops import split_loops
 
 _MOST = 9  # pieces of a result: what is padded on all sides
@@ -44,7 +44,7 @@ class _Read:
 
 def first_reduction(kernel: func.FuncOp) -> ir.Operation | None:
     """The reduction whose loops are those of rows and of their points."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     return next((o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)), None)
 
 
@@ -82,10 +82,6 @@ def _is_cut(op: ir.Operation, known: Sequence[int]) -> bool:
     if not is_elementwise(op) or not op.results[0].type.has_static_shape:
         return False
     return prod(op.results[0].type.shape) not in known or bool(walk(op, "scf.if"))
-
-
-def _dimension(index: ir.Operation) -> int:
-    return ir.IntegerAttr(index.attributes["dim"]).value
 
 
 def _cut(kernel: func.FuncOp, op: ir.Operation, nest: Sequence[int]) -> list[ResultPart] | None:
@@ -131,7 +127,7 @@ def _compared(condition: ir.Operation, loops: int) -> tuple[int, int, int] | Non
     """A loop, what is added to it, and what the sum is below, as a number without a sign."""
     if condition.name != "arith.cmpi" or ir.IntegerAttr(condition.attributes["predicate"]).value != arith.CmpIPredicate.ult:
         return None
-    place, bound = (linear(v, loops) for v in condition.operands)
+    place, bound = (linear_place(v, loops) for v in condition.operands)
     if place is None or bound is None or any(bound[0]) or sorted(place[0])[-1:] != [1] or sum(map(abs, place[0])) != 1:
         return None
     return place[0].index(1), place[1], bound[1]
@@ -197,10 +193,10 @@ class _Piece:
         """Note which elements are read; False where that is not at a loop and a number along each dimension."""
         loops = len(self.box)
         for value, map_, name in zip(inputs(self.op), _maps(self.op), body(self.op).arguments):
-            if is_read(name) and not self.add(value, [linear_map(e, loops) for e in map_.results], name):
+            if is_read(name) and not self.add(value, [linear(e, loops) for e in map_.results], name):
                 return False
         extracts = [op for op in self.taken if op.name == "tensor.extract"]
-        return all(self.add(op.operands[0], [linear(v, loops) for v in list(op.operands)[1:]], op.results[0]) for op in extracts)
+        return all(self.add(op.operands[0], [linear_place(v, loops) for v in list(op.operands)[1:]], op.results[0]) for op in extracts)
 
     def add(self, table: ir.Value, walks: Sequence, name: ir.Value) -> bool:
         if any(w is None or min(w[0], default=0) < 0 or sum(w[0]) > 1 for w in walks):
@@ -228,7 +224,7 @@ class _Piece:
         """The loop of rows behind each dimension of the box, of as many sizes alike as can be; what none is behind has one place, or the same at each."""
         counts = [count for _, count in self.box]
         used = {d for r in self.reads for d, _ in r.places}
-        used |= {_dimension(o) for o in self.taken if o.name == "linalg.index" and is_read(o.results[0])}
+        used |= {dim_of(o) for o in self.taken if o.name == "linalg.index" and is_read(o.results[0])}
         free = [count == 1 or d not in used for d, count in enumerate(counts)]
         able = []
         for some in combinations(range(len(counts)), len(self.nest)):
@@ -289,8 +285,8 @@ class _Piece:
         condition = None
         for (_, count), loop, low in zip(self.box, loops, begins):
             if loop is not None and count != self.nest[loop]:
-                place = _loop(loop) if low == 0 else arith.subi(_loop(loop), _number(low))
-                below = arith.cmpi(arith.CmpIPredicate.ult, place, _number(count))
+                place = _loop(loop) if low == 0 else arith.subi(_loop(loop), index(low))
+                below = arith.cmpi(arith.CmpIPredicate.ult, place, index(count))
                 condition = below if condition is None else arith.andi(condition, below)
         type_ = read.table.type.element_type
         choice = scf.IfOp(condition, [type_], has_else=True)
@@ -305,7 +301,7 @@ class _Piece:
         """What the body yields in the box, of what it reads."""
         for op in self.taken:
             if op.name == "linalg.index":
-                d = _dimension(op)
+                d = dim_of(op)
                 known[op.results[0]] = _place(loops[d], shifts[d])
             elif op.name == "scf.if":
                 chosen = self.chosen[op.results[0]]
@@ -324,12 +320,8 @@ def _maps(op: ir.Operation) -> list[ir.AffineMap]:
 
 def _place(loop: int | None, plus: int) -> ir.Value:
     if loop is None:
-        return _number(plus)
-    return _loop(loop) if plus == 0 else arith.addi(_loop(loop), _number(plus))
-
-
-def _number(value: int) -> ir.Value:
-    return arith.constant(ir.IndexType.get(), value)
+        return index(plus)
+    return _loop(loop) if plus == 0 else arith.addi(_loop(loop), index(plus))
 
 
 def _loop(number: int) -> ir.Value:

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
-from inferno.mlir import arith, func, ir, is_read, is_unread, isolated_copy, owner, walk
+from inferno.mlir import arith, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, walk
 from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import row_major
@@ -248,7 +248,7 @@ class StepParser:
 
     def indices(self, generic: ir.Operation, order: list[int], sizes: Sequence[int], per_row: bool) -> tuple[int | None, ...] | None:
         """The rows' loops behind those that the body reads the numbers of; None where there is one without."""
-        read = {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(generic, "linalg.index")}
+        read = {dim_of(o) for o in walk(generic, "linalg.index")}
         if per_row and not self.with_tables and any(sizes[d] != 1 for d in read):
             return None
         loops = self.rows if per_row else self.loops

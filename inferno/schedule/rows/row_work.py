@@ -7,7 +7,7 @@ gate took 241 us of 440x24768 points in float32, which memory moves in 31.
 
 from math import ceil
 
-from inferno.mlir import constant_number, ir
+from inferno.mlir import constant_number, dim_of, ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.analysis.cost import CLOCK, bit_width
@@ -79,7 +79,7 @@ def body_instructions(generic: ir.Operation, points: set[ir.Value] | None = None
         for view in block.operations:
             op = view.operation
             found += max((count(b) for r in op.regions for b in r.blocks), default=0)  # of branches one is taken
-            if op.name == "linalg.index" and (places is None or ir.IntegerAttr(op.attributes["dim"]).value in places):
+            if op.name == "linalg.index" and (places is None or dim_of(op) in places):
                 points.add(op.result)
                 along.add(op.result)
             if op.name in _NOTHING or not (op.name == "tensor.extract" or any(v in points for v in op.operands)):

@@ -13,7 +13,7 @@ from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.rows import long_rows
 from inferno.schedule.rows.gathered_results import GATHERED_BYTES, gathered_bytes, written_apart
 from inferno.schedule.rows.kernel import Part, RowKernel
-from inferno.schedule.rows.parser import parse_by_loops, parse_parts, parse_row_kernel, parse_split_extrema, parse_turning
+from inferno.schedule.rows.parser import parse_by_loops, parse_parts, parse_row_kernel, parse_split_extrema, parse_transposing
 from inferno.schedule.rows.row_lanes import can_be_ragged, lanes, leading, most_lanes, stored_alike
 from inferno.schedule.rows.row_maxima import online_sums
 from inferno.schedule.rows.row_operands import has_weights, is_narrow, is_plain, is_weighted, reads_words, widest
@@ -124,7 +124,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c) and not _is_small(c):
         return None
     if c is None or len(c.sizes) - 1 in c.rows:
-        c = read_rows(kernel, target, parse_turning)
+        c = read_rows(kernel, target, parse_transposing)
         c = c if c is not None and _is_transposed(c) else None
     if c is None:
         c = read_rows(kernel, target, parse_parts)
@@ -143,7 +143,7 @@ def _has_whole_rows(c: RowKernel) -> bool:
 
 
 def _is_small(c: RowKernel) -> bool:
-    """Whether what rows read apart lies in caches: one more kernel, which turns it, would take a launch."""
+    """Whether what rows read apart lies in caches: one more kernel, which transposes it, would take a launch."""
     return max(row_bytes(c, a) for s in c.steps for a in s.extras) <= _APART
 
 

@@ -18,7 +18,7 @@ from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.parser import parse_varying_rows
 from inferno.schedule.rows.row_lengths import LENGTHS, ranges, that_hold
 from inferno.schedule.rows.rows import read_rows
-from inferno.schedule.rows.transposed_rows import lanes
+from inferno.schedule.rows.transposed_results import lanes
 from inferno.symbolic import hint
 from inferno.target import Target
 

@@ -78,11 +78,10 @@ def _candidates(op: ir.Operation, sizes: tuple[int, ...]) -> tuple[ir.Value, ir.
 
 
 def _equal(value: ir.Value, largest: ir.Value) -> ir.Value:
-    """Whether a candidate is the largest, which is NaN if any is."""
+    """Whether a candidate is the largest, which is NaN if any is: whatever is NaN then is equal to it."""
     if isinstance(value.type, ir.IntegerType):
         return arith.cmpi(arith.CmpIPredicate.eq, value, largest)
-    both = arith.andi(arith.cmpf(arith.CmpFPredicate.UNO, value, value), arith.cmpf(arith.CmpFPredicate.UNO, largest, largest))
-    return arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, value, largest), both)
+    return arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, value, largest), arith.cmpf(arith.CmpFPredicate.UNO, value, value))
 
 
 def _start(before: ir.Value, element: ir.Type, value: ir.Attribute) -> ir.Value:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, tensor, walk
+from inferno.mlir import dim_of, ir, owner, tensor, walk
+from inferno.passes.affine import linear_map
 from inferno.passes.generics import PARALLEL, body, build, clone_body, evaluate, inputs, maps
-from inferno.schedule.analysis.affine_extracts import linear
+from inferno.schedule.analysis.affine_extracts import linear_place
 
 _DIVISIONS = ("arith.divui", "arith.remui")
 
@@ -18,8 +19,8 @@ def split_loops(op: ir.Operation) -> ir.Operation:
     for o in walk(op):
         if o.name not in _DIVISIONS or (made := owner(o.operands[0])) is None or made.name != "linalg.index":
             continue
-        number = linear(o.operands[1], 0)
-        divisors.setdefault(ir.IntegerAttr(made.attributes["dim"]).value, set()).add(number[1] if number is not None else 0)
+        number = linear_place(o.operands[1], 0)
+        divisors.setdefault(dim_of(made), set()).add(number[1] if number is not None else 0)
     by = {d: min(n) for d, n in divisors.items() if len(n) == 1 and min(n) > 1 and sizes[d] % min(n) == 0}
     if not by:
         return op
@@ -41,14 +42,11 @@ def split_loops(op: ir.Operation) -> ir.Operation:
 
 def _divided(op: ir.Operation, sizes: Sequence[int]) -> ir.AffineExpr | None:
     """A quotient or a remainder of loops as a sum of these, where each is a part of the one or of the other."""
-    place, number = linear(op.operands[0], len(sizes)), linear(op.operands[1], 0)
+    place, number = linear_place(op.operands[0], len(sizes)), linear_place(op.operands[1], 0)
     if place is None or number is None or place[1] or number[1] < 1 or min(place[0], default=0) < 0:
         return None
     low = [step if step % number[1] else 0 for step in place[0]]
     if sum(step * (size - 1) for step, size in zip(low, sizes)) >= number[1]:
         return None
     steps = low if op.name == "arith.remui" else [step // number[1] for step in place[0]]
-    found = ir.AffineExpr.get_constant(0)
-    for d, step in enumerate(steps):
-        found = found + ir.AffineExpr.get_dim(d) * step
-    return ir.AffineMap.get(len(sizes), 0, [found]).results[0]
+    return linear_map([(tuple(steps), 0)], len(sizes)).results[0]

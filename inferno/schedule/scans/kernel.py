@@ -10,7 +10,7 @@ from inferno.mlir import func, ir, is_read, walk
 from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import row_major, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, destination_index, filled, iterators, loop_sizes, merge, outputs, placed
+from inferno.schedule.analysis.accesses import Access, filled, iterators, loop_sizes, merge, outputs, placed, written_results
 from inferno.schedule.analysis.combiners import BodyCombiner, Combiner, scan_combiner, term_of
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination
@@ -172,10 +172,10 @@ class _Parser(StepParser):
         return Access(found.argument, found.element, tuple(row_major(self.sizes)), 0, found.shape) if flat else None
 
     def destinations(self) -> tuple[Destination, ...]:
-        returned, arguments, found = list(self.operations[-1].operands), len(self.kernel.type.inputs), []
-        for i, value in enumerate(returned):
-            argument, number = arguments - len(returned) + i, self.find(value)
-            if number is None or destination_index(self.kernel, value) != argument:
+        found = []
+        for value, argument in written_results(self.kernel) or ():
+            number = self.find(value)
+            if number is None:
                 return ()
             found.append(Destination(number, Access(argument, value.type.element_type, tuple(row_major(self.sizes)), 0, tuple(value.type.shape))))
         return tuple(found)

@@ -10,7 +10,8 @@ from inferno.mlir import func
 from inferno.schedule.composite.by_size import BySize
 from inferno.schedule.scans.kernel import ScanKernel
 from inferno.schedule.scans.scans import FEW, Scans, enough, pick, read_sized, spread, walking
-from inferno.symbolic import Int, Size, Symbol, as_python, bounds, divisor, hint
+from inferno.size_forms import as_python
+from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint
 from inferno.target import Target
 
 __all__ = ["choose"]

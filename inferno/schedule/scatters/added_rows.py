@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.mlir import clone_onto, func, ir, owner, run_upstream
 from inferno.passes.generics import PARALLEL, build
-from inferno.passes.programs import root_of
+from inferno.passes.programs import operations_in, root_of
 from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
 from inferno.schedule.analysis.accesses import argument_index, knows_arguments
 from inferno.schedule.analysis.combiners import Combiner, read_combiner
 from inferno.schedule.maps.pointwise import Pointwise, parse_pointwise
 from inferno.schedule.maps.supported import supported
 from inferno.schedule.maps.transposed import transposed
-from inferno.schedule.passes.recompute_maps import compute_first, generics_of
+from inferno.schedule.passes.calls import generics_of
+from inferno.schedule.passes.recompute_maps import compute_first
 from inferno.schedule.scatters.flat_elements import Elements, read_elements
 from inferno.schedule.scatters.kernel import is_update, start_of
 from inferno.symbolic import Int, product, reach
@@ -50,7 +51,7 @@ class AddedRows:
 
 def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
     """What ``kernel`` computes; None if it is anything else."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     scatters = [o for o in operations if o.name == "tm_tensor.scatter"]
     if len(scatters) != 1 or list(operations[-1].operands) != list(scatters[0].results):
         return None
@@ -114,4 +115,4 @@ def _makers(kernel: func.FuncOp, value: ir.Value) -> list[ir.Operation]:
             found.add(op)
             inner = [v for region in op.regions for b in region.blocks for o in b.operations for v in o.operation.operands]
             pending += [v for v in (*op.operands, *inner) if owner(v) is None or owner(v).block == kernel.entry_block]
-    return [o.operation for o in kernel.entry_block.operations if o.operation in found]
+    return [o for o in operations_in(kernel) if o in found]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.programs import root_of
+from inferno.passes.programs import operations_in, root_of
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import argument_index, filled
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, term_of
@@ -44,7 +44,7 @@ class ScatterKernel:
 
 def parse_scatter(kernel: func.FuncOp) -> ScatterKernel | None:
     """What ``kernel`` computes; None if it is anything else, or if it is not known that no element leaves its row."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     scatters = [o for o in operations if o.name == "tm_tensor.scatter"]
     end = operations[-1]
     if symbol_arguments(kernel.operation) or len(scatters) != 1 or len(end.operands) != 1 or root_of(end.operands[0]) != scatters[0].results[0]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from inferno.mlir import ir, owner
+from inferno.mlir import dim_of, ir, owner
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.scatters.flat_elements import Computed, Elements
 
@@ -117,7 +117,7 @@ class _Body:
         if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.IntegerAttr):
             yield Linear((), op.attributes["value"].value), bounds
         elif op.name == "linalg.index":
-            yield Linear(self.digit(ir.IntegerAttr(op.attributes["dim"]).value)), bounds
+            yield Linear(self.digit(dim_of(op))), bounds
         elif op.name == "arith.extsi" or (op.name == "arith.index_cast" and "i32" not in (str(value.type), str(op.operands[0].type))):
             yield from self.value(op.operands[0], bounds)
         elif op.name in ("arith.addi", "arith.subi", "arith.muli"):

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from math import prod
 
-from inferno.mlir import arith, func, ir, makes, owner, walk
-from inferno.passes.programs import root_of
+from inferno.mlir import arith, dim_of, func, ir, makes, owner, walk
+from inferno.passes.programs import returned, root_of
 from inferno.passes.shapes import known_shape, slice_parts
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -74,9 +74,9 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     if descending is None or str(shape_.element_type) not in (*_FLOATS, *_INTEGERS):
         return None
     arguments = list(kernel.entry_block.arguments)
-    returned = list(walk(kernel, "func.return")[0].operands)
+    values = returned(kernel)
     kept, windows = [], set()
-    for destination, value in zip(arguments[len(arguments) - len(returned):], returned):
+    for destination, value in zip(arguments[len(arguments) - len(values):], values):
         found = _window(value, sort, dim)
         if found is None or str(destination.type.element_type) not in (str(shape_.element_type), "i64"):
             return None
@@ -106,7 +106,7 @@ def _is_iota(value: ir.Value, dim: int) -> bool:
     if map_ != ir.AffineMap.get_identity(map_.n_dims) or [o.name for o in body] != ["linalg.index", "arith.index_cast", "linalg.yield"]:
         return False
     chained = body[1].operands[0] == body[0].results[0] and body[2].operands[0] == body[1].results[0]
-    along, shape = ir.IntegerAttr(body[0].attributes["dim"]).value, known_shape(made)
+    along, shape = dim_of(body[0]), known_shape(made)
     same = (shape[along], product(shape[along + 1:])) == (wanted[dim], product(wanted[dim + 1:]))
     return chained and same and str(value.type.element_type) == "i64"
 

@@ -9,7 +9,8 @@ from inferno.schedule.matmul import simt
 from inferno.schedule.matmul.bf16x6 import (
     Bf16x6, CANDIDATES, candidates, divides, estimate, fit, has_room, raw_bytes, sources, splits, tile,
 )
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
 from inferno.schedule.tiles.tiling import Tiling
 from inferno.symbolic import hint

@@ -1,7 +1,7 @@
 """Contractions that cuBLASLt computes: the algorithms that its heuristic offers."""
 
 from inferno.mlir import func
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.cublaslt import CublasLt, recognise
 from inferno.schedule.matmul.cublaslt import space as algorithms
 from inferno.schedule.matmul.library_times import estimate

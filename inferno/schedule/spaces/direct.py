@@ -1,7 +1,7 @@
 """Narrow products by mma.sync from registers: what the generator's own cost model compares."""
 
 from inferno.mlir import func
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.direct import Direct, candidates, fits, takes
 from inferno.target import Target
 

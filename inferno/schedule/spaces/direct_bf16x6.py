@@ -1,7 +1,7 @@
 """Small float32 contractions by mma.sync: what the generator's own cost model compares."""
 
 from inferno.mlir import func
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.direct_bf16x6 import DirectBf16x6, candidates, fits, takes
 from inferno.target import Target
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.mma import Mma, candidates
 from inferno.target import Target
 

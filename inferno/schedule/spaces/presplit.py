@@ -8,7 +8,8 @@ from inferno.mlir import func
 from inferno.schedule.analysis.kept_operands import PARTS, kept
 from inferno.schedule.matmul import simt
 from inferno.schedule.matmul.bf16x6 import divides, has_room, splits
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.presplit import MOST_COLUMNS, Presplit, can_be_split, candidates, estimate, fit, raw_bytes, splitting_time, step_time, tile
 from inferno.schedule.matmul.wgmma_schedule import precision, supported
 from inferno.schedule.tiles.tiling import Tiling

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.short_vectors import ShortVectors, candidates
 from inferno.target import Target
 

@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.simt import SHAPES, Simt, chunked, estimate, fits, supported
 from inferno.target import Target
 

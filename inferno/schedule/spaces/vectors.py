@@ -1,7 +1,7 @@
 """Products with few vectors on CUDA cores: what the generator's own cost model compares."""
 
 from inferno.mlir import func
-from inferno.schedule.matmul.contraction import parse_contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.vectors import Vectors, candidates
 from inferno.target import Target
 

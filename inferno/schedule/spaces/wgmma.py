@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import bit_width
-from inferno.schedule.matmul.contraction import Contraction, parse_contraction
+from inferno.schedule.matmul.contraction import Contraction
+from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.shared_terms import FORMS
 from inferno.schedule.matmul.short_sums import fits_ends, with_few_terms
 from inferno.schedule.matmul.wgmma import CANDIDATES, candidates, slots_to_bring

@@ -8,6 +8,7 @@ in order, with all parallel loops at once: slow, and what the operation means.
 import string
 
 from inferno.mlir import ir, is_read, owner
+from inferno.passes.affine import add, linear
 from inferno.passes.generics import REDUCTION, body, inputs, kinds, loop_sizes, maps, outputs, use_count, yielded
 from inferno.targets.torch_source.scalars import Scalars
 from inferno.targets.torch_source.values import Expr, Inexpressible, Lines, align, element, permute, shape_of, spread, union
@@ -76,20 +77,16 @@ class Generic:
 
     def _strided(self, tensor: Expr, shape: tuple[int, ...], results: list[ir.AffineExpr]) -> Expr:
         """A tensor through a map of sums (a convolution's windows): a view with a stride for each loop, else looked up by index."""
-        try:
-            parts = [_linear(e) for e in results]
-        except Inexpressible:
+        parts = [linear(e, len(self.sizes)) for e in results]
+        if None in parts:
             return self._indexed(tensor, results)
-        strides: dict[int, int] = {}
-        offset, unit = 0, 1
-        for size, (coefficients, constant) in reversed(list(zip(shape, parts))):
-            offset += unit * constant
-            for d, c in coefficients.items():
-                strides[d] = strides.get(d, 0) + unit * c
-            unit *= size
-        if offset < 0 or any(s < 0 for s in strides.values()):
+        place, unit = ((0,) * len(self.sizes), 0), 1
+        for size, part in reversed(list(zip(shape, parts))):
+            place, unit = add(place, part, unit), unit * size
+        strides, offset = place
+        if offset < 0 or any(s < 0 for s in strides):
             return self._indexed(tensor, results)
-        loops = tuple(sorted(strides))
+        loops = tuple(d for d in range(len(strides)) if any(coefficients[d] for coefficients, _ in parts))
         sizes, steps = ([self.sizes[d] for d in loops], [strides[d] for d in loops])
         return self.lines.bind(Expr(f"{tensor.operand}.contiguous().as_strided({tuple(sizes)}, {tuple(steps)}{f', {offset}' if offset else ''})", loops))
 
@@ -280,24 +277,6 @@ def _depends(value: ir.Value, on: list[ir.Value], block: ir.Block) -> bool:
             seen.add(op)
             pending += list(op.operands)
     return False
-
-
-def _linear(expr: ir.AffineExpr) -> tuple[dict[int, int], int]:
-    """Coefficients by loop, and the constant; Inexpressible where it is not linear."""
-    if isinstance(expr, ir.AffineConstantExpr):
-        return {}, ir.AffineConstantExpr(expr).value
-    if isinstance(expr, ir.AffineDimExpr):
-        return {ir.AffineDimExpr(expr).position: 1}, 0
-    if isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
-        binary = ir.AffineBinaryExpr(expr)
-        (a, x), (b, y) = _linear(binary.lhs), _linear(binary.rhs)
-        if isinstance(expr, ir.AffineAddExpr):
-            return {d: a.get(d, 0) + b.get(d, 0) for d in {*a, *b}}, x + y
-        if not b:
-            return {d: c * y for d, c in a.items()}, x * y
-        if not a:
-            return {d: c * x for d, c in b.items()}, x * y
-    raise Inexpressible(f"the indexing map's {expr}")
 
 
 def _affine_text(expr: ir.AffineExpr, arange) -> Expr:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from inferno.mlir import ir
+from inferno.mlir import dim_of, ir
 from inferno.passes.generics import use_count
 from inferno.targets.torch_source.values import (
     SHORT, Expr, Inexpressible, Lines, align, constant_value, element, literal, predicate, union,
@@ -83,7 +83,7 @@ class Scalars:
         if name == "linalg.index":
             if self._index is None:
                 raise Inexpressible("linalg.index outside of a body")
-            return self._index(ir.IntegerAttr(op.attributes["dim"]).value)
+            return self._index(dim_of(op))
         if name == "tensor.extract":
             return self._extract(op)
         operands = [self.get(v) for v in op.operands]

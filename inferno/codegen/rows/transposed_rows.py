@@ -18,22 +18,22 @@ from inferno.mlir import func, gpu, ir, scf
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.rows.column_schedule import kept_accesses
-from inferno.schedule.rows.turned_rows import LINE, PIECE, TurnedRows, most_at_once, parse, tiles, turned
+from inferno.schedule.rows.transposed_rows import LINE, PIECE, TransposedRows, most_at_once, parse, tiles, transposed
 from inferno.symbolic import alignment
 from inferno.target import WARP, Target
 
 
-def generate(kernel: func.FuncOp, schedule: TurnedRows, target: Target) -> None:
+def generate(kernel: func.FuncOp, schedule: TransposedRows, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that goes over such rows, and make ``kernel`` its launcher."""
     c = parse(kernel, target)
     if c is None:
         raise CompileError(f"@{kernel.name.value} does not go over rows of which some lie side by side and others one behind the other")
     if not schedule.fits(c):
         raise CompileError(f"@{kernel.name.value}: {schedule} does not fit {c.count} rows of {c.width}")
-    write_kernel(kernel, c, schedule, _TurnedEmitter)
+    write_kernel(kernel, c, schedule, _TransposedEmitter)
 
 
-class _TurnedEmitter(ColumnsEmitter):
+class _TransposedEmitter(ColumnsEmitter):
     """``addresses``: those of tiles in shared memory, by what they have; ``_local``: the numbers of chunks among a row's points that the block has."""
 
     def go(self, group: Integer) -> None:
@@ -54,7 +54,7 @@ class _TurnedEmitter(ColumnsEmitter):
                     self.read(source, u)
         if s.brought:
             self._bring()
-        read = [at for at in turned(c) if at not in written]
+        read = [at for at in transposed(c) if at not in written]
         for at in read:
             self._move(at, self._fill)
         if s.brought:
@@ -62,7 +62,7 @@ class _TurnedEmitter(ColumnsEmitter):
         if read:
             gpu.barrier()
         super().go(group)
-        if wrote := [at for at in turned(c) if at in written]:
+        if wrote := [at for at in transposed(c) if at in written]:
             gpu.barrier()
             for at in wrote:
                 self._move(at, self._drain)

@@ -6,19 +6,19 @@ from math import ceil
 
 import torch
 
-from inferno.schedule.rows import turned_rows
+from inferno.schedule.rows import transposed_rows
 from inferno.schedule.rows.columns import kept_accesses
-from inferno.schedule.rows.turned_rows import TurnedRows, can_bring
+from inferno.schedule.rows.transposed_rows import TransposedRows, can_bring
 from inferno.target import find_target
 
 F, randn, bf16, f16, f32 = torch.nn.functional, torch.randn, torch.bfloat16, torch.float16, torch.float32
 
 
-def turned_softmax(x):
+def transposed_softmax(x):
     return torch.softmax(x, -1).t().contiguous()
 
 
-def softmax_of_turned(x):
+def softmax_of_transposed(x):
     return torch.softmax(x.t(), -1).contiguous()
 
 
@@ -41,12 +41,12 @@ def of(type_, program, *shapes):
 
 
 CASES = {
-    "softmax f32": of(f32, turned_softmax, (72, 300)),
-    "softmax bf16": of(bf16, turned_softmax, (72, 304)),
-    "softmax f16, odd sizes": of(f16, turned_softmax, (33, 77)),
-    "of turned f32": of(f32, softmax_of_turned, (100, 36)),
-    "of turned bf16": of(bf16, softmax_of_turned, (300, 72)),
-    "of turned f16, odd sizes": of(f16, softmax_of_turned, (77, 33)),
+    "softmax f32": of(f32, transposed_softmax, (72, 300)),
+    "softmax bf16": of(bf16, transposed_softmax, (72, 304)),
+    "softmax f16, odd sizes": of(f16, transposed_softmax, (33, 77)),
+    "of transposed f32": of(f32, softmax_of_transposed, (100, 36)),
+    "of transposed bf16": of(bf16, softmax_of_transposed, (300, 72)),
+    "of transposed f16, odd sizes": of(f16, softmax_of_transposed, (77, 33)),
     "normalize f32": of(f32, normalize, (40, 100), (100, 40)),
     "normalize bf16": of(bf16, normalize, (40, 100), (100, 40)),
     "norm of a sum f32": of(f32, norm_of_sum, (65, 48), (48, 65), (65,), (65,)),
@@ -66,14 +66,14 @@ SHAPES = {
 }
 
 
-def schedule_for(c, shape: str) -> TurnedRows | None:
+def schedule_for(c, shape: str) -> TransposedRows | None:
     """Such a schedule of rows, or one of other threads side by side."""
     threads, across, cluster, unroll = SHAPES[shape]
-    vector = turned_rows.pick(c, find_target("sm_90a")).vector
+    vector = transposed_rows.pick(c, find_target("sm_90a")).vector
     for beside in (across, 2 * across, 4 * across, across // 2):
         each = ceil(c.width / (threads // beside * cluster))
         kept = ceil(each / unroll) if unroll and kept_accesses(c) else 0
-        s = TurnedRows(threads, beside, vector, cluster, unroll or each, kept, held=not unroll, reciprocals=True, approximate=True, sends=cluster > 1)
+        s = TransposedRows(threads, beside, vector, cluster, unroll or each, kept, held=not unroll, reciprocals=True, approximate=True, sends=cluster > 1)
         if s.fits(c):
             return replace(s, brought=shape.startswith("brought") and kept > 0 and can_bring(c, vector))
     return None
@@ -82,7 +82,7 @@ def schedule_for(c, shape: str) -> TurnedRows | None:
 def choose(shape: str):
     """A way to choose schedules: of rows that lie both ways such ones."""
     def chosen(kernel):
-        c = turned_rows.parse(kernel, find_target("sm_90a"))
+        c = transposed_rows.parse(kernel, find_target("sm_90a"))
         return None if c is None else schedule_for(c, shape)
 
     return chosen

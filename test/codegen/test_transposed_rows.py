@@ -8,7 +8,7 @@ import torch
 from checks import check
 from choices import generators
 from row_kernel_cases import PASSES
-from turned_row_cases import CASES, SHAPES, choose, norm_of_sum, normalize, softmax_of_turned, turned_softmax
+from transposed_row_cases import CASES, SHAPES, choose, norm_of_sum, normalize, softmax_of_transposed, transposed_softmax
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.errors import CompileError
@@ -58,17 +58,17 @@ def test_what_does_not_fit_is_refused():
 
 
 @pytest.mark.parametrize("program, shapes, dtype, count", [
-    (turned_softmax, [(4096, 1024)], torch.bfloat16, 1),
-    (turned_softmax, [(4096, 1024)], torch.float32, 1),
-    (softmax_of_turned, [(1500, 8192)], torch.bfloat16, 1),
+    (transposed_softmax, [(4096, 1024)], torch.bfloat16, 1),
+    (transposed_softmax, [(4096, 1024)], torch.float32, 1),
+    (softmax_of_transposed, [(1500, 8192)], torch.bfloat16, 1),
     (lambda x: x.t().contiguous().softmax(0), [(4096, 1024)], torch.bfloat16, 1),
     (normalize, [(4096, 1024), (1024, 4096)], torch.float32, 1),
     (norm_of_sum, [(1024, 4096), (4096, 1024), (1024,), (1024,)], torch.bfloat16, 1),
-    (turned_softmax, [(4096, 100000)], torch.float32, 0),
-    (turned_softmax, [(64, 48)], torch.float32, 0),
-    (turned_softmax, [(3001, 1999)], torch.bfloat16, 0),  # whose vectors are single elements either way
+    (transposed_softmax, [(4096, 100000)], torch.float32, 0),
+    (transposed_softmax, [(64, 48)], torch.float32, 0),
+    (transposed_softmax, [(3001, 1999)], torch.bfloat16, 0),  # whose vectors are single elements either way
 ])
 def test_chosen(program, shapes, dtype, count):
     """Where rows fit, and launches are not all that takes time."""
     found = generators(program, tuple(torch.empty(s, dtype=dtype) for s in shapes))
-    assert found.count("turned_rows") == count and (not count or len(found) == 1), found
+    assert found.count("transposed_rows") == count and (not count or len(found) == 1), found

@@ -6,7 +6,7 @@ import torch
 from checks import check, poison_memory
 from on_gpu import on_hopper
 from row_kernel_cases import PASSES
-from turned_row_cases import CASES, SHAPES, choose, norm_of_sum, normalize, softmax_of_turned, turned_softmax
+from transposed_row_cases import CASES, SHAPES, choose, norm_of_sum, normalize, softmax_of_transposed, transposed_softmax
 from universal_program import compile_universal
 
 import inferno
@@ -31,8 +31,8 @@ def test_schedules(name, shape):
 
 
 PROGRAMS = {
-    "turned softmax": (turned_softmax, lambda m, n: [(m, n)]),
-    "softmax of turned": (softmax_of_turned, lambda m, n: [(n, m)]),
+    "transposed softmax": (transposed_softmax, lambda m, n: [(m, n)]),
+    "softmax of transposed": (softmax_of_transposed, lambda m, n: [(n, m)]),
     "softmax of a copy": (lambda x: x.t().contiguous().softmax(0), lambda m, n: [(m, n)]),
     "normalize": (normalize, lambda m, n: [(m, n), (n, m)]),
     "norm of a sum": (norm_of_sum, lambda m, n: [(n, m), (m, n), (n,), (n,)]),
