@@ -154,6 +154,9 @@ def walk(op, *names: str) -> list[ir.Operation]:
 
     A list, so that the caller may erase what it visits.
     """
+    op = op.operation
+    if not len(op.regions):  # as most: what is asked of every operation of a program is asked of a few of its bodies
+        return [op] if not names or op.name in names else []
     found: list[ir.Operation] = []
     add, advance, skip = found.append, ir.WalkResult.ADVANCE, ir.WalkResult.SKIP
 
@@ -173,9 +176,9 @@ def walk(op, *names: str) -> list[ir.Operation]:
         return skip if name == "linalg.generic" else advance
 
     if names and _OUTSIDE.issuperset(names):
-        op.operation.walk(visit_outside, ir.WalkOrder.PRE_ORDER)
+        op.walk(visit_outside, ir.WalkOrder.PRE_ORDER)
     else:
-        op.operation.walk(visit_named if names else visit)
+        op.walk(visit_named if names else visit)
     return found
 
 
@@ -234,7 +237,7 @@ def isolated_copy(function: ir.OpView) -> ir.Module:
 
 def is_read(value: ir.Value) -> bool:
     """Whether anything uses ``value``."""
-    return any(True for _ in value.uses)
+    return next(iter(value.uses), None) is not None
 
 
 def is_unread(op: ir.Operation) -> bool:

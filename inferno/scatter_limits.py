@@ -7,7 +7,9 @@ SHARED = 48 * 1024  # bytes of a block's rows
 # Bytes of memory that a block's rows have of each place, where they lie side by side: at most, enough for whole accesses, and at least.  Narrower ones share
 # lines with those of other blocks, which are there at the same time: 32768 columns of 1024 in float32 took 231 us by 32 bytes, element by element 1.6 ms.
 _WIDEST, _WHOLE, _NARROWEST = 128, 32, 8
-_SPARSE = 8  # places for each update, from which on it is better to update memory
+# Places for each update, from which on it is better to update memory: of what is there; of one value, which has to be written in any case, in numbers of 32
+# bits and more, and in narrower ones, whose sums are made in float32 there and then rounded.
+_SPARSE, _SPARSE_FILLED, _SPARSE_NARROW = 8, 64, 1024
 # Rows for each that is added to them, from which on the order of these is not worth a look at all of the others; of 16 bits, whose sums are made in float32
 # otherwise: 16384 to 65536 of 1024 in bf16 took torch's library 160 us on an H200, 92 by additions that round each time.
 _EMPTY, _EMPTY_NARROW = 2, 4
@@ -39,14 +41,18 @@ def side_by_side(outer: int, places: int, inner: int, held: int, size: int, mult
     return columns if wide and columns * places * held <= SHARED else None
 
 
-def worthwhile(outer: int, filled: int, places: int, updates: int, inner: int, columns: int, multiprocessors: int = MULTIPROCESSORS) -> bool:
-    """Whether there are enough rows for all multiprocessors, and enough goes to them."""
-    return _SPARSE * updates * filled >= places * outer and 2 * outer * -(-inner // columns) >= multiprocessors
+def worthwhile(
+    outer: int, filled: int, places: int, updates: int, inner: int, columns: int, multiprocessors: int = MULTIPROCESSORS, begins: bool = True, width: int = 4,
+) -> bool:
+    """Whether there are enough rows for all multiprocessors, and enough goes to them; ``begins``: to what is there, not to one value; ``width``: bytes."""
+    sparse = _SPARSE if begins else _SPARSE_FILLED if width >= 4 else _SPARSE_NARROW
+    return sparse * updates * filled >= places * outer and 2 * outer * -(-inner // columns) >= multiprocessors
 
 
-def worthwhile_sums(rows: int, columns: int, count: int, width: int) -> bool:
-    """Whether ``count`` rows of ``columns`` elements, of ``width`` bytes each, are added to ``rows`` others in memory by a kernel that computes them, too."""
-    return columns >= _SHORT and count > _IN_ORDER and (width >= 4 or 4 * rows * columns <= _TOTALS)
+def worthwhile_sums(rows: int, columns: int, count: int, width: int, computed: bool = False) -> bool:
+    """Whether ``count`` rows of ``columns`` elements, of ``width`` bytes each, are added to ``rows`` others in memory by a kernel that computes them, too;
+    ``computed``: so that they are in no memory otherwise."""
+    return (columns >= _SHORT or computed) and count > _IN_ORDER and (width >= 4 or 4 * rows * columns <= _TOTALS)
 
 
 def worthwhile_order(rows: int, columns: int, count: int, width: int, lanes: int, begins: bool = True, read: int | None = None, alone: bool = False) -> bool:

@@ -8,9 +8,9 @@ This package holds the passes of ``inferno-import`` and ``inferno-fuse``, which 
 attributes of the module say.  To read them in order, start with ``pipelines.py`` (which passes, and what each group is for) and
 ``manager.py`` (how a pipeline runs).  What passes share:
 
-* ``generics`` (reading and building ``linalg.generic``), ``affine`` (linear functions of loops), ``contraction`` and
-  ``convolution`` (what such an operation computes), ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and
-  its kernels), ``parts`` (slices), ``greedy`` (rewriting to a fixed point);
+* ``generics`` and ``generic_attributes`` (reading and building ``linalg.generic``), ``affine`` (linear functions of loops), ``contraction`` and
+  ``convolution`` (what such an operation computes), ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts``
+  (slices), ``greedy`` (rewriting to a fixed point);
 * ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``selected_products``,
   ``places`` and ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
   applies).

@@ -253,17 +253,17 @@ def _factors(sum_: ir.Value, accumulator: ir.Value) -> tuple[ir.Value, ir.Value]
 
 def _needs(value: ir.Value, wanted: list[ir.Value], op: ir.Operation, stop: ir.Value | None = None) -> bool:
     """Whether the body computes ``value`` from one of ``wanted``, other than through ``stop``."""
-    pending, seen = [value], [] if stop is None else [stop]
+    pending, seen = [value], set() if stop is None else {stop}
     while pending:
         value = pending.pop()
         if value in seen:
             continue
         if value in wanted:
             return True
-        seen.append(value)
+        seen.add(value)
         made = owner(value)
         if made is not None and made.parent == op:
-            pending += [v for inner in walk(made) for v in inner.operands]
+            pending += [v for inner in (walk(made) if len(made.regions) else (made,)) for v in inner.operands]
     return False
 
 

@@ -135,7 +135,7 @@ def refined(source: list[int], result: list[int]) -> tuple[list[int], list[list[
 def _meets(first: ir.Operation, last: ir.Operation, sums: bool = False) -> bool:
     """Whether what reshapes of a map's result lead to is read by maps alone, and by reductions with ``sums``, which could be one with it."""
     maker = owner(first.operands[0])
-    if not _is_map(maker) or use_count(first.operands[0]) != 1 or (first != last and use_count(first.results[0]) != 1):
+    if use_count(first.operands[0]) != 1 or (first != last and use_count(first.results[0]) != 1) or not _is_map(maker):
         return False
     found = list(users(last.results[0]))
     if sums and first == last and _is_cut(last.results[0]):

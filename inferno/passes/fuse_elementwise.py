@@ -225,8 +225,8 @@ def _reads_already(producer: ir.Operation, consumer: ir.Operation, number: int) 
     """Whether a reader has all that a producer reads, at the same points, as what gathers by a label has the label that says whether it counts."""
     every = [m for v, m in zip([*inputs(producer), *producer.results], maps(producer)) if isinstance(v.type, ir.RankedTensorType)]
     known = list(zip(inputs(consumer), maps(consumer)))
-    alike = len(producer.results) == 1 and len(set(every)) == 1 and every[0].is_permutation and is_cheap_body(producer)
-    return alike and bool(inputs(producer)) and all((v, maps(consumer)[number]) in known for v in inputs(producer))
+    alike = len(producer.results) == 1 and len(set(every)) == 1 and every[0].is_permutation and bool(inputs(producer))
+    return alike and all((v, maps(consumer)[number]) in known for v in inputs(producer)) and is_cheap_body(producer)
 
 
 def _is_given_back(producer: ir.Operation) -> bool:

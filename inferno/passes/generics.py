@@ -1,31 +1,30 @@
 """Reading and building ``linalg.generic``: what the fusion rewrites share."""
 
-import functools
 from collections.abc import Callable, Sequence
 
 from inferno.mlir import arith, clone_onto, dim_of, ir, is_read, linalg, owner, walk
+from inferno.passes.generic_attributes import alone, kinds_of, loops_of_map, maps_of, PARALLEL as PARALLEL, REDUCTION, writes_once
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.symbolic import Int
-
-PARALLEL, REDUCTION = "#linalg.iterator_type<parallel>", "#linalg.iterator_type<reduction>"
 
 
 def maps(op: ir.Operation) -> list[ir.AffineMap]:
     """The indexing map of each operand."""
     if op.name == "linalg.generic":  # its attribute as it is: half the time of the view
-        return [m.value for m in op.attributes["indexing_maps"]]
+        return list(maps_of(op.attributes["indexing_maps"]))
     return [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
+
+
+def loops_alone(op: ir.Operation) -> tuple[tuple[int | None, ...], ...]:
+    """For each operand the loop that walks each of its dimensions alone; None where other expressions do."""
+    if op.name == "linalg.generic":
+        return alone(op.attributes["indexing_maps"])
+    return tuple(map(loops_of_map, maps(op)))
 
 
 def kinds(op: ir.Operation) -> list[str]:
     """The kind of each loop, PARALLEL or REDUCTION."""
-    return [_text(kind) for kind in op.attributes["iterator_types"]]
-
-
-@functools.lru_cache(maxsize=2)  # a context has two; each that is kept keeps its context
-def _text(kind: ir.Attribute) -> str:
-    """An attribute as text: printing one costs ten times what finding an equal one does."""
-    return str(kind)
+    return list(kinds_of(op.attributes["iterator_types"]))
 
 
 def inputs(op: ir.Operation) -> list[ir.Value]:
@@ -37,7 +36,9 @@ def outputs(op: ir.Operation) -> list[ir.Value]:
 
 
 def _input_count(op: ir.Operation) -> int:
-    return op.attributes["operandSegmentSizes"][0]
+    """Of tensors all results have a destination; of buffers there are no results."""
+    results = len(op.results)
+    return len(op.operands) - results if results else op.attributes["operandSegmentSizes"][0]
 
 
 def body(op: ir.Operation) -> ir.Block:
@@ -84,16 +85,21 @@ def knows_sizes(op: ir.Operation) -> bool:
 
 def is_elementwise(op: ir.Operation | None) -> bool:
     """All loops parallel, results written once each (their maps are permutations), nothing read from ``outs``."""
-    if not is_generic(op) or any(k != PARALLEL for k in kinds(op)):
+    if not is_generic(op):
         return False
-    every, count = op.attributes["indexing_maps"], _input_count(op)
-    return all(every[i].value.is_permutation for i in range(count, len(every))) and not reads_outputs(op)
+    said, count = op.attributes, _input_count(op)
+    return writes_once(said["iterator_types"], said["indexing_maps"], count) and not _reads(op, count)
 
 
 def reads_outputs(op: ir.Operation) -> bool:
     """Whether the body uses the old values of ``outs``."""
-    arguments = list(body(op).arguments)[_input_count(op) :]
-    return any(map(is_read, arguments))
+    return _reads(op, _input_count(op))
+
+
+def _reads(op: ir.Operation, first: int) -> bool:
+    """Whether the body uses any of its arguments from this one on."""
+    arguments = body(op).arguments
+    return any(is_read(arguments[i]) for i in range(first, len(arguments)))
 
 
 def dims(map_: ir.AffineMap) -> list[int] | None:
@@ -111,12 +117,13 @@ def loops_of(expression: ir.AffineExpr) -> set[int]:
 
 def loop_sizes(op: ir.Operation) -> list[Int | None]:
     """The extent of each loop; None where no operand says."""
-    sizes: list[Int | None] = [None] * maps(op)[0].n_dims if maps(op) else []
-    for value, map_ in zip(op.operands, maps(op)):
+    every = maps(op)
+    sizes: list[Int | None] = [None] * every[0].n_dims if every else []
+    for value, along in zip(op.operands, loops_alone(op)):
         if isinstance(value.type, ir.RankedTensorType):
-            for size, expr in zip(_shape_or_none(value), map_.results):
-                if isinstance(expr, ir.AffineDimExpr) and size is not None and not isinstance(sizes[ir.AffineDimExpr(expr).position], int):
-                    sizes[ir.AffineDimExpr(expr).position] = size
+            for size, loop in zip(_shape_or_none(value), along):
+                if loop is not None and size is not None and not isinstance(sizes[loop], int):
+                    sizes[loop] = size
     return sizes
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from inferno.errors import PassError
 from inferno.mlir import ir, run_upstream
 from inferno.passes import find_pass, pass_names
+from inferno.passes.generic_attributes import attributes_read_once
 from inferno.passes.pipelines import PIPELINES
 
 Observer = Callable[[str, ir.Module], None]
@@ -100,6 +101,11 @@ def run_pipeline(module: ir.Module, pipeline: str, observer: Observer | None = N
 
     Raises PassError for a pipeline that does not parse or a pass that fails, with MLIR's diagnostics in it.
     """
+    with attributes_read_once():
+        _run(module, pipeline, observer, verify_each)
+
+
+def _run(module: ir.Module, pipeline: str, observer: Observer | None, verify_each: bool) -> None:
     unverified: list[str] = []  # what ran since the module was known to be valid
     ours = False
     for step in parse(pipeline):

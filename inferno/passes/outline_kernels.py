@@ -166,9 +166,10 @@ def _needs_memory(user: ir.Operation) -> bool:
 def _outline(main: func.FuncOp, anchor: ir.Operation, live: list[ir.Value], names: Names, values: SizeValues) -> func.FuncOp:
     """The kernel of ``anchor``, whose results ``live`` are used, and a call of it in the anchor's place."""
     _forget_unread(anchor)
-    operations = _slice(anchor)
-    inputs = _captured(operations)
-    group = _Group(operations, inputs, live, *_sizes(operations, [*inputs, *live]))
+    taken = _slice(anchor)
+    operations = list(taken)
+    inputs = _captured(taken)
+    group = _Group(operations, inputs, live, *_sizes(taken, [*inputs, *live]))
     kernel = _build(main, names.make(anchor), group)
     types = list(kernel.type.results)
     cheap = _is_cheap(anchor)
@@ -211,19 +212,20 @@ def _unpack(result: ir.Value, type_: ir.Type) -> ir.Value:
     return value if value.type == type_ else arith.index_cast(type_, value)
 
 
-def _slice(anchor: ir.Operation) -> list[ir.Operation]:
-    """The cheap operations that ``anchor`` needs, in order of definition, and the anchor."""
-    found: dict[ir.Operation, None] = {}
+def _slice(anchor: ir.Operation) -> dict[ir.Operation, list[ir.Value]]:
+    """The cheap operations that ``anchor`` needs, in order of definition, and the anchor, with what each and all inside it take."""
+    found: dict[ir.Operation, list[ir.Value]] = {}
     _visit(anchor, anchor.block, found)
-    return list(found)
+    return found
 
 
-def _visit(op: ir.Operation, block: ir.Block, found: dict[ir.Operation, None]) -> None:
-    for value in _operands(op):
+def _visit(op: ir.Operation, block: ir.Block, found: dict[ir.Operation, list[ir.Value]]) -> None:
+    operands = _operands(op)
+    for value in operands:
         producer = None if _varying(value) is not None else owner(value)
         if producer is not None and producer not in found and (_is_cheap(producer) or _IN_PLACE in producer.attributes) and producer.block == block:
             _visit(producer, block, found)
-    found[op] = None
+    found[op] = operands
 
 
 def _operands(op: ir.Operation) -> list[ir.Value]:
@@ -231,27 +233,28 @@ def _operands(op: ir.Operation) -> list[ir.Value]:
     return [v for o in walk(op) for v in o.operands] if len(op.regions) else list(op.operands)
 
 
-def _captured(operations: list[ir.Operation]) -> list[ir.Value]:
-    """The tensors that the operations read and do not make; the anchor's first, in its order."""
+def _captured(taken: dict[ir.Operation, list[ir.Value]]) -> list[ir.Value]:
+    """The tensors that operations read, which are ``taken`` by them, and do not make; the anchor's first, in its order."""
     inside: set[ir.Value] = set()
-    for op in operations:
+    for op in taken:
         for o in walk(op):
             inside.update(o.results)
             inside.update(a for region in o.regions for block in region.blocks for a in block.arguments)
-    found = dict.fromkeys(v for op in (operations[-1], *operations) for v in _operands(op) if v not in inside and _varying(v) is None)
+    *_, anchor = taken
+    found = dict.fromkeys(v for op in (anchor, *taken) for v in taken[op] if v not in inside and _varying(v) is None)
     for value in found:
         if not _is_tensor(value):
-            raise PassError(f"outline-kernels: a kernel needs {value.type}, which is not a tensor, from outside: {str(operations[-1])[:200]}")
+            raise PassError(f"outline-kernels: a kernel needs {value.type}, which is not a tensor, from outside: {str(anchor)[:200]}")
     return list(found)
 
 
-def _sizes(operations: list[ir.Operation], tensors: list[ir.Value]) -> tuple[dict[Size, Symbol], list[Size]]:
+def _sizes(taken: dict[ir.Operation, list[ir.Value]], tensors: list[ir.Value]) -> tuple[dict[Size, Symbol], list[Size]]:
     """The sizes that vary, of the kernel's arguments and of what its operations are computed with; and the numbers that may be below 0, which no
     argument is: the kernel has the sizes that they are made of.  (Where a tensor is cut, a number is none wherever the program may be called.)"""
     found = [s for v in tensors if _is_tensor(v) for s in shape(v)]
-    found += [s for op in operations if op.name.startswith("tensor.") for v in op.operands if (s := _varying(v)) is not None]
+    found += [s for op in taken if op.name.startswith("tensor.") for v in op.operands if (s := _varying(v)) is not None]
     given = {s for s in found if isinstance(s, Size)}
-    others = dict.fromkeys(s for op in operations for v in _operands(op) if (s := _varying(v)) is not None and s not in given)
+    others = dict.fromkeys(s for operands in taken.values() for v in operands if (s := _varying(v)) is not None and s not in given)
     numbers = [s for s in others if bounds(s)[0] < 0]
     found += [s for s in others if s not in numbers] + [size_of(symbol) for s in numbers for symbol in symbols_of(s)]
     named: dict[Size, Symbol] = {}

@@ -37,7 +37,7 @@ def find_main(module: ir.Module) -> func.FuncOp | None:
 def anonymous(function: func.FuncOp) -> str:
     """The text of a function without its name: equal for those that compute the same.  It does not look at the rest of the module (0.03 s instead of 2.6 s for
     438 kernels)."""
-    return function.operation.get_asm(enable_debug_info=False, use_local_scope=True).replace(f"@{function.name.value}(", "@(", 1)
+    return function.operation.get_asm(enable_debug_info=False, use_local_scope=True, assume_verified=True).replace(f"@{function.name.value}(", "@(", 1)
 
 
 def operations_in(function: func.FuncOp) -> list[ir.Operation]:

@@ -12,8 +12,6 @@ from inferno.mlir import arith, ir, is_read, owner, users, walk
 from inferno.passes.contraction import is_sum_of_products
 
 ROUNDS = "inferno.rounds"
-_NARROW = ("bf16", "f16")
-# What is computed in f32 instead: everything that takes and gives floats of one type.
 _MOVES = ("arith.constant", "arith.bitcast", "arith.extf", "tensor.extract")
 _EQUALITIES = {arith.CmpFPredicate.OEQ, arith.CmpFPredicate.UEQ, arith.CmpFPredicate.ONE, arith.CmpFPredicate.UNE}
 _SKIP = {"arith.constant", "arith.bitcast", "arith.truncf", "arith.extf", "linalg.yield", "tensor.extract", "arith.select"}
@@ -69,7 +67,8 @@ def _is_total(value: ir.Value, generic: ir.Operation) -> bool:
 
 
 def _is_narrow(type_: ir.Type) -> bool:
-    return str(type_) in _NARROW
+    """Whether numbers of it are computed in f32 instead, by everything that takes and gives floats of one type."""
+    return isinstance(type_, (ir.BF16Type, ir.F16Type))
 
 
 def _widen(generic: ir.Operation) -> None:

@@ -80,10 +80,19 @@ def args_of(args):
     return [a.double() if isinstance(a, torch.Tensor) else a for a in args]
 
 
-@pytest.mark.parametrize("window,stride", [((3, 3, 3), (2, 2, 2)), ((3, 3, 3), (1, 1, 1))])
-def test_the_gradient_of_a_volume_is_gathered(window, stride):
-    model = lambda g, x, i: aten.max_pool3d_with_indices_backward.default(g, x, window, stride, [1, 1, 1], [1, 1, 1], False, i)  # noqa: E731
+@pytest.mark.parametrize("window,stride,pad,scattered", [((3, 3, 3), (2, 2, 2), 1, True), ((2, 2, 2), (2, 2, 2), 0, False), ((3, 3, 3), (1, 1, 1), 1, False)])
+def test_the_gradient_of_a_volume_is_scattered_where_windows_are_few(window, stride, pad, scattered):
+    model = lambda g, x, i: aten.max_pool3d_with_indices_backward.default(g, x, window, stride, [pad] * 3, [1, 1, 1], False, i)  # noqa: E731
     x = torch.randn(1, 4, 8, 10, 12)
-    values, places = aten.max_pool3d_with_indices.default(x, window, stride, [1, 1, 1])
+    values, places = aten.max_pool3d_with_indices.default(x, window, stride, [pad] * 3)
     text = scheduled(model, (values, x, places)).stages["scheduled"]
-    assert "tm_tensor.scatter" not in text and 'generator = "universal"' not in text
+    assert ("tm_tensor.scatter" in text) == scattered and (scattered or 'generator = "universal"' not in text)
+
+
+def test_places_of_windows_are_no_tables():
+    """Neighbours that ask the same windows read these once."""
+    model = lambda g, x, i: aten.max_pool2d_with_indices_backward.default(g, x, [3, 3], [2, 2], [1, 1], [1, 1], False, i)  # noqa: E731
+    x = torch.randn(8, 16, 64, 64)
+    values, places = aten.max_pool2d_with_indices.default(x, [3, 3], [2, 2], [1, 1])
+    text = scheduled(model, (values, x, places)).stages["scheduled"]
+    assert text.count("generator = ") == 1 and "windows = true" in text and "vector = 4" in text

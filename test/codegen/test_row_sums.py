@@ -49,6 +49,10 @@ CASES = {
         lambda x, i, y: x.index_add(0, i[0], torch.relu(x[i[1]] * y)), of((20, 32)), numbers(2, 90), of((90, 1)), 2),
     "of a table that is computed": (
         lambda x, i, y: torch.zeros_like(x).index_add(0, i[0], torch.relu(x)[i[1]]), of((20, 32)), numbers(2, 90), of(1), 3),
+    "single elements": (lambda x, i, y: x.index_add(0, (i * 3) % 20, y * y - 1), of((20,)), numbers(90), of((90,)), 2),
+    "single elements in bf16": (lambda x, i, y: torch.zeros_like(x).index_add(0, i, y.exp()), of((20,), BF16), numbers(90), of((90,), BF16), 3),
+    "single elements by a matrix": (lambda x, i, y: x.index_add(0, i[0], y * x[i[1]]), of((20,)), numbers(2, 90), of((90,)), 2),
+    "pairs": (lambda x, i, y: x.index_add(0, i, y * 2), of((20, 2)), numbers(90), of((90, 2)), 2),
     "of another type": (lambda x, i, y: torch.zeros(20, 32).index_add(0, i[0], x[i[1]].float()), of((20, 32), BF16), numbers(2, 90), of(1), 2),
 }
 

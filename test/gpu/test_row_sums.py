@@ -54,6 +54,23 @@ def test_right(name, dtype, columns):
         assert torch.equal(x, found)
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", ["to places that are computed", "by a matrix", "pairs"])
+def test_single_elements(name, dtype):
+    """What is added and where is computed by the kernel that adds."""
+    shape = (500, 2) if name == "pairs" else (500,)
+    x, i, y = of(*shape, dtype=dtype), numbers(500, 2, 30000), of(30000, *shape[1:], dtype=dtype)
+    model = {
+        "to places that are computed": lambda x, i, y: x.index_add(0, (i[0] * 3 + i[1]) % 500, y + 1), "pairs": lambda x, i, y: x.index_add(0, i[0], y + 1),
+        "by a matrix": lambda x, i, y: torch.zeros_like(x).index_add(0, i[0], y * x[i[1]]),
+    }[name]
+    compiled = inferno.compile(model, (x, i, y), fallback=False)
+    assert [r.generator for r in compiled.explain().rows].count("row_sums") == 1, compiled.explain()
+    exact = model(x.double() if dtype.is_floating_point else x, i, y.double() if dtype.is_floating_point else y)
+    poison_memory()
+    torch.testing.assert_close(compiled(x, i, y), exact.to(dtype), rtol=torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0)
+
+
 @pytest.mark.parametrize("columns, ordered", [(4, False), (7, False), (64, True)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kind, include_self", [("amax", True), ("amin", False)])

@@ -209,3 +209,68 @@ func.func @main(%image: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)
   } -> tensor<?xf32>
   return %0 : tensor<?xf32>
 }
+
+// -----
+
+// A quotient that is rounded down needs no correction where nothing is negative, nor does what it is compared with.
+// CHECK-LABEL: func.func @rounded_down
+// CHECK: linalg.generic
+// CHECK-NOT: arith.cmpi
+// CHECK: %[[HALF:.*]] = arith.divsi
+// CHECK-NOT: arith.cmpi
+// CHECK-NOT: arith.select
+// CHECK: linalg.yield %[[HALF]]
+#q = affine_map<(x) -> (x)>
+func.func @rounded_down() -> tensor<8xi64> {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %many = arith.constant 5 : i64
+  %e = tensor.empty() : tensor<8xi64>
+  %0 = linalg.generic {indexing_maps = [#q], iterator_types = ["parallel"]} outs(%e : tensor<8xi64>) {
+  ^bb0(%o: i64):
+    %i = linalg.index 0 : index
+    %c = arith.index_cast %i : index to i64
+    %x = arith.addi %c, %one : i64
+    %again = arith.addi %c, %one : i64
+    %half = arith.divsi %x, %two : i64
+    %twice = arith.muli %half, %two : i64
+    %rest = arith.subi %again, %twice : i64
+    %below = arith.cmpi slt, %rest, %zero : i64
+    %some = arith.cmpi ne, %rest, %zero : i64
+    %both = arith.andi %below, %some : i1
+    %less = arith.subi %half, %one : i64
+    %down = arith.select %both, %less, %half : i64
+    %inside = arith.cmpi sle, %half, %many : i64
+    %kept = arith.select %inside, %down, %zero : i64
+    linalg.yield %kept : i64
+  } -> tensor<8xi64>
+  return %0 : tensor<8xi64>
+}
+
+// -----
+
+// What may be negative keeps it.
+// CHECK-LABEL: func.func @rounded_down_below_zero
+// CHECK: arith.cmpi slt
+#q = affine_map<(x) -> (x)>
+func.func @rounded_down_below_zero() -> tensor<8xi64> {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %e = tensor.empty() : tensor<8xi64>
+  %0 = linalg.generic {indexing_maps = [#q], iterator_types = ["parallel"]} outs(%e : tensor<8xi64>) {
+  ^bb0(%o: i64):
+    %i = linalg.index 0 : index
+    %c = arith.index_cast %i : index to i64
+    %x = arith.subi %c, %one : i64
+    %half = arith.divsi %x, %two : i64
+    %twice = arith.muli %half, %two : i64
+    %rest = arith.subi %x, %twice : i64
+    %below = arith.cmpi slt, %rest, %zero : i64
+    %less = arith.subi %half, %one : i64
+    %down = arith.select %below, %less, %half : i64
+    linalg.yield %down : i64
+  } -> tensor<8xi64>
+  return %0 : tensor<8xi64>
+}

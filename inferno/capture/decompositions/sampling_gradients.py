@@ -24,7 +24,7 @@ _OUTSIDE = 1 << 62  # a place where nothing is put
 
 
 class _Tap(NamedTuple):
-    """A place along one dimension that points read, its weight, how that changes with the points' numbers in the grid, and whether the place is inside."""
+    """A place along one dimension that points read, its weight, how that changes with the points' own place, and whether the place is inside."""
 
     place: Tensor
     weight: Tensor | float
@@ -44,28 +44,33 @@ def _gradients(
     def along(places: Tensor) -> list[list[_Tap]]:
         return [_taps(places[..., dims - 1 - d].to(wide), n, interpolation_mode, padding_mode, align_corners) for d, n in enumerate(x.shape[2:])]
 
-    of_image = _of_image(grad, x, along(grid), wide) if output_mask[0] else None
+    taps = along(grid)
+    of_image = _of_image(grad, x, _any_of(taps), wide) if output_mask[0] else None
     if interpolation_mode == NEAREST:
         return of_image, torch.zeros_like(grid)
-    # Expanded over the channels, so that what reads the image computes places and weights.
+    # Expanded over the channels, so that what reads the image computes places.
     each = grid.unsqueeze(1).expand(grid.shape[0], x.shape[1], *grid.shape[1:])
-    return of_image, _of_grid(grad, x, along(each), wide).to(grid.dtype)
+    return of_image, _of_grid(grad, x, _any_of(along(each)), taps, align_corners, wide).to(grid.dtype)
 
 
 def _taps(place: Tensor, size: int | SymInt, interpolation_mode: int, padding_mode: int, align_corners: bool) -> list[_Tap]:
     """``place``: points' numbers in the grid, from -1 to 1."""
-    scale = (size - 1) * 0.5 if align_corners else size * 0.5
-    place = place * scale + (size - 1) * 0.5
+    place = place * _scale(size, align_corners) + (size - 1) * 0.5
     if interpolation_mode == CUBIC:
         first = place.floor()
         rest = place - first
         taps = zip(*four(rest), _four_changes(rest))
-        return [_tap(_padded(first + o, size, padding_mode, align_corners)[0], w, change * scale, size) for o, w, change in taps]
+        return [_tap(_padded(first + o, size, padding_mode, align_corners)[0], w, change, size) for o, w, change in taps]
     place, change = _padded(place, size, padding_mode, align_corners)
     if interpolation_mode == NEAREST:
         return [_tap(place.round(), 1.0, 0.0, size)]
-    first, change = place.floor(), change * scale
+    first = place.floor()
     return [_tap(first, first + 1 - place, -change, size), _tap(first + 1, place - first, change, size)]
+
+
+def _scale(size: int | SymInt, align_corners: bool) -> float | torch.SymFloat:
+    """Elements that a step of 1 in the grid is."""
+    return (size - 1) * 0.5 if align_corners else size * 0.5
 
 
 def _tap(at: Tensor, weight: Tensor | float, change: Tensor | float, size: int | SymInt) -> _Tap:
@@ -90,44 +95,55 @@ def _padded(place: Tensor, size: int | SymInt, padding_mode: int, align_corners:
     return place.clamp(0, size - 1), torch.where((place > 0) & (place < size - 1), change, 0.0)
 
 
-def _of_grid(grad: Tensor, x: Tensor, along: list[list[_Tap]], wide: torch.dtype) -> Tensor:
+def _of_grid(grad: Tensor, x: Tensor, each: list[_Tap], along: list[list[_Tap]], align_corners: bool, wide: torch.dtype) -> Tensor:
+    """Of each place sums over the channels, whose weights are the same; ``each``: the places for each channel."""
     dims = len(along)
     numbers = [as_dimension(torch.arange(n, device=x.device), d, dims + 2) for d, n in enumerate(x.shape[:2])]
-    read = {
-        which: torch.where(_all_inside(taps), aten.index.Tensor(x, [*numbers, *(t.place for t in taps)]).to(wide), 0.0)
-        for which, taps in _products(along)
-    }
+    read = aten.index.Tensor(x, [*numbers, *(t.place for t in each)])
+    sums = torch.where(_all_inside(each), read.to(wide) * grad.to(wide), 0.0).sum(dims + 1)
     found = []
     for d in reversed(range(dims)):  # the grid has the last dimension first
-        terms = (read[which] * _product([t.change if e == d else t.weight for e, t in enumerate(taps)]) for which, taps in _products(along))
-        found.append((functools.reduce(operator.add, terms) * grad.to(wide)).sum(1))
+        terms = (sums[which] * _product([t.change if e == d else t.weight for e, t in enumerate(taps)]) for which, taps in _products(along))
+        found.append(functools.reduce(operator.add, terms) * _scale(x.shape[d + 2], align_corners))
     return torch.stack(found, -1)
 
 
-def _of_image(grad: Tensor, x: Tensor, along: list[list[_Tap]], wide: torch.dtype) -> Tensor:
+def _of_image(grad: Tensor, x: Tensor, taps: list[_Tap], wide: torch.dtype) -> Tensor:
     """What each point adds to the places that it reads."""
-    (batch, channels), sizes, dims = x.shape[:2], x.shape[2:], len(along)
-    pixels, taps = functools.reduce(operator.mul, sizes), [found for _, found in _products(along)]
-    inside = torch.stack([_all_inside(found) for found in taps])
-    place = torch.stack([functools.reduce(lambda at, tap: at * tap[1] + tap[0].place.to(torch.int64), zip(found, sizes), 0) for found in taps])
-    weights = [_product([t.weight for t in found]) for found in taps]
-    weight = None if isinstance(weights[0], float) else torch.stack(weights)
+    (batch, channels), sizes, dims = x.shape[:2], x.shape[2:], len(taps)
+    pixels = functools.reduce(operator.mul, sizes)
+    inside, weight = _all_inside(taps), _product([t.weight for t in taps])
+    place = functools.reduce(lambda at, tap: at * tap[1] + tap[0].place.to(torch.int64), zip(taps, sizes), 0)
     image = torch.arange(batch, device=x.device).reshape(batch, *[1] * dims)
     by_rows = type(channels) is int and channels >= _ROW
     if by_rows:
-        value, place = grad.movedim(1, -1).to(wide).unsqueeze(0), place + image * pixels
-        weight, inside, total = weight if weight is None else weight.unsqueeze(-1), inside.unsqueeze(-1), (batch * pixels, channels)
+        value, place, total = grad.movedim(1, -1), place + image * pixels, (batch * pixels, channels)
     else:
         channel = as_dimension(torch.arange(channels, device=x.device), 0, dims + 1)
-        value, place = grad.to(wide).unsqueeze(0), place.unsqueeze(2) + (image.unsqueeze(1) * channels + channel) * pixels
-        weight, inside, total = weight if weight is None else weight.unsqueeze(2), inside.unsqueeze(2), (batch * channels * pixels,)
-    value = torch.where(inside, value if weight is None else value * weight, 0.0)
+        value, place, total = grad, place.unsqueeze(dims + 1) + (image.unsqueeze(1) * channels + channel) * pixels, (batch * channels * pixels,)
+    of_each = -1 if by_rows else dims + 1  # the dimension of channels, of which all have the same weights
+    value = torch.where(inside.unsqueeze(of_each), value.to(wide) * (weight if isinstance(weight, float) else weight.unsqueeze(of_each)), 0.0)
     if for_gpu(x):  # which leaves out what goes nowhere; elsewhere there are zeros to add
-        place = torch.where(inside.squeeze(-1) if by_rows else inside, place, _OUTSIDE)
+        place = torch.where(inside if by_rows else inside.unsqueeze(of_each), place, _OUTSIDE)
     found = aten.index_put.default(x.new_zeros(total, dtype=wide), [place.reshape(-1)], value.reshape(-1, *total[1:]), True)
     if by_rows:
         found = found.reshape(batch, *sizes, channels).movedim(-1, 1)
     return found.reshape(x.shape).to(x.dtype).contiguous()
+
+
+def _any_of(along: list[list[_Tap]]) -> list[_Tap]:
+    """Those of each dimension as one that has a leading dimension for their number: all combinations are computed by one operation."""
+    dims = len(along)
+    rank = dims + along[0][0].place.dim()
+
+    def any_of(values: tuple[Tensor | float, ...], number: Tensor) -> Tensor | float:
+        if isinstance(values[0], float):
+            return values[0]
+        first, *others = values
+        return functools.reduce(lambda found, i: torch.where(number == i + 1, others[i], found), range(len(others)), first[(None,) * dims])
+
+    numbers = [as_dimension(torch.arange(len(taps), device=taps[0].place.device), d, rank) for d, taps in enumerate(along)]
+    return [_Tap(*(any_of(values, number) for values in zip(*taps))) for taps, number in zip(along, numbers)]
 
 
 def _products(along: list[list[_Tap]]) -> list[tuple[tuple[int, ...], tuple[_Tap, ...]]]:

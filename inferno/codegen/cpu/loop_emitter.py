@@ -8,8 +8,8 @@ from inferno.codegen.cpu.loop_order import Run
 from inferno.codegen.cpu.loop_ranges import emit_strips, has_ranged
 from inferno.codegen.cpu.running_values import combine, identity, narrow, widen
 from inferno.mlir import affine, arith, ir, is_read, memref, scf, walk
+from inferno.passes.generics import maps
 from inferno.passes.shapes import shape
-from inferno.schedule.analysis.accesses import maps
 from inferno.schedule.reductions.extrema import Extremum
 from inferno.symbolic import Int
 

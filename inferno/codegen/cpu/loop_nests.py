@@ -14,9 +14,9 @@ from inferno.codegen.cpu.loop_operands import Operand, Result, operand_of, root_
 from inferno.codegen.cpu.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.cpu.running_values import neutral, running_type
 from inferno.mlir import dim_of, ir, is_unread, owner, walk
-from inferno.passes.generics import use_count
+from inferno.passes.generics import maps, use_count
 from inferno.passes.shapes import UnknownSize, shape
-from inferno.schedule.analysis.accesses import iterators, maps
+from inferno.schedule.analysis.accesses import iterators
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate
 from inferno.symbolic import Int, bounds, hint, product

@@ -19,9 +19,8 @@ from inferno.codegen.universal.points import Emitter, Values
 from inferno.codegen.universal.structured import Structured, to_terms
 from inferno.mlir import arith, gpu, ir, linalg, memref, scf
 from inferno.passes.affine import projection, renumber
-from inferno.passes.generics import substitute
+from inferno.passes.generics import maps, substitute
 from inferno.powers import last_power_of_two
-from inferno.schedule.analysis.accesses import maps
 from inferno.schedule.universal.universal import Universal
 from inferno.symbolic import Int, bounds, ceildiv, hint
 from inferno.target import Target

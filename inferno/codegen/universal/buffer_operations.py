@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from inferno.codegen.builders.device_function import buffers_of, roots_of
 from inferno.codegen.universal.serial import is_scalar
 from inferno.mlir import ir, linalg, outside_values, owner, walk
-from inferno.schedule.analysis.accesses import iterators, maps
+from inferno.passes.generics import maps
+from inferno.schedule.analysis.accesses import iterators
 
 # What touches no memory.
 FREE = {

@@ -6,8 +6,8 @@ from inferno.codegen.universal.buffer_operations import Fill, results_of
 from inferno.codegen.universal.scan import read_scan
 from inferno.codegen.universal.structured import Structured, read_structured
 from inferno.mlir import ir, walk
+from inferno.passes.generics import maps
 from inferno.passes.shapes import shape
-from inferno.schedule.analysis.accesses import maps
 from inferno.symbolic import ceildiv, product
 
 

@@ -13,7 +13,7 @@ from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.universal.structured import Structured, combine, to_terms
 from inferno.mlir import affine, ir, is_read, memref, scf
 from inferno.passes.affine import linear
-from inferno.schedule.analysis.accesses import maps
+from inferno.passes.generics import maps
 from inferno.symbolic import Int, bounds, ceildiv, product
 
 # Terms that are added one after the other before their sum goes to a total in float64.  Eager's products of matrices keep several

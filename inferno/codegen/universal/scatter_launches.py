@@ -6,8 +6,9 @@ from inferno.codegen.builders.device_function import buffers_of, is_root, roots_
 from inferno.codegen.universal.buffer_operations import Fill, FREE, meet, results_of, written_by
 from inferno.codegen.universal.scatter import adds_narrow, emit_scatters, flat_parameter, read_scatter, Scatter
 from inferno.mlir import arith, ir, is_read, memref, owner
+from inferno.passes.generics import maps
 from inferno.passes.shapes import materialise, shape
-from inferno.schedule.analysis.accesses import iterators, maps
+from inferno.schedule.analysis.accesses import iterators
 from inferno.symbolic import hint, product
 
 _MOST_SCATTERS = 16  # of a kernel: its blocks find out which is theirs

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 from inferno.errors import CompileError
 from inferno.mlir import ir
+from inferno.passes.generics import maps
 from inferno.passes.shapes import UnknownSize, shape
-from inferno.schedule.analysis.accesses import iterators, maps, steps_in_memory
+from inferno.schedule.analysis.accesses import iterators, steps_in_memory
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate
 from inferno.symbolic import Int, bounds, hint, product

@@ -24,6 +24,7 @@ from inferno.runtime.plan.plan import Plan, Preparation
 from inferno.runtime.plan.reader import read_module, read_preparation
 from inferno.runtime.workers.tuning import Problem, problem_of
 from inferno.schedule.analysis.cost import count_bytes, count_flops
+from inferno.schedule.analysis.unchanged import texts_read_once
 from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, module_of, stands_for, to_attribute
 from inferno.schedule.known import key_of, set_known, take_asked
@@ -103,7 +104,8 @@ def fuse(
             set_known(module, known or {})
         for feature in [f for f in features if f != _TF32_CONVOLUTIONS]:
             module.operation.attributes[f"inferno.{feature}"] = ir.UnitAttr.get(module.context)
-        run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder, verify_each=record)
+        with texts_read_once():
+            run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder, verify_each=record)
         for name in [n for n in (UNMEASURED, FEW) if n in module.operation.attributes]:
             del module.operation.attributes[name]
         asked = take_asked(module)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.affine import Linear, linear
-from inferno.passes.generics import REDUCTION, kinds
+from inferno.passes.generics import kinds, loops_alone, REDUCTION
 from inferno.passes.programs import returned, root_of
 from inferno.passes.shapes import UnknownSize, kept_dimensions, layout, row_major, shape, slice_parts
 from inferno.symbolic import Int
@@ -53,11 +53,6 @@ def steps_in_memory(value: ir.Value, map_: ir.AffineMap) -> tuple[tuple[Int, ...
     return tuple(steps), offset
 
 
-def maps(op: ir.Operation) -> list[ir.AffineMap]:
-    """The indexing maps of a ``linalg.generic``, one for each operand."""
-    return [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
-
-
 def iterators(op: ir.Operation) -> list[str]:
     """``parallel`` or ``reduction`` for each loop of a ``linalg.generic``."""
     return ["reduction" if kind == REDUCTION else "parallel" for kind in kinds(op)]
@@ -71,18 +66,17 @@ def outputs(op: ir.Operation) -> list[ir.Value]:
 
 def loop_sizes(op: ir.Operation) -> tuple[Int, ...] | None:
     """The size of each loop of a ``linalg.generic``; None if one is not known or appears in no map on its own."""
-    dims = len(iterators(op))
-    sizes: list[Int | None] = [None] * dims
-    for value, map_ in zip(op.operands, maps(op)):
+    sizes: list[Int | None] = [None] * len(kinds(op))
+    for value, along in zip(op.operands, loops_alone(op)):
         if not isinstance(value.type, ir.RankedTensorType):
             continue
         try:
             known = shape(value)
         except UnknownSize:
             return None
-        for size, expr in zip(known, map_.results):
-            if isinstance(expr, ir.AffineDimExpr) and not isinstance(sizes[ir.AffineDimExpr(expr).position], int):
-                sizes[ir.AffineDimExpr(expr).position] = size
+        for size, loop in zip(known, along):
+            if loop is not None and not isinstance(sizes[loop], int):
+                sizes[loop] = size
     return None if any(s is None for s in sizes) else tuple(sizes)
 
 

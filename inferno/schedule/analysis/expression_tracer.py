@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 from math import ceil, prod
 
 from inferno.mlir import arith, dim_of, func, ir, owner
-from inferno.passes.generics import use_count
+from inferno.passes.generics import maps, use_count
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
-from inferno.schedule.analysis.accesses import argument_index, filled, iterators, loop_sizes, maps, outputs, placed
+from inferno.schedule.analysis.accesses import argument_index, filled, iterators, loop_sizes, outputs, placed
 from inferno.schedule.analysis.expression_folding import Linear, fold, linear, predicate_of
 from inferno.schedule.analysis.expressions import (
     CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,

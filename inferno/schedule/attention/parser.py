@@ -14,6 +14,7 @@ from inferno.schedule.analysis.expression_maps import access_of, make_map
 from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood, Tracer
 from inferno.schedule.analysis.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.schedule.analysis.pages import PAGED, paged_access
+from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.attention.bands import Band, compares, find_band, find_reach
 from inferno.schedule.attention.cache_writes import take_writes
 from inferno.schedule.attention.dropout import find_factor, read_dropout
@@ -33,8 +34,12 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
     """What a parser makes of ``kernel``, or None where it does not understand it."""
     if not knows_arguments(kernel):
         return None
-    if sum(op.operation.name.startswith("linalg.") for op in kernel.entry_block.operations) < 5:
-        return None
+    several = sum(op.operation.name.startswith("linalg.") for op in kernel.entry_block.operations) >= 5
+    return _read(kernel, parser) if several else None
+
+
+@read_by_text
+def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
     with kernel.context, kernel.location:
         from inferno.passes.split_contractions import split_contractions
 

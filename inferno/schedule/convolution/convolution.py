@@ -5,10 +5,10 @@ from math import prod
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.affine import linear
-from inferno.passes.generics import dims, is_copy, is_widening
+from inferno.passes.generics import dims, is_copy, is_widening, maps
 from inferno.passes.padding import zero_padding
-from inferno.passes.programs import VIEWS, operations_in, root_of
-from inferno.schedule.analysis.accesses import argument_index, filled, iterators, maps, outputs
+from inferno.passes.programs import operations_in, root_of, VIEWS
+from inferno.schedule.analysis.accesses import argument_index, filled, iterators, outputs
 from inferno.window_limits import window_count
 
 _ELEMENTS = ("f32", "f64", "bf16", "f16")

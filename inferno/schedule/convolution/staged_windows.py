@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import CLOCK
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.convolution import band_windows, windows
 from inferno.schedule.convolution.window_kernel import Axis, WindowKernel
 from inferno.symbolic import Int, bounds, reach
@@ -250,6 +251,7 @@ def schedules(c: WindowKernel) -> Iterator[StagedWindows]:
                 yield replace(s, stages=min(stages, 4) if strips else min(stages, s.turns(c)))
 
 
+@kept_with
 def pick(c: WindowKernel, target: Target) -> StagedWindows | None:
     """The schedule with the least estimate."""
     return min(schedules(c), key=lambda s: (round(estimate(s, c, target), 1), -s.consumers * s.resident, s.resident, s.lanes, s.rows), default=None)

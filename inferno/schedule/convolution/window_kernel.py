@@ -11,12 +11,13 @@ from math import gcd, prod
 
 from inferno.mlir import func, ir, is_read, isolated_copy, owner, walk
 from inferno.passes.affine import linear
+from inferno.passes.generics import maps
 from inferno.passes.padding import padding, zero_padding
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
-from inferno.schedule.analysis.accesses import Access, argument_index, iterators, knows_arguments, loop_sizes, maps
+from inferno.schedule.analysis.accesses import Access, argument_index, iterators, knows_arguments, loop_sizes
 from inferno.schedule.analysis.cost import bit_width, moved_bytes
-from inferno.schedule.analysis.unchanged import asked_once
+from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.analysis.varying_rows import with_numbers
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_split
@@ -158,6 +159,11 @@ def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
         return None
     if sum(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations) != 1:
         return None
+    return _parse(kernel)
+
+
+@read_by_text
+def _parse(kernel: func.FuncOp) -> WindowKernel | None:
     numbers = {symbol: max(2, symbol.low, symbol.hint) for symbol in symbol_arguments(kernel.operation)}
     with kernel.context, kernel.location:
         module = isolated_copy(kernel)

@@ -10,7 +10,8 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.schedule.analysis.accesses import Access, maps
+from inferno.passes.generics import maps
+from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.maps.pointwise import Pointwise, aligned, parse_pointwise
 from inferno.schedule.maps.supported import supported

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, owner, run_upstream, walk
-from inferno.passes.programs import VIEWS, returned
+from inferno.passes.generics import maps
+from inferno.passes.programs import returned, VIEWS
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
-    sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import linear_place, read_by_maps, strides_at
-from inferno.schedule.analysis.unchanged import asked_once
+from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.analysis.written_parts import Begin, take_parts, writes_parts
 from inferno.symbolic import Int, bounds, divisor, hint, product
 
@@ -77,18 +77,27 @@ def parse_pointwise(kernel: func.FuncOp, views: bool = False, parts: bool = Fals
     if not knows_arguments(kernel):
         return None
     if parts and writes_parts(kernel):
-        with kernel.context, kernel.location:
-            module = isolated_copy(kernel)
-            begins = take_parts(module.body.operations[0])
-            return _parse(module, views, begins) if begins is not None else None
+        return _read_parts(kernel, views)
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
     if len(structured) > 1:  # tensors full of one constant may be operands
         structured = [o for o in structured if o.name != "linalg.fill"]
-    if len(structured) != 1 or structured[0].name not in ("linalg.generic", *_NAMED):
-        return None
+    known = len(structured) == 1 and structured[0].name in ("linalg.generic", *_NAMED)
+    return _read(kernel, views, structured[0].name != "linalg.generic") if known else None
+
+
+@read_by_text
+def _read_parts(kernel: func.FuncOp, views: bool) -> Pointwise | None:
     with kernel.context, kernel.location:
         module = isolated_copy(kernel)
-        if structured[0].name != "linalg.generic":
+        begins = take_parts(module.body.operations[0])
+        return _parse(module, views, begins) if begins is not None else None
+
+
+@read_by_text
+def _read(kernel: func.FuncOp, views: bool, named: bool) -> Pointwise | None:
+    with kernel.context, kernel.location:
+        module = isolated_copy(kernel)
+        if named:
             run_upstream(module, "func.func(linalg-generalize-named-ops)")
         return _parse(module, views)
 

@@ -1,9 +1,11 @@
 """Which elementwise operations a GPU's generators take: bodies that can be cloned, on types that have registers of their own."""
 
 from inferno.mlir import ir, walk
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
 
 
+@kept_with
 def supported(point: Pointwise) -> bool:
     """Whether the body holds only what can be cloned, on types that have registers of their own."""
     places = [*point.destinations, *(s for s in point.sources if s is not None)]
@@ -29,4 +31,6 @@ def supported_body(generic: ir.Operation) -> bool:
 
 def supported_element(type_: ir.Type) -> bool:
     """Types that have registers of their own."""
-    return str(type_) in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")
+    if isinstance(type_, ir.IntegerType):
+        return type_.is_signless and type_.width in (1, 8, 16, 32, 64)
+    return isinstance(type_, (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type))

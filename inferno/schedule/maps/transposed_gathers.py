@@ -12,6 +12,7 @@ from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.affine_extracts import linear_place
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.pointwise import Pointwise
 
 _LEAST = 16  # points along both loops that a tile is worth it for
@@ -40,6 +41,7 @@ class TransposedGathers:
     gathers: tuple[Gather, ...]
 
 
+@kept_with
 def transposed_gathers(point: Pointwise) -> TransposedGathers | None:
     """What tiles are for in a kernel whose gathers are all at sums and differences of loops, or at what follows from operands; None where there are none, or
     too many, or along several loops."""

@@ -16,6 +16,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import MEMORY_RATE, At, bit_width, clusters_at_once, fastest, moved_bytes
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul import simt
 from inferno.schedule.matmul.contraction import Contraction, Operand, oriented
 from inferno.schedule.matmul.parser import parse_contraction
@@ -190,8 +191,12 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
     """Schedules with their estimates in microseconds; none where ``c`` is not of float32, or a product with a vector: its one
     row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may be such at another call.
     ``most``: rows that there are at most, where that is less than what their number can be."""
-    if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
-        return []
+    takes = target.hopper and precision(kernel, c) is None and supported(c) and min(at(c.M), at(c.N)) > simt.VECTOR
+    return list(_candidates(c, target, at, most)) if takes else []
+
+
+@kept_with
+def _candidates(c: Contraction, target: Target, at: At, most: int | None) -> list[tuple[float, Bf16x6]]:
     found, rows = [], min(bounds(c.M)[1], most or inf)
     for swapped, schedules in ((False, CANDIDATES + SPLIT), (True, _FEW if rows <= _ROWS else ())):
         exchanged = oriented(c, swapped)

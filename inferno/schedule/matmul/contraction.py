@@ -10,7 +10,7 @@ from inferno.mlir import ir
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.pages import Pages
 from inferno.schedule.convolution.unfolded import Unfolded
-from inferno.symbolic import Int, alignment, hint, product
+from inferno.symbolic import alignment, hint, Int, product
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, access, iterators, maps, placed
+from inferno.schedule.analysis.accesses import Access, access, iterators, placed
 from inferno.schedule.matmul.contraction import Contraction, Map
 from inferno.symbolic import Int
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.schedule.analysis.cost import At, bit_width, fastest, moved_bytes
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul import wgmma, wgmma_schedule
 from inferno.schedule.matmul.contraction import Contraction, Operand
@@ -189,10 +190,14 @@ def takes(target: Target) -> bool:
 def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Mma]]:
     """Schedules with their estimates in microseconds; none where ``c`` is not for these tensor cores."""
     kinds = precision(kernel, c)
-    axes = pick_axes(c) if kinds is not None and not c.is_reduction and supported(c) else None
+    return list(_candidates(c, kinds, target, at)) if kinds is not None and not c.is_reduction and supported(c) else []
+
+
+@kept_with
+def _candidates(c: Contraction, kinds: tuple, target: Target, at: At) -> list[tuple[float, Mma]]:
+    axes, found = pick_axes(c), []
     if axes is None:
         return []
-    found = []
     for s, share in _DOUBLE if kinds[0] == "f64" else _CANDIDATES:
         if s.shared > target.shared or registers(s, c, axes) > _most_registers(s) or not _readable(s, c, axes):
             continue

@@ -13,11 +13,11 @@ from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.passes.shapes import symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.passes.widen_sums import widen_every_sum
+from inferno.passes.generics import maps
 from inferno.schedule.analysis.accesses import (
-    Access, access, compose, filled, is_of_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
-    written_results,
+    Access, access, compose, filled, is_of_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants, written_results,
 )
-from inferno.schedule.analysis.unchanged import asked_once
+from inferno.schedule.analysis.unchanged import asked_once, read_by_text
 from inferno.schedule.convolution.unfolded import unfold
 from inferno.schedule.matmul.contraction import Contraction, Destination, Group, Map, Operand
 from inferno.symbolic import bounds, hint, symbols_of
@@ -52,8 +52,12 @@ def _may_be(kernel: func.FuncOp, count: int) -> bool:
 @asked_once
 def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False, narrow: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
-    if not knows_arguments(kernel) or not _may_be(kernel, count):
-        return None
+    return _read(kernel, count, unfolded, narrow) if knows_arguments(kernel) and _may_be(kernel, count) else None
+
+
+@read_by_text
+def _read(kernel: func.FuncOp, count: int, unfolded: bool, narrow: bool) -> tuple[Contraction, ...] | None:
+    """The same, of a copy."""
     with kernel.context, kernel.location:
         module = isolated_copy(kernel)
         split_contractions(module)

@@ -14,6 +14,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import fastest, moved_bytes
 from inferno.schedule.analysis.kept_operands import PARTS, kept
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul import bf16x6, simt
 from inferno.schedule.matmul.bf16x6 import DEPTH, Bf16x6, divides, sources, splits
 from inferno.schedule.matmul.contraction import Contraction
@@ -99,10 +100,16 @@ def choose(kernel: func.FuncOp, target: Target) -> Presplit | None:
 
 def candidates(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Presplit]]:
     """Schedules with their estimates in microseconds; none where ``c`` is no float32 product of a matrix of weights."""
-    tiling = tile(c) if target.hopper and precision(kernel, c) is None and supported(c) else None
-    if tiling is None or min(c.M, c.N) <= simt.VECTOR or not (kept(kernel, PARTS) or can_be_split(c, tiling)):
+    takes = target.hopper and precision(kernel, c) is None and supported(c)
+    return list(_candidates(c, bool(kept(kernel, PARTS)), target)) if takes else []
+
+
+@kept_with
+def _candidates(c: Contraction, is_split: bool, target: Target) -> list[tuple[float, Presplit]]:
+    tiling = tile(c)
+    if tiling is None or min(c.M, c.N) <= simt.VECTOR or not (is_split or can_be_split(c, tiling)):
         return []
-    ahead, found = 0.0 if kept(kernel, PARTS) else splitting_time(tiling), []
+    ahead, found = 0.0 if is_split else splitting_time(tiling), []
     for s, step in (*_CANDIDATES, *_SPLIT, *_cut(tiling, target)):
         s = fit(s, c, tiling, target)
         if s is not None and (s.split == 1 or splits(s, tiling, target, hint)):

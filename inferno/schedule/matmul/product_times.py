@@ -3,7 +3,7 @@
 from inferno.mlir import func
 from inferno.schedule import assign
 from inferno.schedule.analysis.cost import fastest
-from inferno.schedule.analysis.unchanged import unchanged
+from inferno.schedule.analysis.unchanged import read_by_text, unchanged
 from inferno.schedule.convolution import im2col, windows
 from inferno.schedule.matmul import bf16x6, direct, direct_bf16x6, mma, presplit, short_vectors, simt, small_products, vectors, wgmma
 from inferno.schedule.matmul.parser import parse_contraction
@@ -11,6 +11,7 @@ from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.target import Target
 
 
+@read_by_text
 def contraction_time(kernel: func.FuncOp, target: Target) -> float | None:
     """As ``product_time``, and of a convolution where Hopper's tensor cores compute it; None where another generator of convolutions does.
     Windows of a signal are rows of a matrix, too, but ``windows`` comes before products: estimated as one, it was given a transposed copy to write, and wrote
@@ -25,6 +26,7 @@ def contraction_time(kernel: func.FuncOp, target: Target) -> float | None:
         return product_time(kernel, target) if c is None or isinstance(chosen, Wgmma) else None
 
 
+@read_by_text
 def product_time(kernel: func.FuncOp, target: Target) -> float | None:
     """Microseconds at the example's sizes; None where it is no contraction, or none of these takes it."""
     with unchanged(kernel):

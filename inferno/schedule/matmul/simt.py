@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.analysis.cost import CLOCK, MEMORY_RATE, At, bit_width, moved_bytes
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction, Operand
 from inferno.schedule.matmul.parser import parse_contraction
@@ -111,8 +112,11 @@ def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[floa
 
 def candidates(contraction: Contraction, target: Target, at: At = hint) -> list[tuple[float, Simt]]:
     """Schedules with their estimates in microseconds; none for what CUDA cores do not multiply."""
-    if not supported(contraction) or contraction.is_reduction:
-        return []
+    return list(_candidates(contraction, target, at)) if supported(contraction) and not contraction.is_reduction else []
+
+
+@kept_with
+def _candidates(contraction: Contraction, target: Target, at: At) -> list[tuple[float, Simt]]:
     found = [(s, share) for s, share in SHAPES if fits(s, contraction, target)]
     if not isinstance(contraction.K, int):  # ptxas spills 20 to 170 bytes of the others
         found = [(s, share) for s, share in found if s.thread_n > 1 and (s.slices > 1 or s.thread_m > 4) and (s.stages == 2 or contraction.B == 1)] or found
@@ -163,6 +167,7 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     return _START + max(work + ends, exposed, memory) + 0.3 * min(work, exposed)
 
 
+@kept_with
 def supported(contraction: Contraction) -> bool:
     """Whether all types and bodies are ones that the generator can inline."""
     c = contraction

@@ -7,6 +7,7 @@ from math import ceil
 
 from inferno.mlir import func
 from inferno.schedule.analysis.cost import At, bit_width, clusters_at_once
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul.contraction import Contraction, oriented
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.shared_terms import sending, sharing_terms
@@ -102,8 +103,12 @@ def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[flo
 def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Wgmma]]:
     """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores.  ``most``: rows that there are at
     most, where that is less than what their number can be."""
-    if not target.hopper or precision(kernel, c) is None or not supported(c) or c.is_reduction:
-        return []
+    takes = target.hopper and precision(kernel, c) is not None and supported(c) and not c.is_reduction
+    return list(_candidates(c, target, at, most)) if takes else []
+
+
+@kept_with
+def _candidates(c: Contraction, target: Target, at: At, most: int | None) -> list[tuple[float, Wgmma]]:
     width, found = bit_width(c.lhs.element) // 8, []
     for rewrite in (True, False):
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite, offset=True)

@@ -255,7 +255,7 @@ def estimate(
         clocks += 2 * sums / _EXCHANGE_RATE
     clocks += rounds * clocks_of_shared_rows(s, tiling) if short else 0
     columns = s.tile_n // (1 if second is None else 2)
-    clocks += rounds * s.tile_m * columns * written_by_element(c, tiling, replace(s, tile_n=columns)) * _BY_ELEMENT
+    clocks += rounds * s.tile_m * columns * written_by_element(c, tiling, s if second is None else replace(s, tile_n=columns)) * _BY_ELEMENT
     if second is None and (short or (not few and are_long(c))):
         clocks += _ends(s, c, tiling, rounds, steps * step, finish, short)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW

@@ -8,6 +8,7 @@ from typing import ClassVar
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_tf32
 from inferno.schedule.analysis.cost import At, bit_width, clusters_at_once
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.tiles.result_parts import ROW
@@ -168,6 +169,7 @@ def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
     return "tf32" if kind == "f32" and (c.tf32 or takes_tf32(kernel)) else None
 
 
+@kept_with
 def supported(c: Contraction) -> bool:
     """Whether the epilogue's types and operations are ones that the generator can inline."""
     places = [*c.extras, *(d.access for d in c.destinations)]

@@ -3,6 +3,7 @@
 from inferno.mlir import func, ir
 from inferno.passes.programs import callee
 from inferno.schedule.analysis.cost import MEMORY_RATE, count_bytes
+from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.symbolic import Undecided
@@ -53,7 +54,8 @@ class CallTimes:
         return self._pointwise[name]
 
     def _estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
-        if parse_pointwise(kernel) is not None:
-            return False, elementwise_time(kernel)
-        time = contraction_time(kernel, self._target)
-        return None if time is None else (True, time)
+        with unchanged(kernel):
+            if parse_pointwise(kernel) is not None:
+                return False, elementwise_time(kernel)
+            time = contraction_time(kernel, self._target)
+            return None if time is None else (True, time)

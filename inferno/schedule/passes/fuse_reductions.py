@@ -13,6 +13,7 @@ from types import ModuleType
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.generics import maps
 from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import iterators, loop_sizes
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.matmul.parser import parse_contraction
@@ -46,8 +47,9 @@ class _Program(Rewrite):
     * ``places``: the operations of ``main`` by their order; ``meeting``: the reductions and scans that read a value.
     * of kernels by their names, ``kinds``: what is known of them; ``moves``: what they move; ``times``: what they take by themselves; ``permuting``:
       whether maps change the order of dimensions.  ``known``: the same of calls.
-    * of several calls as one kernel, by their patterns, since the layers of a model ask for the same ones, ``estimates``, and whether they are
-      ``scans``; ``few``: of few long rows by all multiprocessors; ``apart``, ``cut``: whether rows lie both ways, or results are written in parts.
+    * of several calls as one kernel, by their patterns, since the layers of a model ask for the same ones, ``forms``: who takes it, and what it is read
+      as; ``estimates``, where they are needed, and whether they are ``scans``; ``few``: of few long rows by all multiprocessors; ``apart``, ``cut``: whether
+      rows lie both ways, or results are written in parts.
 
     ``always``: wherever that can be.
     """
@@ -60,7 +62,8 @@ class _Program(Rewrite):
     moves: dict[str, int] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
     scans: dict[Hashable, bool] = field(default_factory=dict)
-    estimates: dict[Hashable, float | None] = field(default_factory=dict)
+    forms: dict[Hashable, tuple[ModuleType, object] | None] = field(default_factory=dict)
+    estimates: dict[Hashable, float] = field(default_factory=dict)
     few: dict[Hashable, float] = field(default_factory=dict)
     permuting: dict[str, bool] = field(default_factory=dict)
     apart: set[Hashable] = field(default_factory=set)
@@ -147,19 +150,31 @@ class _Program(Rewrite):
         every = maps(generic)
         return all(isinstance(n, int) for n in loop_sizes(generic)) and len(every) == 2 and every[0].is_permutation and every[0] != every[1]
 
-    def estimate(self, edges: Edges) -> float | None:
-        """Microseconds of the kernel that calls become, by the generator that takes it; None where none does."""
+    def takes(self, edges: Edges) -> bool:
+        """Whether a generator takes the kernel that calls become, and can be asked how long it takes."""
         key = pattern(edges)
-        if key not in self.estimates:
+        if key not in self.forms:
             kernel = self.merge(edges)
             try:
-                self.estimates[key] = self._estimate(kernel, key)
+                self.forms[key] = self._form(kernel, key)
+                if self.forms[key] is not None and symbol_arguments(kernel.operation):
+                    self.estimates[key] = self._time(*self.forms[key])
             except Undecided:  # what the choice rests on depends on the call
-                self.estimates[key] = None
+                self.forms[key] = None
             kernel.operation.erase()
+        return self.forms[key] is not None
+
+    def estimate(self, edges: Edges) -> float | None:
+        """Microseconds of the kernel that calls become, by the generator that takes it; None where none does."""
+        if not self.takes(edges):
+            return None
+        key = pattern(edges)
+        if key not in self.estimates:
+            self.estimates[key] = self._time(*self.forms[key])
         return self.estimates[key]
 
-    def _estimate(self, kernel: func.FuncOp, key: Hashable) -> float | None:
+    def _form(self, kernel: func.FuncOp, key: Hashable) -> tuple[ModuleType, object] | None:
+        """The module of the generator that takes a kernel, and what it reads it as."""
         read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, sized_columns, transposed_rows, grid_rows, rows, sized_rows))
         with unchanged(kernel):
             form, c = next((found for found in read if found[1] is not None and not getattr(found[1], "taken", 0)), (None, None))
@@ -170,12 +185,11 @@ class _Program(Rewrite):
                 # by blocks that wait for each other twice, and takes 7.0, of 1x262144 in bf16 5.1 and 3.9.
                 self.few[key] = form.estimate(s, c, self.target)
             form = rows
-        found = self._time(form, c) if form is not None else None
         if form is transposed_rows or (form is rows and written_apart(c)):
             self.apart.add(key)
         if form is rows and c.parts:
             self.cut.add(key)
-        return found
+        return None if form is None else (form, c)
 
     def _time(self, form: ModuleType, c: object) -> float:
         """Microseconds of a kernel that a generator's module reads as ``c``."""
@@ -290,7 +304,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | 
             continue
         edges = edges_by_symbols(trial, views=True)
         weighed = program.kind(candidate) == "scan" or _gives(candidate, calls)
-        known = edges is not None and program.estimate(edges) is not None and not program.is_anothers(edges, candidate)
+        known = edges is not None and program.takes(edges) and not program.is_anothers(edges, candidate)
         if not known or ((weighed or program.is_apart(edges)) and not _takes(program, found, edges, candidate)):
             refused.add(candidate)
         elif "reduction" not in kinds and kinds.count("scan") < 2 and program.is_scan(edges):

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, root_of
-from inferno.schedule.analysis.accesses import iterators, loop_sizes, maps
+from inferno.schedule.analysis.accesses import iterators, loop_sizes
 from inferno.schedule.cpu.library import choose as choose_library
 from inferno.schedule.passes.merge_calls import edges_of, erase_unused, joint_kernel, replace_calls
 from inferno.target import find_target

@@ -71,13 +71,13 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
     own = len(operands) - len(op.results) + place
     if operands[own] != destination:
         return []
-    needed = _needed(op, place)
-    return [
+    found = [
         i for i, argument in enumerate(arguments[:-count])
         if are_alike(argument, destination) and all(user == op for user in users(argument))
         and all(m == accesses[own] for v, m in zip(operands, accesses) if v == argument)
-        and (len(op.results) == 1 or any(v == argument for v in needed))
     ]
+    needed = _needed(op, place) if found and len(op.results) > 1 else ()
+    return [i for i in found if len(op.results) == 1 or any(v == arguments[i] for v in needed)]
 
 
 def are_alike(one: ir.Value, other: ir.Value) -> bool:

@@ -110,7 +110,7 @@ def _reduces(kernel: func.FuncOp | None) -> bool:
 
 def _text(maker: func.FuncOp) -> str:
     """What it computes: its text but for its name."""
-    return "\n".join([str(maker.type), *(str(o) for o in maker.entry_block.operations)])
+    return f"{maker.type} " + anonymous(maker).partition("\n")[2]
 
 
 def _split(module: ir.Module, kernel: func.FuncOp, target: Target, always: bool) -> _Split | None:

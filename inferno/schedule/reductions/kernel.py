@@ -6,17 +6,17 @@ from itertools import takewhile
 from math import gcd, prod
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, users, walk
-from inferno.passes.generics import dims
-from inferno.passes.programs import VIEWS, returned
+from inferno.passes.generics import dims, maps
+from inferno.passes.programs import returned, VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
-    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed,
-    sink_constants,
+    Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
 )
 from inferno.schedule.analysis.affine_extracts import read_by_maps
 from inferno.schedule.analysis.chosen_terms import chosen_together, table_accesses
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.reductions.exponential_sums import ExponentialSum, read_exponential_sum, to_first_term
@@ -142,6 +142,11 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
         return None
     if not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
         return None
+    return _read(kernel)
+
+
+@read_by_text
+def _read(kernel: func.FuncOp) -> ReductionKernel | None:
     module = _split(kernel)
     with kernel.context, kernel.location:
         return _parse(module)
@@ -240,9 +245,10 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None
     if any(x < 0 for a in (*results, *stored) if a is not None for x in a.strides) or (wide := _widest(sizes, (*sources, *reads), stored, loops)) is None:
         return None
-    # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
-    rows = bool(found.tables) and not found.chooses
-    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == rows, -abs(wide.strides[d])))
+    # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns, if neighbours are neighbours of the results, too.
+    tabled = found.tables and not found.chooses
+    columns = {d for d, x in enumerate(wide.strides) if x == 0 and (d in loops or _is_innermost(d, wide, results))} if tabled else ()
+    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: (d in columns, wide.strides[d] != 0, -abs(wide.strides[d])))
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(each, sizes, places))) for each in (points, terms)]
@@ -251,6 +257,12 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         generic, tuple(sizes), *runs, along, sources, results, combiners, starts, extremum, module, after, exponentials, len(found.front), stored,
         found.tables, beside_sums, reads, together,
     )
+
+
+def _is_innermost(d: int, wide: Access, results: Sequence[Access | None]) -> bool:
+    """Whether results along a loop lie closer to each other than along all that ``wide`` is walked by."""
+    walked = [e for e, x in enumerate(wide.strides) if x]
+    return all(r.strides[d] < min((r.strides[e] for e in walked if r.strides[e]), default=r.strides[d] + 1) for r in results if r is not None)
 
 
 def _take_combiners(found: _Reduced, inputs: int, loops: list[int]) -> tuple[tuple[Combiner, ...], Extremum | None, ExponentialSum | None] | None:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from inferno.mlir import ir, linalg
+from inferno.passes.generics import maps
 from inferno.passes.programs import whole_of
-from inferno.schedule.analysis.accesses import iterators, loop_sizes, maps
+from inferno.schedule.analysis.accesses import iterators, loop_sizes
 
 
 def merge_generics(generics: Sequence[ir.Operation]) -> ir.Operation | None:

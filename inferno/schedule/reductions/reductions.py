@@ -9,6 +9,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.cost import bit_width, extracted_bytes
+from inferno.schedule.analysis.unchanged import kept_with, read_by_text
 from inferno.schedule.reductions import joined_rows, transposed_sums
 from inferno.schedule.reductions.kernel import ReductionKernel, parse_reduction, parse_varying
 from inferno.schedule.rows import rows
@@ -162,6 +163,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
     return None if c.taken and not _is_faster(kernel, s, c, target) else s
 
 
+@read_by_text
 def planned(kernel: func.FuncOp, target: Target) -> tuple[ReductionKernel, Reductions] | None:
     """What ``kernel`` computes, of any sizes, and the schedule that these ask for."""
     if (c := read(kernel, target)) is not None:
@@ -243,6 +245,7 @@ def _is_of_two(c: ReductionKernel) -> bool:
     return len(walked) == 2 and any(w != every for w in walked)
 
 
+@kept_with
 def pick(c: ReductionKernel, target: Target, join: bool = True) -> Reductions:
     """The schedule that sizes ask for, which may ``join`` rows.  Of small sums that a second kernel puts together from chunks, or of which few blocks have
     much to compute, others are asked that cut nothing."""

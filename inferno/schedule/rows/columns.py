@@ -14,6 +14,7 @@ from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.powers import last_power_of_two
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.analysis.unchanged import asked_once, kept_with
 from inferno.schedule.rows.column_schedule import LARGEST, PORTABLE, Columns, holding, keeping, kept_accesses, kept_point
 from inferno.schedule.rows.column_time import Work, time
 from inferno.schedule.rows.group_channels import channels_of_groups, efficiency, pick_side
@@ -121,6 +122,7 @@ def _meeting(s: Columns, c: RowKernel) -> Columns:
     return next((m for m in (replace(once, sends=True), once) if m.fits(c)), s)
 
 
+@asked_once
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
     c = parse(kernel, target)
@@ -164,6 +166,7 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     return c
 
 
+@kept_with
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for, or that takes clearly less time by what ``column_time`` knows."""
     if c.together > 1:

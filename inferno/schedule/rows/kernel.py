@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from inferno.mlir import ir
@@ -69,12 +70,12 @@ class RowKernel:
         destinations = tuple(replace(d, access=known(d.access)) for d in self.destinations)
         return replace(self, sizes=tuple(max(1, size(s)) for s in self.sizes), steps=steps, destinations=destinations)
 
-    @property
+    @cached_property
     def width(self) -> Int:
         """Points of a row."""
         return product(self.sizes[d] for d in self.columns)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[int, ...]:
         """The loops of a row's points."""
         return tuple(d for d in range(len(self.sizes)) if d not in self.rows)
@@ -83,7 +84,7 @@ class RowKernel:
     def run_sizes(self) -> tuple[Int, ...]:
         return tuple(product(self.sizes[d] for d in run) for run in self.runs)
 
-    @property
+    @cached_property
     def phases(self) -> int:
         """How many reductions and scans follow each other, and what is behind the last one."""
         return max(s.phase + s.meets for s in self.steps) + 1

@@ -6,9 +6,10 @@ from dataclasses import replace
 from math import prod
 
 from inferno.mlir import func, ir, is_read, owner, walk
-from inferno.passes.programs import VIEWS, operations_in
+from inferno.passes.generics import maps
+from inferno.passes.programs import operations_in, VIEWS
 from inferno.passes.shapes import is_dynamic, row_major, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, written_results
+from inferno.schedule.analysis.accesses import Access, argument_index, destination_index, filled, iterators, Joined, loop_sizes, merge, written_results
 from inferno.schedule.analysis.unchanged import asked_once
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination

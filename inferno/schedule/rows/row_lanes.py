@@ -4,6 +4,7 @@ from math import gcd
 
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.chosen_terms import chosen_together
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.rows.kernel import Part, RowKernel
 from inferno.schedule.rows.row_schedule import narrowest
 from inferno.schedule.rows.row_sectors import is_in_pieces
@@ -24,6 +25,7 @@ def stored_alike(c: RowKernel) -> bool:
     return all((a.strides[d] - lead.strides[d]) % 8 == 0 for a in wide for d in c.rows)
 
 
+@kept_with
 def lanes(c: RowKernel) -> int:
     """Neighbours that are read at once: 16 bytes of the narrowest tensor, if they divide a row."""
     vector = 1 if reads_pieces_apart(c) else most_lanes(c)

@@ -5,16 +5,17 @@ What a ``StepParser`` is told of the rows it reads each structured operation by:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
 from inferno.mlir import arith, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import row_major
-from inferno.schedule.analysis.accesses import (
-    Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, sink_constants,
-)
+from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, outputs, placed, sink_constants
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
+from inferno.schedule.analysis.unchanged import read_by_text
 from inferno.schedule.reductions.extrema import Extremum, read_extremum, to_candidate, unround
 from inferno.schedule.reductions.split_products import split_products
 
@@ -64,7 +65,7 @@ class RowStep:
         """Whether it takes points in their order."""
         return self.scans is not None or self.extremum is not None
 
-    @property
+    @cached_property
     def chooses(self) -> bool:
         """Whether its body chooses between what it reads (``scf.if``)."""
         return any(walk(choice, "tensor.extract") for choice in walk(self.generic, "scf.if"))
@@ -104,10 +105,7 @@ class StepParser:
         sizes = [a for a in arguments if isinstance(a.type, ir.IndexType) and is_read(a)]
         if not knows_arguments(kernel) or varying or (sizes and not cls.with_sizes):
             return None
-        with kernel.context, kernel.location:
-            module = isolated_copy(kernel)
-            split_products(module)
-            return cls(module).parse()
+        return _read(kernel, cls)
 
     def __init__(self, module: ir.Module) -> None:
         self.module, self.kernel = module, module.body.operations[0]
@@ -273,6 +271,14 @@ class StepParser:
         for d, s in zip(loops, steps):
             strides[d] = s
         return Access(found.argument, found.element, tuple(strides), found.offset, found.shape)
+
+
+@read_by_text
+def _read(kernel: func.FuncOp, parser: type[StepParser]) -> Any:
+    with kernel.context, kernel.location:
+        module = isolated_copy(kernel)
+        split_products(module)
+        return parser(module).parse()
 
 
 def walk_order(generic: ir.Operation, sizes: Sequence[int], full: Sequence[ir.AffineMap] = ()) -> list[int] | None:

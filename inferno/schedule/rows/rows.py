@@ -8,6 +8,7 @@ from inferno.mlir import func, walk
 from inferno.powers import last_power_of_two, next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width, clusters_at_once
+from inferno.schedule.analysis.unchanged import asked_once, kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.rows import long_rows
 from inferno.schedule.rows.gathered_results import GATHERED_BYTES, gathered_bytes, written_apart
@@ -114,6 +115,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
     return pick(c, target) if (len(c.steps) > 1 or c.scans or (hint(c.count) >= _MANY and c.width >= _MANY)) else None
 
 
+@asked_once
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target) or read_rows(kernel, target, parse_split_extrema)
@@ -184,6 +186,7 @@ def _writes_parts(c: RowKernel) -> bool:
     return alike or moved_bytes(c) <= _CACHED_PARTS or c.width <= (_LONGEST_PARTS if little else _UNLIKE)
 
 
+@asked_once
 def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:
     """The same for rows that lie in any way."""
     c = parse(kernel) if target.kind == "nvptx" else None
@@ -202,6 +205,7 @@ def can_compute_once(s: Rows) -> bool:
     return s.held and not s.packed
 
 
+@kept_with
 def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
     compute anew takes longer than memory."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.mlir import func, ir, is_read, walk
+from inferno.passes.generics import maps
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import row_major, symbol_arguments
-from inferno.schedule.analysis.accesses import Access, filled, iterators, loop_sizes, maps, merge, outputs, placed, written_results
+from inferno.schedule.analysis.accesses import Access, filled, iterators, loop_sizes, merge, outputs, placed, written_results
 from inferno.schedule.analysis.combiners import BodyCombiner, Combiner, scan_combiner, term_of
 from inferno.schedule.analysis.varying_rows import read_varying
 from inferno.schedule.matmul.contraction import Destination

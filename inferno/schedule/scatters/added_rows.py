@@ -29,7 +29,7 @@ _TYPES = {"arith.addf": ("f16", "bf16", "f32", "f64"), "arith.addi": _INTEGERS, 
 @dataclass(frozen=True)
 class AddedRows:
     """``count`` rows of ``columns`` elements, the points of ``updates`` in order, are joined with those of ``rows`` rows of ``target``, an argument, that
-    ``places`` says; a place that is none is left out.  They begin as ``start``, another argument, or one value."""
+    ``places`` says; a place that is none is left out.  Single elements are rows of one.  They begin as ``start``, another argument, or one value."""
 
     updates: Pointwise
     places: Elements
@@ -60,8 +60,6 @@ def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
     if not knows_arguments(kernel) or list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])) != [0] or any(0 in shape(v) for v in op.operands):
         return None
     (count, each), (rows, *inner) = shape(table), shape(old)
-    if not inner:
-        return None  # single elements, which ``scatters`` has rows of
     start, body = start_of(kernel, old), op.regions[0].blocks[0]
     combiner = read_combiner(body, body.arguments[1])
     if start is None or combiner is None or not is_update(body) or str(old.type.element_type) not in _TYPES.get(combiner.name, ()):

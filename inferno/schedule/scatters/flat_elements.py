@@ -6,10 +6,10 @@ A tensor that is reshaped has the same elements by the same numbers, so that map
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, is_read, owner
-from inferno.passes.generics import is_elementwise
+from inferno.passes.generics import is_elementwise, maps
 from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape
-from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, loop_sizes, maps, placed, sink_constants
+from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, loop_sizes, placed, sink_constants
 from inferno.schedule.maps.supported import supported_body
 from inferno.symbolic import Int, product
 

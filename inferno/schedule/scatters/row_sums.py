@@ -44,7 +44,7 @@ def choose(kernel: func.FuncOp, target: Target) -> RowSums | None:
     rows, columns, count = map(hint, (c.rows, c.columns, c.count))
     if not (c.computed or width >= 4 or count >= _OFTEN * rows or takes_unmeasured(kernel.operation)):
         return None
-    return schedule if worthwhile_sums(rows, columns, count, width) else None
+    return schedule if worthwhile_sums(rows, columns, count, width, c.computed) else None
 
 
 def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, RowSums] | None:

@@ -31,8 +31,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Scatters | None:
     found = fit(kernel, target.multiprocessors) if target.kind == "nvptx" else None
     if found is None:
         return None
-    rows = found[0].rows
-    return found[1] if worthwhile(rows.outer, rows.filled, rows.places, rows.updates, rows.inner, found[1].columns, target.multiprocessors) else None
+    (c, schedule), rows = found, found[0].rows
+    begins, width = isinstance(c.start, int), c.element.width // 8
+    sizes = rows.outer, rows.filled, rows.places, rows.updates, rows.inner, schedule.columns
+    return schedule if worthwhile(*sizes, target.multiprocessors, begins, width) else None
 
 
 def fit(kernel: func.FuncOp, multiprocessors: int = MULTIPROCESSORS) -> tuple[ScatterKernel, Scatters] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.analysis.cost import bit_width
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.matmul.contraction import Contraction, Destination
 from inferno.schedule.tiles.tiling import Axes, Axis, direct
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product, reach
@@ -34,7 +35,7 @@ def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMa
         return {}  # (with ``registers`` the rows of a thread are neighbours)
     if schedule.generator == "grouped":
         return {}  # of a tile's rows only some are written
-    found = {i: m for i, m in ((i, _store_map(d, tiling, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
+    found = {i: m for i, m in ((i, _store_map(tiling, d, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
     if schedule.swapped:
         return found if columns_together(c, tiling, schedule) % 16 == 0 else {}
     sizes = {i: _bytes(c.destinations[i].access) for i in found}
@@ -44,7 +45,8 @@ def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMa
     return {i: m for i, m in found.items() if fits and together * sizes[i] in (32, 64, 128)}
 
 
-def _store_map(destination: Destination, tiling: Axes, swapped: bool) -> StoreMap | None:
+@kept_with
+def _store_map(tiling: Axes, destination: Destination, swapped: bool) -> StoreMap | None:
     """How the copy engine writes a destination, whose lines are a tile's columns if ``swapped``; None if it cannot."""
     access, (inner, outer) = destination.access, (tiling.m, tiling.n) if swapped else (tiling.n, tiling.m)
     size = _bytes(access)
@@ -89,7 +91,7 @@ def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[i
         return frozenset()
     if schedule.by_threads or schedule.line or not {width, schedule.tile_n % width} <= {0, 32, 64}:
         return frozenset()
-    return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(d.access, tiling))
+    return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(tiling, d.access))
 
 
 def written_by_element(c: Contraction, tiling: Axes, schedule: Any) -> int:
@@ -97,15 +99,16 @@ def written_by_element(c: Contraction, tiling: Axes, schedule: Any) -> int:
     if schedule.generator not in ("wgmma", "dual", "grouped") or schedule.swapped or schedule.by_threads or schedule.line:
         return 0
     staged, lines = store_maps(c, tiling, schedule), written_in_lines(c, tiling, schedule)
-    return sum(i not in staged and i not in lines and _has_lines(d.access, tiling) for i, d in enumerate(c.destinations))
+    return sum(i not in staged and i not in lines and _has_lines(tiling, d.access) for i, d in enumerate(c.destinations))
 
 
 def may_be_lines(c: Contraction, tiling: Axes) -> bool:
     """Whether warps can write lines of all results, in tiles of the right width."""
-    return all(_has_lines(d.access, tiling) for d in c.destinations)
+    return all(_has_lines(tiling, d.access) for d in c.destinations)
 
 
-def _has_lines(access: Access, tiling: Axes) -> bool:
+@kept_with
+def _has_lines(tiling: Axes, access: Access) -> bool:
     """Whether columns are neighbours, and an offset of 32 bits says whether a line begins inside of a word."""
     strides = [a.stride(access) for a in (tiling.m, tiling.n)]
     known = isinstance(tiling.n.size, int) and all(isinstance(s, int) for s in strides)

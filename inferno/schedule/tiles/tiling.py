@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import walk
 from inferno.schedule.analysis.accesses import Access
+from inferno.schedule.analysis.unchanged import kept_with
 from inferno.schedule.maps.supported import supported_body, supported_element
 from inferno.schedule.matmul.contraction import Contraction, Group, Operand
 from inferno.symbolic import Int, bounds, ceildiv, hint, is_multiple, product, reach
@@ -105,6 +106,7 @@ def axes(group: Group) -> list[Axis]:
     return [Axis(tuple(run), size) for run, size in zip(group.runs, group.run_sizes)]
 
 
+@kept_with
 def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True, offset: bool = False, registers: bool = False) -> Tiling | None:
     """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
 
