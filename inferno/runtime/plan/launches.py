@@ -12,7 +12,7 @@ from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, is_read, memref, owner, walk
-from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, programs
+from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, operations_in, programs
 from inferno.passes.shapes import SizeValues, argument_attributes, begin_together, number, shape, static, symbol_arguments
 from inferno.symbolic import Int, product
 
@@ -289,7 +289,7 @@ def _copies(launcher: func.FuncOp) -> list[tuple[int, int]]:
 
 def _steps(launcher: func.FuncOp) -> list[tuple[ir.Operation, list[int | None]]]:
     """What a launcher starts, with the numbers of the arguments that each gets."""
-    steps = [o.operation for o in launcher.entry_block.operations if o.operation.name in ("inferno.launch", "inferno.library")]
+    steps = [o for o in operations_in(launcher) if o.name in ("inferno.launch", "inferno.library")]
     return [(step, [_buffer(p) for p in step.operands if owner(p).name != "inferno.scalar"]) for step in steps]
 
 

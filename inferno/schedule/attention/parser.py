@@ -9,6 +9,7 @@ from typing import Any
 from inferno.mlir import arith, func, ir, isolated_copy, run_upstream
 from inferno.passes.programs import takes_tf32
 from inferno.passes.shapes import row_major, shape
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import Access, knows_arguments, merge, written_results
 from inferno.schedule.analysis.expression_maps import access_of, make_map
 from inferno.schedule.analysis.expression_tracer import LoopNumbers, NotUnderstood, Tracer
@@ -41,8 +42,6 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
 @read_by_text
 def _read(kernel: func.FuncOp, parser: type["Parser"]) -> Any | None:
     with kernel.context, kernel.location:
-        from inferno.passes.split_contractions import split_contractions
-
         module = isolated_copy(kernel)
         writes = take_writes(module.body.operations[0]) if parser.writes else ()
         if writes is None:

@@ -13,6 +13,7 @@ from inferno.mlir import func, ir, is_read, isolated_copy, owner, walk
 from inferno.passes.affine import linear
 from inferno.passes.generics import maps
 from inferno.passes.padding import padding, zero_padding
+from inferno.passes.programs import operations_in
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import Access, argument_index, iterators, knows_arguments, loop_sizes
@@ -151,7 +152,7 @@ class WindowKernel:
 def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
     """The kernel's windows; None where it has none, or it computes anything else."""
     plain = (ir.AffineDimExpr, ir.AffineConstantExpr)
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     if not any(o.name == "tensor.pad" or (o.name == "linalg.generic" and not all(isinstance(e, plain) for m in maps(o) for e in m.results))
                for o in operations):
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import arith, dim_of, func, ir, is_read, isolated_copy, owner, run_upstream, walk
 from inferno.passes.generics import maps
-from inferno.passes.programs import returned, VIEWS
+from inferno.passes.programs import VIEWS, operations_in, returned
 from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
 )
@@ -78,7 +78,7 @@ def parse_pointwise(kernel: func.FuncOp, views: bool = False, parts: bool = Fals
         return None
     if parts and writes_parts(kernel):
         return _read_parts(kernel, views)
-    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
+    structured = [o for o in operations_in(kernel) if o.name.startswith("linalg.")]
     if len(structured) > 1:  # tensors full of one constant may be operands
         structured = [o for o in structured if o.name != "linalg.fill"]
     known = len(structured) == 1 and structured[0].name in ("linalg.generic", *_NAMED)
@@ -105,7 +105,7 @@ def _read(kernel: func.FuncOp, views: bool, named: bool) -> Pointwise | None:
 def _parse(module: ir.Module, views: bool, begins: tuple[Begin, ...] | None = None) -> Pointwise | None:
     kernel = module.body.operations[0]
     others = ("tensor.empty", "tensor.extract_slice", "func.return", *(VIEWS if views else ()))
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
+    generics = [o for o in operations_in(kernel) if o.name not in others and not o.name.startswith("arith.")]
     if len(generics) > 1:
         generics = [o for o in generics if filled(o.results[0]) is None]
     if len(generics) != 1 or generics[0].name != "linalg.generic" or "reduction" in iterators(generics[0]):

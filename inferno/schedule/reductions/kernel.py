@@ -7,7 +7,7 @@ from math import gcd, prod
 
 from inferno.mlir import arith, func, ir, is_read, isolated_copy, users, walk
 from inferno.passes.generics import dims, maps
-from inferno.passes.programs import returned, VIEWS
+from inferno.passes.programs import VIEWS, operations_in, returned
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.analysis.accesses import (
     Access, access, argument_index, destination_index, filled, given_sizes, iterators, knows_arguments, loop_sizes, merge, outputs, placed, sink_constants,
@@ -137,7 +137,7 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
     types = [a.type for a in kernel.entry_block.arguments if not isinstance(a.type, ir.IndexType)]
     if not knows_arguments(kernel) or any(not t.has_static_shape for t in types):
         return None
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     if any(o.name not in _OTHERS for o in operations):
         return None
     if not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
@@ -178,7 +178,7 @@ class _Reduced:
 
 def _reduced(kernel: func.FuncOp) -> _Reduced | None:
     """The reductions of a kernel as one; None if they are none, or cannot be one."""
-    operations = [o.operation for o in kernel.entry_block.operations]
+    operations = operations_in(kernel)
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
     front = list(takewhile(lambda g: "reduction" not in iterators(g), generics))
     generics = generics[len(front):]

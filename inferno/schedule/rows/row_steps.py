@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from inferno.mlir import arith, dim_of, func, ir, is_read, is_unread, isolated_copy, owner, walk
 from inferno.passes.generics import maps
-from inferno.passes.programs import VIEWS
+from inferno.passes.programs import VIEWS, operations_in
 from inferno.passes.shapes import row_major
 from inferno.schedule.analysis.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, outputs, placed, sink_constants
 from inferno.schedule.analysis.combiners import Combiner, read_combiner, to_term
@@ -109,7 +109,7 @@ class StepParser:
 
     def __init__(self, module: ir.Module) -> None:
         self.module, self.kernel = module, module.body.operations[0]
-        self.operations = [o.operation for o in self.kernel.entry_block.operations]
+        self.operations = operations_in(self.kernel)
         self.known: dict[ir.Value, int] = {}
         self.values: list[RowValue] = []
         self.ready: list[int] = []  # the phase in which each value becomes known

@@ -1,20 +1,6 @@
 """Depthwise convolutions on tensor cores: rows of a block."""
 
-from collections.abc import Iterator
+from inferno.schedule.convolution import band_windows
+from inferno.schedule.spaces.estimated import space_of, valid_of
 
-from inferno.mlir import func
-from inferno.schedule.convolution.band_windows import BandWindows, estimate, fits, read, schedules
-from inferno.target import Target
-
-
-def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, BandWindows]]:
-    """Schedules with the cost model's estimates."""
-    c = read(kernel, target)
-    if c is not None:
-        yield from ((estimate(s, c, target), s) for s in schedules(c))
-
-
-def valid(kernel: func.FuncOp, schedule: BandWindows, target: Target) -> bool:
-    """Whether the generator takes the kernel with it."""
-    c = read(kernel, target)
-    return c is not None and fits(schedule, c)
+space, valid = space_of(band_windows), valid_of(band_windows)
