@@ -82,8 +82,10 @@ def _split_once(module: ir.Module, target: Target, always: bool, whole: set[str]
         for call in [c for c in walk(program, "func.call") if callee(c) in found]:
             split = found[callee(call)]
             groups[tuple(call.operands[n] for n in split.numbers), texts[callee(call)]].append(call)
-        for (operands, _), calls in groups.items():
-            joins = any(u.name == "func.call" and _reduces(every.get(callee(u))) for u in readers(root_of(max(operands, key=lambda v: product(v.type.shape)))))
+        for calls in groups.values():
+            # (which other values than in the groups' keys where a group before has replaced what these read)
+            largest = max((calls[0].operands[n] for n in found[callee(calls[0])].numbers), key=lambda v: product(v.type.shape))
+            joins = any(u.name == "func.call" and _reduces(every.get(callee(u))) for u in readers(root_of(largest)))
             if always or sum(found[callee(c)].saved for c in calls) > found[callee(calls[0])].time(joins):
                 _replace(calls, found)
                 changed = True
