@@ -57,7 +57,7 @@ def sized_linspace(
     place = torch.arange(steps, device=device)
     last = steps - 1
     step = (float(end) - float(start)) / torch.sym_max(last, 1)
-    found = torch.where(place < steps // 2, place.to(torch.float64) * step + start, end - (last - place).to(torch.float64) * step)
+    found = torch.where(place < torch.sym_max(steps // 2, 1), place.to(torch.float64) * step + start, end - (last - place).to(torch.float64) * step)
     return found.to(dtype)
 
 
