@@ -163,6 +163,8 @@ def test_what_is_left_of_integers_to_torch_is_nothing(dtype):
         return [
             torch.bitwise_and(12, x), torch.bitwise_or(3, x), torch.bitwise_xor(5, x), 77 >> (x % 8), torch.full_like(x, 101), torch.pow(x, x % 5),
             torch.gcd(x, torch.full_like(x, 6)), torch.lcm(x, torch.full_like(x, 20)),
+            *(getattr(x.view(2, 3), name)(0, dtype=t) for name in ("sum", "prod", "cumsum") for t in (dtype, torch.uint8, torch.int8)),
+            (x > 3).sum(dtype=dtype), (x > 3).view(2, 3).sum(0, dtype=torch.uint8), torch.arange(3, 15, 2, dtype=dtype) + x, (x.float() / 3).sum(dtype=dtype),
             x.mean(dtype=torch.float64), x.view(2, 3).mean(0, dtype=torch.float64), x.view(2, 3).mean(1, True, dtype=torch.float32),
         ]
 

@@ -41,12 +41,13 @@ def _scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str
 
 
 def _added_up(operator: Any) -> Callable:
-    """A sum or product of bytes, which is int64 unless it is told otherwise."""
+    """A sum or product of bytes, which is int64 unless it is told otherwise, and one of others that is to be bytes: the import adds in the result's type."""
 
     def decomposition(x: Tensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
-        if x.dtype != torch.uint8:
+        if x.dtype != torch.uint8 and dtype not in (torch.uint8, torch.int8):
             return NotImplemented
-        return operator(x.to(torch.int64), *args, **kwargs).to(dtype or torch.int64)
+        each = x if x.dtype == torch.uint8 else x.to(dtype)
+        return operator(each.to(torch.int64), *args, **kwargs).to(dtype or torch.int64)
 
     return decomposition
 

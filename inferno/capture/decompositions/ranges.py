@@ -28,6 +28,7 @@ def arange(start: _Number, end: _Number, step: _Number = 1, *, dtype: torch.dtyp
     integers = all(isinstance(n, (int, torch.SymInt)) for n in numbers)
     down = varies and integers and isinstance(numbers[2], int) and numbers[2] < 0  # the import divides by it, which says nothing of the quotient's sign
     counted = varies and integers and (not whole or down or dtype not in (torch.int64, torch.bool))
+    counted = counted or dtype in (torch.int8, torch.uint8)  # of which the import makes none
     if not (dtype.is_floating_point or counted) or not (integers or all(type(n) in (int, float) for n in numbers)) or not step:
         return NotImplemented
     if down:
