@@ -320,6 +320,8 @@ def _quotient(a: Int, b: Int) -> Int:
         return exact
     if bounds(b)[0] < 1 and bounds(b)[1] >= 0 and bounds(b)[0] != 0:
         raise Undecided(f"{a} // {b}: the divisor may be negative")
+    if isinstance(b, Size) and (common := _common_factor(a, b)) != 1:
+        return floordiv(quotient(a, common), quotient(b, common))
     if isinstance(b, int) and (inner := _is_quotient(a)) is not None:  # as torch says it: a // 2 // 4 is a // 8
         return floordiv(inner.a, inner.b * b)
     if isinstance(b, int) and isinstance(a, Size):  # what divides goes out of the quotient: (8 n + r) // 4 is 2 n + r // 4
@@ -340,6 +342,18 @@ def _quotient(a: Int, b: Int) -> Int:
     if isinstance(b, int) and bounds(a)[0] // b == bounds(a)[1] // b:
         return bounds(a)[0] // b
     return Size((((Apply("floordiv", a, b),), 1),))
+
+
+def _common_factor(a: Int, b: Int) -> Int:
+    """The largest number, and the product of atoms above 0, that all terms have."""
+    terms = [*_terms(b), *_terms(a)]
+    monomials, common = [list(m) for m, _ in terms], []
+    for atom in terms[0][0]:
+        if all(atom in m for m in monomials) and bounds(_sum([((atom,), 1)]))[0] > 0:
+            common.append(atom)
+            for m in monomials:
+                m.remove(atom)
+    return _sum([(tuple(common), math.gcd(*(c for _, c in terms)))])
 
 
 def _is_quotient(value: Int) -> Apply | None:

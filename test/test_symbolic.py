@@ -24,8 +24,14 @@ def test_what_is_no_product_is_rounded_down():
         assert evaluate(floordiv(a, by), lambda s: of[s.name]) == evaluate(a, lambda s: of[s.name]) // evaluate(by, lambda s: of[s.name])
 
 
+def test_what_both_are_multiples_of_cancels():
+    assert floordiv(3 * A, 3 * B) == floordiv(A, B) and floordiv(6 * A * N, 4 * B * N + 2 * N) == floordiv(3 * A, 2 * B + 1)
+    assert floordiv(6, 4 * A) == floordiv(3, 2 * A) and floordiv(3 * A, 2 * B) != floordiv(A, B)
+
+
 def test_what_may_be_0_does_not_cancel():
     zero = size_of(Symbol("z", low=0, hint=5))
+    assert evaluate(floordiv(zero * A, zero * B), lambda s: 0) == 0 and floordiv(zero * A, zero * B) != floordiv(A, B)
     by = zero * A + zero
     assert floordiv(by * B, by) != B and evaluate(floordiv(by * B, by), lambda s: 0) == 0
 

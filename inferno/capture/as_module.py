@@ -1,13 +1,15 @@
 """A user's model as an nn.Module, and the names and sizes of its arguments as the user has them."""
 
 import inspect
+import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
+from inferno.capture.python_state import walk
 from inferno.capture.signature import names_of
 from inferno.errors import InputError
 
@@ -26,24 +28,36 @@ def of_parameters(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], 
 
 
 class Function(torch.nn.Module):
-    """A plain function as a module; modules that it closes over or names are submodules, so their parameters are found."""
+    """A plain function as a module; modules that it closes over, names, or holds otherwise are submodules, so their parameters are found."""
 
     def __init__(self, function: Callable) -> None:
         super().__init__()
         self.function = _as_forward(function)
         self.tensors: dict[str, torch.Tensor] = {}
-        try:
-            found = inspect.getclosurevars(function)
-        except TypeError:
-            return
-        for name, value in {**found.globals, **found.nonlocals}.items():
+        for name, value in _held_by(function):
             if isinstance(value, torch.nn.Module):
-                self.add_module(name, value)
-            elif isinstance(value, torch.Tensor):
-                self.tensors[name] = value
+                self.add_module(_unused(name.replace(".", "_"), self._modules), value)  # torch has no dots in a part's name
+            else:
+                self.tensors[_unused(name, self.tensors)] = value
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+
+def modules_of(function: Callable) -> dict[str, torch.nn.Module]:
+    """The modules that a function may read, by their names as parts of it."""
+    return dict(Function(function).named_children())
+
+
+def _held_by(function: Callable) -> Iterator[tuple[str, torch.nn.Module | torch.Tensor]]:
+    """The modules and tensors that a function may read: what it closes over and names, the object whose method it is, and what these hold in turn."""
+    for name, value, _ in walk({"self": function}, into_modules=False):
+        if isinstance(value, (torch.nn.Module, torch.Tensor)):
+            yield name, value
+
+
+def _unused(name: str, used: Collection[str]) -> str:
+    return next(n for n in itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1))) if n not in used)
 
 
 def _as_forward(function: Callable) -> Callable:

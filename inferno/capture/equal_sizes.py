@@ -5,6 +5,7 @@ its guards; a symbol for which the equation can be solved is replaced by the exp
 from collections.abc import Callable, Iterable, Iterator
 
 import sympy
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 from inferno.errors import UnsupportedOperation
 from inferno.symbolic import Int, Monomial, Size, Symbol, bounds, has_extreme, product, quotient, size_of, symbols_of
@@ -15,12 +16,16 @@ _LONGEST = 400  # characters of an equation: longer ones are of whole reshapes, 
 def equations(assumed: Iterable[sympy.Basic], size: Callable[[sympy.Expr], Int]) -> tuple[Size, ...]:
     """What is 0, of conditions that hold; ``size`` makes a size of an expression, or raises UnsupportedOperation."""
     found: dict[Int, None] = {}
-    for condition in assumed:
-        if isinstance(condition, sympy.Eq) and len(condition.free_symbols) > 1 and len(str(condition)) <= _LONGEST:
-            try:
-                found[size(condition.lhs) - size(condition.rhs)] = None
-            except UnsupportedOperation:
-                continue
+    equal = [c for c in assumed if isinstance(c, sympy.Eq) and len(c.free_symbols) > 1 and len(str(c)) <= _LONGEST]
+    divided = {c.lhs.args for c in equal if isinstance(c.lhs, (Mod, PythonMod)) and c.rhs == 0}
+    for condition in equal:
+        left, right = condition.args
+        if isinstance(left, (FloorDiv, CleanDiv)) and left.args in divided:  # a // b is c and leaves nothing: a is b * c
+            left, right = left.args[0], left.args[1] * right
+        try:
+            found[size(left) - size(right)] = None
+        except UnsupportedOperation:
+            continue
     return tuple(d for d in found if isinstance(d, Size))
 
 

@@ -2,15 +2,17 @@
 
 import contextlib
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import SUPPORTED_NODES
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
-from inferno.capture.as_module import of_parameters
+from inferno.capture.as_module import Function, of_parameters
 from inferno.capture.autocast import State
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.known_values import KnownValues
@@ -76,7 +78,8 @@ def _trace_settled(
     while True:
         before, start, changed, numbers = program, changed, [], RandomState()
         watched = values.watching if values else contextlib.nullcontext
-        with to_trace(module, autocast, start, changed) as traced, without_the_graph_so_far(), watched(traced):
+        constants: dict[int, torch.Tensor] = {}
+        with to_trace(module, autocast, start, changed, constants) as traced, without_the_graph_so_far(), watched(traced):
             try:
                 program = _trace(traced, args, kwargs, varying)
                 if drawn := numbers.changes():
@@ -84,6 +87,9 @@ def _trace_settled(
             finally:
                 numbers.restore()
         if not changed and (not start or same_programs(before, program)):
+            _keep_constants(program, constants.values())
+            if isinstance(module, Function):
+                _drop_unread(program)
             return program
         if start or not all(c.is_number for c in changed):
             names = list(dict.fromkeys(c.name for c in (*changed, *start)))
@@ -93,6 +99,26 @@ def _trace_settled(
                 f"forward changes what is no tensor of its graph: {', '.join(names[:5])}{', ...' * (len(names) > 5)}; "
                 f"a buffer or an argument that it writes to would be one"
             )
+
+
+def _drop_unread(program: ExportedProgram) -> None:
+    """Leave out parameters and buffers that a function might have read, and does not."""
+    specs = program.graph_signature.input_specs
+    for node, spec in list(zip(program.graph.find_nodes(op="placeholder"), specs, strict=True)):
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and not node.users:
+            program.graph.erase_node(node)
+            specs.remove(spec)
+
+
+def _keep_constants(program: ExportedProgram, originals: Collection[torch.Tensor]) -> None:
+    """Let the program's constants be the model's own tensors, in place of others of the same memory: these may get other data."""
+    for name, constant in program.constants.items():
+        if isinstance(constant, torch.Tensor) and type(constant) is torch.Tensor and constant.numel():
+            program.constants[name] = next((t for t in originals if _is_same(t, constant)), constant)
+
+
+def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.data_ptr() == b.data_ptr() and a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
 
 
 def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:

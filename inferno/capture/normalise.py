@@ -180,9 +180,9 @@ def _count_indices_from_the_front(graph: torch.fx.Graph, put: torch.fx.Node) -> 
 
 
 def _integer(graph: torch.fx.Graph, view: torch.fx.Node, dim: int) -> object:
-    """The size as the graph computes it; where it only says -1, from the product of all sizes."""
+    """The size as the graph says or computes it; where that is -1, from the product of all sizes."""
     given = view.args[1][dim]
-    if isinstance(given, torch.fx.Node):
+    if given != -1:
         return given
     numbers: list[object] = [v for i, v in enumerate(view.args[1]) if i != dim]
     total: object = None

@@ -7,6 +7,7 @@ the program makes it at each call.
 """
 
 import collections
+import functools
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,7 @@ _FOREIGN = (sys.stdlib_module_names - {"types"}) | {"torch", "numpy", "functorch
 _MOST = 100_000  # what is looked at: a model that holds more holds data
 _DEEP = 8  # containers in each other that are compared; deeper ones count as different
 _ABSENT, _BUFFER = object(), object()
+_IN_PLACE = {"__setitem__", *(f"__i{o}__" for o in "add sub mul matmul truediv div floordiv mod pow lshift rshift and xor or".split())}
 FORWARD_HOOKS, _BACKWARD_HOOKS = ([k for k in torch.nn.Module().__dict__ if k.startswith(way) and "hooks" in k] for way in ("_forward", "_backward"))
 
 
@@ -77,25 +79,32 @@ class Change:
         _names(self.holder)[self.key] = self.value
 
 
+def walk(roots: dict[str, Any], into_modules: bool = True) -> Iterator[tuple[str, Any, Any]]:
+    """All that ``roots`` hold, once each, in the order in which it is met: the name that a user knows it by, it, and what it holds in turn (see ``_held``)."""
+    seen: dict[int, Any] = {}
+    todo = list(reversed(roots.items()))
+    while todo and len(seen) < _MOST:
+        name, value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        held = _held(value)
+        yield name, value, held
+        if into_modules or not isinstance(value, torch.nn.Module):
+            todo.extend(reversed(list(_within(name, value, held))))
+
+
 class PythonState:
     """What ``roots``, by the names that a user knows them by, hold when this is made."""
 
     def __init__(self, roots: dict[str, Any]) -> None:
         self._held: list[tuple[str, Any, Any]] = []
         self._hooks: list[tuple[dict[int, Any], dict[int, Any]]] = []
-        seen: dict[int, Any] = {}
-        todo = list(reversed(roots.items()))
-        while todo and len(seen) < _MOST:
-            name, value = todo.pop()
-            if id(value) in seen:
-                continue
-            seen[id(value)] = value
-            held = _held(value)
+        for name, value, held in walk(roots):
             if held is not None:
                 self._held.append((name, value, held))
             if isinstance(value, torch.nn.Module):
                 self._hooks += [(table, dict(table)) for table in map(value.__dict__.get, (*FORWARD_HOOKS, *_BACKWARD_HOOKS)) if table is not None]
-            todo.extend(reversed(list(_within(name, value, held))))
 
     def changes(self, computed: Callable[[Tensor], bool]) -> list[Change]:
         """What is otherwise now; ``computed``: whether a tensor is made of what a call is given or the model holds."""
@@ -136,17 +145,14 @@ class Computed:
     def __call__(self, tensor: Tensor) -> bool:
         self._add(self._given)
         for function, args, kwargs, result in self._calls:
-            name = getattr(function, "__name__", "")
-            if any(map(self._is_in, _tensors((args, kwargs)))) or "rand" in name:
+            if any(map(self._is_in, tensors_of((args, kwargs)))) or "rand" in getattr(function, "__name__", ""):
                 self._add(result)
-                if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):
-                    self._add(args[0])
-                self._add(kwargs.get("out"))
+                self._add(written_by(function, args, kwargs))
         self._calls, self._given = [], ()
         return self._is_in(tensor)
 
     def _add(self, values: Any) -> None:
-        for tensor in _tensors((values,)):
+        for tensor in tensors_of((values,)):
             if tensor.layout is torch.strided:
                 storage = tensor.untyped_storage()
                 self._memory[storage._cdata] = storage  # held, so that nothing else comes to lie there
@@ -155,15 +161,22 @@ class Computed:
         return tensor.layout is not torch.strided or tensor.untyped_storage()._cdata in self._memory
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+def tensors_of(values: Iterable[Any]) -> Iterator[Tensor]:
     """Those among a call's arguments or results: a walk over all kinds of nests takes four times as long."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
+            yield from tensors_of(value)
         elif isinstance(value, dict):
-            yield from _tensors(value.values())
+            yield from tensors_of(value.values())
+
+
+def written_by(function: Callable, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors that a call of a function of torch's writes to, by its name."""
+    name = getattr(function, "__name__", "")
+    in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+    return list(tensors_of((args[0] if in_place and args else None, kwargs.get("out"))))
 
 
 def _held(value: Any) -> Any:
@@ -217,15 +230,29 @@ def _within(name: str, value: Any, held: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, types.MethodType):
         yield name, value.__self__
         yield name, value.__func__
-    if isinstance(value, types.FunctionType) and not is_library(value.__code__.co_filename):
+    if isinstance(value, types.FunctionType) and is_library(value.__code__.co_filename):
+        yield name, getattr(value, "__wrapped__", None)  # a user's, that torch.no_grad or functools.wraps decorates
+    elif isinstance(value, types.FunctionType):
         yield from zip(value.__code__.co_freevars, value.__closure__ or ())
-        yield "", _Globals(value.__globals__, frozenset(value.__code__.co_names))
+        yield "", _Globals(value.__globals__, frozenset(_names_in(value.__code__)))
+    if isinstance(value, functools.partial):
+        yield name, value.func
+        yield from zip((f"argument {i} of a partial" for i in range(len(value.args))), value.args)
+        yield from value.keywords.items()
     if isinstance(value, tuple):
         held = list(value)
     if isinstance(held, dict):
         yield from ((f"{name}{_part(value, k)}", v) for k, v in held.items())
     elif isinstance(held, list):
         yield from ((name if isinstance(value, types.CellType) else f"{name}[{i}]", v) for i, v in enumerate(held))
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    """The names that a function and those within it read or set."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names_in(inner)
 
 
 def _part(holder: Any, key: Any) -> str:

@@ -32,7 +32,7 @@ from inferno.capture.decompositions.ranges import sized_linspace
 from inferno.capture.decompositions.recurrent_cells import sized_gru_cell
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
-from inferno.capture.python_state import FORWARD_HOOKS, Change, Computed, PythonState
+from inferno.capture.python_state import FORWARD_HOOKS, Change, Computed, PythonState, tensors_of, written_by
 from inferno.capture.scalar_places import put_at
 from inferno.errors import CaptureError
 from inferno.fork_lock import ForkLock
@@ -55,13 +55,16 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextlib.contextmanager
-def to_trace(module: torch.nn.Module, autocast: State, start: Sequence[Change], changed: list[Change]) -> Iterator[torch.nn.Module]:
+def to_trace(
+    module: torch.nn.Module, autocast: State, start: Sequence[Change], changed: list[Change], constants: dict[int, Tensor],
+) -> Iterator[torch.nn.Module]:
     """A module to export: it shares everything with ``module`` but the forward hooks that this has itself, which run at every call:
     they are Python, not the model's.  It runs with ``autocast``, after the changes ``start`` in Python.  ``changed`` gets those that its
-    ``forward`` makes; all are taken back."""
+    ``forward`` makes; all are taken back.  ``constants`` gets, by their ids, the tensors that it reads and torch.export does not know: they
+    are held neither by the module nor by its arguments."""
     bare = object.__new__(type(module))
     bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in FORWARD_HOOKS})
-    mode = _Shortcuts()
+    mode = _Shortcuts(constants)
     casts: list[ExitStack] = []
     states: list[PythonState] = []
     orders: list[tuple[Tensor, tuple]] = []
@@ -131,6 +134,10 @@ class _Shortcuts(TorchFunctionMode):
 
     computed = Computed()
 
+    def __init__(self, constants: dict[int, Tensor]) -> None:
+        super().__init__()
+        self._constants = constants
+
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if torch.compiler.is_dynamo_compiling():  # a branch of a torch.cond: Dynamo follows this function, and notes lines itself
             return func(*args, **(kwargs or {}))
@@ -139,11 +146,19 @@ class _Shortcuts(TorchFunctionMode):
         if func == _SET_DATA:
             raise CaptureError("forward gives a tensor other memory (x.data = y), of which torch.export makes no graph; x.copy_(y) is understood")
         traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
+        self._constants.update((id(t), t) for t in tensors_of((args, kwargs or {})) if is_constant(t))
+        if any(is_constant(t) for t in written_by(func, args, kwargs or {})):
+            raise CaptureError(f"forward writes to a tensor ({func.__name__}) that is no parameter, buffer or argument: torch.export would, as it traces")
         found = _SHORTCUTS[func](*args, **(kwargs or {})) if func in _SHORTCUTS else NotImplemented
         if found is NotImplemented:
             found = func(*args, **(kwargs or {}))
         self.computed.note(func, args, kwargs or {}, found)
         return found
+
+
+def is_constant(tensor: Tensor) -> bool:
+    """Whether it is none of a trace, in which parameters, buffers, arguments and all that is computed are fake."""
+    return type(tensor) in (Tensor, torch.nn.Parameter)
 
 
 def _line(frame: Any) -> str:

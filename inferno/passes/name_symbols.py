@@ -15,7 +15,7 @@ from inferno.passes.shapes import (
     UnknownSize, argument_attributes, function_of, is_dynamic, materialise, mixed, number, reassociation_attribute, shape, static,
     symbol_arguments, truth,
 )
-from inferno.symbolic import Int, Size, product, quotient
+from inferno.symbolic import Int, Size, floordiv, product, quotient
 
 
 def name_symbols(module: ir.Module) -> None:
@@ -134,7 +134,7 @@ def reshape(value: ir.Value, new: Sequence[Int], op: ir.Operation) -> ir.Value:
     ``op`` is an operation of the function; UnknownSize where the numbers of elements are not known to be equal.
     """
     old = list(shape(value))
-    groups = common_groups(old, new)
+    groups = common_groups(old, new) or _inferred_groups(old, new)
     if groups is None:
         raise UnknownSize(f"a reshape from {old} to {list(new)} is not understood")
     element = value.type.element_type
@@ -186,6 +186,14 @@ def common_groups(old: Sequence[Int], new: Sequence[Int]) -> list[tuple[list[int
                 return None
         groups.append((a, b))
     return groups
+
+
+def _inferred_groups(old: Sequence[Int], new: Sequence[Int]) -> list[tuple[list[int], list[int]]] | None:
+    """All dimensions as one run where one of the new sizes is what the others leave of the elements, as -1 says: torch asks that none be left over."""
+    total = product(old)
+    rests = (product([*new[:d], *new[d + 1:]]) for d in range(len(new)))
+    inferred = any(size == floordiv(total, rest) for size, rest in zip(new, rests) if isinstance(size, Size))
+    return [(list(range(len(old))), list(range(len(new))))] if inferred else None
 
 
 def _divides(a: Int, b: Int) -> bool:

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
+from inferno.capture.as_module import modules_of
 from inferno.errors import InputError, OptionError
 from inferno.settings import settings
 from inferno.target import TARGETS, Target, find_target
@@ -24,14 +26,16 @@ def find_device(model: Any, args: tuple, kwargs: dict[str, Any]) -> torch.device
 
 
 def _tensors(model: Any, args: tuple, kwargs: dict[str, Any]) -> Iterable[tuple[str, torch.Tensor]]:
-    for i, leaf in enumerate(torch.utils._pytree.tree_leaves((args, kwargs))):
-        if isinstance(leaf, torch.Tensor):
-            yield f"input {i}", leaf
+    given = [(f"input {i}", leaf) for i, leaf in enumerate(tree_leaves((args, kwargs))) if isinstance(leaf, torch.Tensor)]
+    yield from given
     if isinstance(model, torch.export.ExportedProgram):
         yield from model.state_dict.items()
     elif isinstance(model, torch.nn.Module):
         yield from model.named_parameters()
         yield from model.named_buffers()
+    elif not given:  # what a function holds may be no part of the program
+        for name, module in modules_of(model).items():
+            yield from ((f"{name}.{key}", tensor) for key, tensor in module.state_dict().items())
 
 
 def choose_target(name: str | None, device: torch.device) -> Target:

@@ -76,7 +76,13 @@ class Face(torch.nn.Module):
         if isinstance(model, torch.nn.Module):
             self.__dict__.update({name: model.__dict__[name] for name in _SHARED if name in model.__dict__})
             self.__dict__["_before"] = make_guard(model)
+        elif parts := self._parts(model):
+            self.__dict__["_before"] = make_guard(torch.nn.ModuleDict(parts))
         return self
+
+    def _parts(self, model: Any) -> dict[str, torch.nn.Module]:
+        """The modules of a function that a call reads, by the names that they have as its parts."""
+        return {}
 
     @property
     def training(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from inferno.capture import Argument, autocast
+from inferno.capture.as_module import modules_of
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
@@ -79,6 +80,11 @@ class CompiledModule(Face):
 
     def _run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         return self._call(args, kwargs)
+
+    def _parts(self, model: Any) -> dict[str, torch.nn.Module]:
+        tables = {id(table) for _, table, _ in self.program.signature.held}
+        parts = modules_of(model) if isinstance(model, Callable) else {}
+        return {n: m for n, m in parts.items() if not m.state_dict() or any(id(t) in tables for s in m.modules() for t in (s._parameters, s._buffers))}
 
     def _copy_for(self, model: Any, memo: dict[int, Any]) -> "CompiledModule":
         copied = type(self).__new__(type(self))

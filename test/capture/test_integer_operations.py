@@ -135,3 +135,40 @@ def test_negated_integers_keep_all_their_bits(dtype):
 def test_powers_of_booleans():
     for exponent in (0, 1, 3):
         same(aten.pow.Tensor_Scalar, whole(5, high=2).bool(), exponent)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
+def test_numbers_of_too_many_bits_keep_the_low_ones(dtype):
+    """As torch takes a number, or a tensor without dimensions, beside integers: 300 is 44 in eight bits."""
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([0, 1, limits.max, limits.min, 5, 44, 100], dtype=dtype)
+
+    def model(x):
+        for n in (limits.max + 46, limits.min - 2):
+            number, divisor = torch.tensor(n), torch.where(x == 0, 1, x)
+            yield [x >= n, x > n, x == n, x != n, x <= n, x < n, n > x, x == number, x < number]
+            yield [x + n, n - x, x * n, torch.maximum(x, number), n // divisor, torch.remainder(n, divisor)]
+            yield [x % n, x // n, torch.div(x, n, rounding_mode="trunc"), torch.fmod(x, n)]
+
+    compiled = inferno.compile(lambda x: list(model(x)), (x,), target="cpu", fallback=False)
+    for mine, theirs in zip(tree_leaves(compiled(x)), tree_leaves(list(model(x))), strict=True):
+        assert mine.dtype == theirs.dtype and torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+def test_what_is_left_of_integers_to_torch_is_nothing(dtype):
+    x = torch.tensor([3, 1, 0, 100, 127, 6] if dtype != torch.uint8 else [3, 1, 0, 200, 255, 6], dtype=dtype)
+
+    def model(x):
+        return [
+            torch.bitwise_and(12, x), torch.bitwise_or(3, x), torch.bitwise_xor(5, x), 77 >> (x % 8), torch.full_like(x, 101), torch.pow(x, x % 5),
+            torch.gcd(x, torch.full_like(x, 6)), torch.lcm(x, torch.full_like(x, 20)),
+            *(getattr(x.view(2, 3), name)(0, dtype=t) for name in ("sum", "prod", "cumsum") for t in (dtype, torch.uint8, torch.int8)),
+            (x > 3).sum(dtype=dtype), (x > 3).view(2, 3).sum(0, dtype=torch.uint8), torch.arange(3, 15, 2, dtype=dtype) + x, (x.float() / 3).sum(dtype=dtype),
+            x.mean(dtype=torch.float64), x.view(2, 3).mean(0, dtype=torch.float64), x.view(2, 3).mean(1, True, dtype=torch.float32),
+        ]
+
+    compiled = inferno.compile(model, (x,), target="cpu", fallback=False)
+    for mine, theirs in zip(compiled(x), model(x), strict=True):
+        assert mine.dtype == theirs.dtype
+        torch.testing.assert_close(mine, theirs)

@@ -75,6 +75,16 @@ def heads_of_rows(x, batch, heads):
     return torch.softmax(x.view(batch, heads, x.shape[1]).transpose(0, 1).reshape(heads, -1), -1)
 
 
+def pairs_of_rows(x, y):
+    """That there are two rows for each of the other's is only known of what is left over."""
+    return x.view(y.shape[0], 2, -1).sum(1) * y
+
+
+def groups_of_rows(x, y):
+    """How many rows there are for each of the other's only the call tells."""
+    return torch.softmax(x.view(y.shape[0], -1, 3) @ y[:, None].expand(-1, 3, -1), 1).sum(1) + x.reshape(-1, y.shape[0], 3).mean(0).exp()
+
+
 def sequences(n):
     return (torch.randn(2, n, 6),)
 
@@ -89,6 +99,8 @@ PROGRAMS: dict[str, tuple[Callable, Callable, tuple[int, ...]]] = {
     "blocks that are padded": (Blocks(), sequences, (12, 36, 7)),
     "relative places": (RelativePlaces(), sequences, (3, 4, 7, 11)),
     "heads of rows": (heads_of_rows, lambda n: (torch.randn(n * (n + 1), 6), n, n + 1), (4, 7, 9)),
+    "pairs of rows": (pairs_of_rows, lambda n: (torch.randn(2 * n, 3), torch.randn(n, 3)), (4, 7, 9)),
+    "groups of rows": (groups_of_rows, lambda n: (torch.randn(n * (n // 2), 3), torch.randn(n, 3)), (6, 4, 9)),
     "a quotient of a size": (quotient_of_a_size, sequences, (12, 13, 35)),
 }
 
@@ -132,6 +144,23 @@ def test_a_size_that_others_tell():
     with pytest.raises(inferno.InputError, match="argument mask, dimension 1: expected 3, because of the size of argument x"):
         compiled(args(12)[0], args(16)[1])
     inferno.compile(masked_blocks, args(12), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},) * 2, fallback=False, target="sm_90a")
+
+
+def test_sizes_that_a_quotient_and_what_it_leaves_tell():
+    args = lambda n, m: (torch.randn(n, 3), torch.randn(m, 3))  # noqa: E731
+    compiled = inferno.compile(pairs_of_rows, args(8, 4), dynamic_shapes=({0: Dim.AUTO},) * 2, fallback=False)
+    for given in (args(8, 4), args(6, 3), args(40, 20)):
+        assert_close_to_float64(compiled(*given), pairs_of_rows, given)
+    with pytest.raises(inferno.InputError, match="argument x, dimension 0: expected 6, because of the size of argument y, dimension 0, got 12"):
+        compiled(*args(12, 3))
+
+
+@pytest.mark.parametrize("ends", [(0, 1), (3.5, -1)])
+def test_evenly_spaced_numbers_of_any_count(ends):
+    model = lambda x: x + torch.linspace(*ends, x.shape[0])  # noqa: E731
+    compiled = inferno.compile(model, (torch.randn(5),), dynamic_shapes=({0: Dim("n", min=0)},), fallback=False)
+    for n in (5, 1, 2, 3, 8, 0):
+        assert_close_to_float64(compiled(x := torch.randn(n)), model, (x,))
 
 
 AVERAGES = {

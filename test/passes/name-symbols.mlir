@@ -68,6 +68,32 @@ func.func @main(%x: tensor<?x?x4xf32> {inferno.sizes = affine_map<()[s0] -> (s0,
 
 // -----
 
+// A size that is what the others leave of the elements is not known to leave none, which torch asks of a call.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:.*]]: tensor<?x3xf32>
+// CHECK-SAME: %[[A:[a-z0-9]+]]: index {{.*}}"s0"}, %[[B:[a-z0-9]+]]: index
+// CHECK: %[[Q:.*]] = arith.divui %[[A]], %[[B]] : index
+// CHECK: %[[E:.*]] = tensor.expand_shape %[[X]] {{\[\[}}0, 1], [2]] output_shape [%[[B]], %[[Q]], 3] : tensor<?x3xf32> into tensor<?x?x3xf32>
+// CHECK-NEXT: return %[[E]]
+func.func @main(%x: tensor<?x3xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, 3)>},
+                %y: tensor<?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s1)>}) -> tensor<?x?x3xf32> attributes {
+    inferno.symbols = [{inferno.symbol = "s0", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 8},
+                       {inferno.symbol = "s1", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 4}]} {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : i64
+  %a = tensor.dim %x, %c0 : tensor<?x3xf32>
+  %b = tensor.dim %y, %c0 : tensor<?xf32>
+  %i = arith.index_cast %a : index to i64
+  %j = arith.index_cast %b : index to i64
+  %k = arith.divui %i, %j : i64
+  %flat = tensor.collapse_shape %x [[0, 1]] : tensor<?x3xf32> into tensor<?xf32>
+  %shape = tensor.from_elements %j, %k, %c3 : tensor<3xi64>
+  %0 = tensor.reshape %flat(%shape) : (tensor<?xf32>, tensor<3xi64>) -> tensor<?x?x3xf32>
+  return %0 : tensor<?x?x3xf32>
+}
+
+// -----
+
 // A condition that depends on the call stays, and so does a program without symbols.
 // CHECK-LABEL: func.func @main
 // CHECK: arith.cmpi eq

@@ -41,12 +41,13 @@ def _scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str
 
 
 def _added_up(operator: Any) -> Callable:
-    """A sum or product of bytes, which is int64 unless it is told otherwise."""
+    """A sum or product of bytes, which is int64 unless it is told otherwise, and one of others that is to be bytes: the import adds in the result's type."""
 
     def decomposition(x: Tensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
-        if x.dtype != torch.uint8:
+        if x.dtype != torch.uint8 and dtype not in (torch.uint8, torch.int8):
             return NotImplemented
-        return operator(x.to(torch.int64), *args, **kwargs).to(dtype or torch.int64)
+        each = x if x.dtype == torch.uint8 else x.to(dtype)
+        return operator(each.to(torch.int64), *args, **kwargs).to(dtype or torch.int64)
 
     return decomposition
 
@@ -79,6 +80,18 @@ def _with_number(operator: Any) -> Callable:
     return decomposition
 
 
+def _of_number(operator: Any) -> Callable:
+    """The same of a number and a tensor."""
+    return lambda number, x: _with_number(operator)(x, number)
+
+
+def _full_like(x: Tensor, number: Any, *, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
+    """The import folds bytes without a sign to ones with it, which do not fit."""
+    if (dtype or x.dtype) != torch.uint8:
+        return NotImplemented
+    return torch.full_like(x, number, dtype=torch.int32, **options).to(torch.uint8)
+
+
 def _remainder(x: Tensor, number: Any) -> Any:
     """Of bytes, and of int8, for which the import has none by a number."""
     return _in_int32(aten.remainder.Scalar, x.dtype)(x, number) if x.dtype in (torch.uint8, torch.int8) else NotImplemented
@@ -92,7 +105,7 @@ TABLE: dict[Any, Callable] = {
         aten.fmod.Tensor, aten.fmod.Scalar, aten.bitwise_right_shift.Tensor, aten.cummax.default, aten.cummin.default,
         aten.__rshift__.Scalar, aten.__rshift__.Tensor, aten.__lshift__.Scalar, aten.__lshift__.Tensor, aten.pow.Scalar,
         aten.bitwise_right_shift.Tensor_Scalar, aten.bitwise_left_shift.Tensor_Scalar,
-        aten.bitwise_left_shift.Scalar_Tensor,
+        aten.bitwise_left_shift.Scalar_Tensor, aten.bitwise_right_shift.Scalar_Tensor, aten.pow.Tensor_Tensor, aten.gcd.default, aten.lcm.default,
     )
 }
 TABLE.update({
@@ -105,7 +118,8 @@ TABLE.update({operator: _itself for operator in (aten.floor.default, aten.ceil.d
 TABLE.update({operator: _whether(operator) for operator in (aten.any.default, aten.any.dim, aten.all.default, aten.all.dim)})
 TABLE.update({
     aten.isnan.default: lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else torch.zeros_like(x, dtype=torch.bool),
-    aten.remainder.Scalar: _remainder, aten.scatter_reduce.two: _scatter_reduce,
+    aten.remainder.Scalar: _remainder, aten.full_like.default: _full_like, aten.scatter_reduce.two: _scatter_reduce,
     aten.bitwise_or.Scalar: _with_number(aten.bitwise_or.Tensor), aten.bitwise_and.Scalar: _with_number(aten.bitwise_and.Tensor),
-    aten.bitwise_xor.Scalar: _with_number(aten.bitwise_xor.Tensor),
+    aten.bitwise_xor.Scalar: _with_number(aten.bitwise_xor.Tensor), aten.bitwise_xor.Scalar_Tensor: _of_number(aten.bitwise_xor.Tensor),
+    aten.bitwise_or.Scalar_Tensor: _of_number(aten.bitwise_or.Tensor), aten.bitwise_and.Scalar_Tensor: _of_number(aten.bitwise_and.Tensor),
 })

@@ -1,6 +1,6 @@
 """Operands of several types are of the type that they are computed in before the operation: the import takes bytes for signed numbers where the result has
-more bits, compares the two 16-bit floats as one of them, and has no bytes of booleans; remainders of floats and integers lose the sign of one, and what
-integers become by a float alone is not known there."""
+more bits, compares the two 16-bit floats as one of them, and has no bytes of booleans; remainders of floats and integers lose the sign of one, what
+integers become by a float alone is not known there, and numbers of more bits than the integers beside them keep these."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,20 @@ def _is_mixed(dtypes: set[torch.dtype], wanted: torch.dtype, always: bool) -> bo
     if dtypes == {wanted}:
         return False
     bytes = wanted in _BYTES and torch.bool in dtypes
-    return always or bytes or (torch.uint8 in dtypes and wanted != torch.uint8) or dtypes >= _SHORT
+    narrowed = _is_integer(wanted) and any(d.itemsize > wanted.itemsize for d in dtypes)
+    return always or bytes or narrowed or (torch.uint8 in dtypes and wanted != torch.uint8) or dtypes >= _SHORT
+
+
+def _is_integer(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def _in_type(number: Any, dtype: torch.dtype) -> Any:
+    """A number beside integers, as one of their type: of the bits that it has too many torch keeps the low ones, so that 300 is 44 in int8."""
+    if type(number) is not int or not _is_integer(dtype):
+        return number
+    lowest = torch.iinfo(dtype).min
+    return (number - lowest) % (1 << torch.iinfo(dtype).bits) + lowest
 
 
 def _promoted(operator: Any, first: int = 0, kind: KIND = KIND.NO_OPMATH, always: bool = False) -> Callable:
@@ -34,13 +47,15 @@ def _promoted(operator: Any, first: int = 0, kind: KIND = KIND.NO_OPMATH, always
 
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         dtypes = {v.dtype for v in tree_leaves(args[first:]) if isinstance(v, Tensor)}
-        if len(dtypes) < 2 and torch.uint8 not in dtypes and not always:
+        if len(dtypes) < 2 and torch.uint8 not in dtypes and not always and operator not in _BY_NUMBER:
             return NotImplemented
         numbers = [v for v in tree_leaves((args[first:], kwargs.get("min"), kwargs.get("max"))) if isinstance(v, Tensor | bool | int | float | complex)]
         wanted = elementwise_dtypes(*numbers, type_promotion_kind=kind)[1]
-        if not _is_mixed(dtypes, wanted, always):
+        given = [_in_type(v, wanted) for v in args] if operator in _BY_NUMBER else list(args)
+        wide = any(type(v) is int and v != w for v, w in zip(args, given))
+        if not wide and not _is_mixed(dtypes, wanted, always):
             return NotImplemented
-        alike = tree_map(lambda v: v.to(wanted) if isinstance(v, Tensor) else v, args[first:])
+        alike = tree_map(lambda v: v.to(wanted) if isinstance(v, Tensor) else v, given[first:])
         return operator(*args[:first], *alike, **kwargs)
 
     return decomposition
@@ -61,6 +76,10 @@ _PLAIN = (
     aten.lerp.Scalar, aten.lerp.Tensor, aten.addcmul.default,
     *(getattr(getattr(aten, c), of) for c in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")),
 )
+_BY_NUMBER = {  # whose result's low bits are not those of the numbers' low bits alone
+    aten.remainder.Scalar, aten.fmod.Scalar, aten.div.Scalar_mode, aten.floor_divide.default,
+    *(getattr(aten, c).Scalar for c in ("eq", "ne", "lt", "le", "gt", "ge")),
+}
 _TO_FLOAT = (
     aten.div.Tensor, aten.div.Scalar, aten.atan2.default, aten.hypot.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.xlogy.Tensor,
     aten.logaddexp.default, aten.addcdiv.default, aten.exp.default, aten.exp2.default, aten.expm1.default, aten.log.default, aten.log1p.default,

@@ -28,6 +28,7 @@ def arange(start: _Number, end: _Number, step: _Number = 1, *, dtype: torch.dtyp
     integers = all(isinstance(n, (int, torch.SymInt)) for n in numbers)
     down = varies and integers and isinstance(numbers[2], int) and numbers[2] < 0  # the import divides by it, which says nothing of the quotient's sign
     counted = varies and integers and (not whole or down or dtype not in (torch.int64, torch.bool))
+    counted = counted or dtype in (torch.int8, torch.uint8)  # of which the import makes none
     if not (dtype.is_floating_point or counted) or not (integers or all(type(n) in (int, float) for n in numbers)) or not step:
         return NotImplemented
     if down:
@@ -57,7 +58,7 @@ def sized_linspace(
     place = torch.arange(steps, device=device)
     last = steps - 1
     step = (float(end) - float(start)) / torch.sym_max(last, 1)
-    found = torch.where(place < steps // 2, place.to(torch.float64) * step + start, end - (last - place).to(torch.float64) * step)
+    found = torch.where(place < torch.sym_max(steps // 2, 1), place.to(torch.float64) * step + start, end - (last - place).to(torch.float64) * step)
     return found.to(dtype)
 
 

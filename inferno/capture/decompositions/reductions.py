@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,6 +40,13 @@ def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | Non
 def var(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
     found = var_mean(x, dim, correction=correction, keepdim=keepdim)
     return found if found is NotImplemented else found[0]
+
+
+def mean_of_integers(x: Tensor, *dims: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """In the type that it is to be of, which only that of floats is lowered to."""
+    if dtype is None or x.is_floating_point() or x.is_complex():
+        return NotImplemented
+    return torch.mean(x.to(dtype), *dims)
 
 
 def rms_norm(x: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -210,6 +218,8 @@ TABLE = {
     aten._softmax_backward_data.default: softmax_backward,
     aten.var_mean.correction: var_mean,
     aten.var.correction: var,
+    aten.mean.default: mean_of_integers,
+    aten.mean.dim: mean_of_integers,
     aten.rms_norm.default: rms_norm,
     aten.linalg_norm.default: norm,
     aten.linalg_norm.ord_str: norm_by_name,
