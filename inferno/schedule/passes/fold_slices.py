@@ -42,8 +42,10 @@ def fold_slices(module: ir.Module, target: str) -> None:
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         made: dict[Hashable, func.FuncOp | None] = {}
-        calls = [o for o in calls_in(main) if _is_part(kernels.get(callee(o)))]
-        return sum([_fold(module, kernels, call, machine, made) for call in calls]) > 0
+        left, changed = [o for o in calls_in(main) if _is_part(kernels.get(callee(o)))], False
+        while left:
+            changed |= _fold(module, kernels, left.pop(0), machine, made, left)
+        return changed
 
     merge_in(module, merge)
 
@@ -82,13 +84,14 @@ def _is_whole(kernel: func.FuncOp) -> bool:
 
 def _fold(
     module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, made: dict[Hashable, func.FuncOp | None],
+    left: list[ir.Operation],
 ) -> bool:
-    """Let the readers of a part read it where it lies; whether one does."""
+    """Let the readers of a part read it where it lies; whether one does.  Of the parts that are ``left``, those that are in another kernel by then are not."""
     mine = list(dict.fromkeys(readers(call.results[0])))
     if not 1 <= len(mine) <= _MOST or any(r.name != "func.call" or not may_change(kernels.get(callee(r))) for r in mine):
         return False
     if len(mine) == 1:
-        return _fold_into(module, kernels, call, mine[0], target, made)
+        return _fold_into(module, kernels, call, mine[0], target, made, left)
     if set(users(call.results[0])) != set(mine) or not (prod(call.results[0].type.shape) <= _FEW or _is_whole(kernels[callee(call)])):
         return False
     found = False
@@ -96,7 +99,7 @@ def _fold(
         with ir.InsertionPoint(call), call.location:
             own = call.clone()
         reader.replace_uses_of_with(call.results[0], own.results[0])
-        if _fold_into(module, kernels, own, reader, target, made):
+        if _fold_into(module, kernels, own, reader, target, made, left):
             found = True
         else:
             reader.replace_uses_of_with(own.results[0], call.results[0])
@@ -108,6 +111,7 @@ def _fold(
 
 def _fold_into(
     module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, reader: ir.Operation, target: Target, made: dict[Hashable, func.FuncOp | None],
+    left: list[ir.Operation],
 ) -> bool:
     """Let the only reader of a part read it where it lies; whether it does."""
     before, aligned = kernels[callee(reader)], _is_aligned(kernels[callee(call)])
@@ -118,7 +122,12 @@ def _fold_into(
         _read_in_place(merged)
         return _is_as_good(before, merged, target, aligned)
 
-    return merge_where(module, kernels, edges_of([call, reader], views=True), takes, made) is not None
+    place = next((n for n, part in enumerate(left) if part == reader), None)
+    if merge_where(module, kernels, edges_of([call, reader], views=True), takes, made) is None:
+        return False
+    if place is not None:  # a part of a part
+        del left[place]
+    return True
 
 
 def _read_in_place(kernel: func.FuncOp) -> None:
