@@ -244,6 +244,7 @@ def test_tensors_of_inference_mode():
     assert state.is_inference() and state.tolist() == [3.0] * 8
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("half", [False, True])
 def test_batch_norm_in_training(half):
     torch._dynamo.reset()

@@ -71,6 +71,7 @@ def test_errors_do_not_grow_with_the_blocks(shares):
     right(sdpa, normal(3, 2048, 16, of=1, shared=1), few(**shares))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("queries, shared", [(1, 3), (5, 3)])
 def test_several_tiles(monkeypatch, queries, shared):
     """Of two multiprocessors, whose next tile's keys come while the one in front is added up."""

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check, scheduled
+from choices import generators
 from column_cases import CASES, GROUPED, NORMS, ODD, ONCE, SCHEDULES, SHORT, TRANSPOSED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
@@ -49,7 +50,7 @@ def test_short_rows(name):
     torch.manual_seed(0)
     model, args = SHORT[name]()
     simulated = SimulatedModel(model, args, choose=lambda kernel: short_rows.choose(kernel, find_target("sm_90a")), passes=PASSES)
-    assert [x.generator for x in inferno.compile(model, args, target="sm_90a").explain().rows] == ["columns"]
+    assert generators(model, args) == ["columns"]
     found = check(simulated, model, args)
     assert found.right and len(simulated.program.plan.steps) == 1, str(found)
     assert "gpu.barrier" not in str(simulated.program.gpu)
@@ -250,5 +251,4 @@ def test_a_norm_in_front_of_exponentials_is_part_of_their_kernel(weighted):
         h = torch.rms_norm(x.t(), (181,))
         return torch.logsumexp(h * y.sum(-1, keepdim=True) if weighted else h, -1)
 
-    rows = inferno.compile(model, (x, y), target="sm_90a", fallback=False).explain().rows
-    assert [r.generator for r in rows] == (["reductions", "columns"] if weighted else ["columns"])
+    assert generators(model, (x, y)) == (["reductions", "columns"] if weighted else ["columns"])

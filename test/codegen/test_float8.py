@@ -73,6 +73,7 @@ class Scheduled:
         return [r.as_eager(x.view(r.dtype)).float() for r, x in zip(signature.results, results)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_where_kernels_divide(name, dtype):

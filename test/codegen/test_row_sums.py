@@ -65,6 +65,7 @@ def test_right(name):
     assert len(made.program.plan.steps) == kernels, made.program.gpu
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, BF16, torch.float64], ids=str)
 @pytest.mark.parametrize("kind, include_self", [("amax", True), ("amin", False)])
 def test_extremes(kind, include_self, dtype):

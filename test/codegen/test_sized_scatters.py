@@ -82,6 +82,7 @@ def test_right(name, schedule):
                 assert torch.equal(found, model(*args))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("columns", [8, 5])
 @pytest.mark.parametrize("kind, include_self, dtype", [("amax", True, BF16), ("amin", False, torch.float32), ("amax", False, F16)])
 def test_extremes_of_rows(kind, include_self, dtype, columns):

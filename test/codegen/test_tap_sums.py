@@ -60,6 +60,7 @@ def test_schedules(name, seed):
     check(NAMED[name], random.Random(seed).choice(list(tap_sums.schedules(k, TARGET))), early=seed == 1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("name, schedule", [
     ("7x7", TapSums(1, 5, 3, 4, 2, 2, 1, 3)), ("7x7, channels first", TapSums(1, 1, 3, 8, 1, 2, 2, 1)), ("3x3", TapSums(2, 3, 2, 3, 2, 3, 1, 4)),

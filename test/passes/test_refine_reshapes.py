@@ -24,6 +24,7 @@ def unpacked(words, scales):
     return (numbers - 8).to(scales.dtype) * scales[:, None]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("words, scales, kernels", [(24, 6, 1), (6, 24, 1), (6, 12, 1), (6, 16, 2), (9, 6, 2), (3, 2, 2)])
 def test_unpacked(words, scales, kernels, dtype):

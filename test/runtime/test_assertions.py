@@ -38,6 +38,7 @@ def fresh():
     inferno.stats(reset=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function, bad, text", CASES)
 @pytest.mark.parametrize("compile_", [
     lambda f: inferno.compile(f, GOOD), lambda f: torch.compile(f, backend="inferno"), lambda f: torch.compile(f, backend="inferno", dynamic=True),

@@ -10,6 +10,7 @@ DIVISIONS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_as_in_eager(name, dtype):

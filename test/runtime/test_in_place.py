@@ -325,6 +325,7 @@ class Running(nn.Module):
         return (x - self.mean).float() * scale
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dynamic", [None, False, True])
 @pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.5, 2.5)])
 def test_writes_to_one_number_in_float64(dynamic, scales):
