@@ -344,6 +344,7 @@ def token(keys, values, query, key, value, place):
     return torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("varying", ["all", "batch", "length"])
 def test_tokens_are_written_into_caches_of_any_size(varying):
     def make(batch, length):

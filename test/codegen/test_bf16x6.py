@@ -141,6 +141,7 @@ def test_windows_of_a_signal_are_rows_that_overlap():
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_factor_of_bytes(side):
     """Bytes are widened where they are split."""

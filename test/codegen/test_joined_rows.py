@@ -153,6 +153,7 @@ def test_more_sums_than_registers_have_room_for_are_not():
     assert s.vector == 1 and not s.rows
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", ["sum", "largest of a chain", "softmax"])
 def test_assembles(name):
     torch.manual_seed(0)

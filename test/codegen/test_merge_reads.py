@@ -142,6 +142,7 @@ def whole(x, y):
     return z, z.sum(), z.amax(0), z > 4, (z > 4).sum()
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", (torch.int8, torch.int32, torch.int64, torch.bool, torch.float64))
 def test_other_numbers(dtype):
     torch.manual_seed(0)
@@ -164,6 +165,7 @@ def test_one_kernel(model, dtype):
     assert generators(model, args) == ["reductions"]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model", (losses, added, columns))
 def test_assembles(model):
     assert_assembles(simulated(model, arguments((64, 128), torch.float32), lambda k: assign.choose(k, TARGET)).program.gpu, TARGET)

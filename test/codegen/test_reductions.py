@@ -132,6 +132,7 @@ def test_what_reads_the_same_reads_it_once(model, launches):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype, mean", [(torch.float32, 1000), (torch.bfloat16, 1000), (torch.float16, 0)])
 def test_variances_by_one_read(dtype, mean):
     torch.manual_seed(0)

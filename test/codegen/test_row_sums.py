@@ -75,6 +75,7 @@ def test_extremes(kind, include_self, dtype):
     assert_assembles(gpu, find_target("sm_90a"))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("generator", [row_sums, sorted_rows], ids=["row_sums", "sorted_rows"])
 def test_rows_that_several_add(generator):
     """What comes to a node in several ways: each kernel looks up the rows itself, and squares them, and they are never written."""

@@ -53,6 +53,7 @@ def test_inference(function, bad, text, compile_):
     assert inferno.stats().fallbacks == 0
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function, bad, text", CASES)
 def test_training(function, bad, text):
     fast = torch.compile(function, backend="inferno")

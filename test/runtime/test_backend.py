@@ -377,6 +377,7 @@ def test_gradients_of_no_elements(loss):
     assert ours.shape == x.shape
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dropout", [
     lambda x: F.dropout(x, 0.5, training=False), lambda x: F.dropout(x, 0.0), nn.Dropout2d(0.3).eval(), lambda x: torch.dropout(x, 0.2, False),
     lambda x: F.alpha_dropout(x, 0.2), nn.FeatureAlphaDropout(0.4).eval(), nn.Dropout(0.0),
