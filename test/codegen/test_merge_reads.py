@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from checks import check
-from choices import generators
+from choices import generators, scheduled
 from reduction_cases import SCHEDULES, choose
 from universal_program import SimulatedModel, assert_assembles
 
@@ -230,7 +230,7 @@ def test_what_is_read_elsewhere_is_not_overwritten():
         z = x + y[0]
         return z, (z * y).sum()
 
-    text = inferno.compile(model, arguments((512, 512), torch.float32), target="sm_90a").ir("scheduled")
+    text = scheduled(model, arguments((512, 512), torch.float32))
     (number,) = re.findall(r"inferno.overwrites = \[array<i64: (\d)>, array<i64>\]", text)
     (operands,) = re.findall(r"call @\w+\(([^)]*)\)", text)
     assert operands.split(", ")[int(number)] == "%arg0"  # and not y, whose first row others read

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check
+from checks import check, scheduled
 from scan_cases import FUSED, PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -203,9 +203,9 @@ def test_small_numbers_and_where_they_are_wait():
 
 
 def chosen(model, shape, dtype):
-    scheduled = inferno.compile(model, (torch.empty(shape, dtype=dtype),), target="sm_90a").ir("scheduled")
+    text = scheduled(model, (torch.empty(shape, dtype=dtype),)).stages["scheduled"]
     with idle_context(), ir.Location.unknown():
-        made = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(scheduled))]
+        made = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(text))]
         return next(s for s in made if isinstance(s, Scans))
 
 

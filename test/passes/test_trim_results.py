@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from checks import assert_close_to_float64
+from checks import assert_close_to_float64, scheduled
 from torch.export import Dim
 from torch.nn import functional as F
 
@@ -93,7 +93,7 @@ def test_other_sums(name):
 def test_many_steps_are_one_product(places, steps, rows):
     """As a recurrence takes each step's part of one product of all: few by themselves, many together, or all."""
     args = torch.empty(steps, 4, 32), torch.empty(32, 48)
-    found = inferno.compile(lambda x, w: [torch.tanh((x @ w)[t]) for t in places], args, target="sm_90a").ir("fused")
+    found = scheduled(lambda x, w: [torch.tanh((x @ w)[t]) for t in places], args).stages["fused"]
     products = [line for line in found.splitlines() if '"reduction"]' in line]
     assert products and all(f"<{rows}x48xf32>" in line for line in products), found
 
@@ -102,7 +102,7 @@ def test_many_steps_are_one_product(places, steps, rows):
 def test_no_more_is_computed(name, tokens):
     """The layer's last products are of so many tokens."""
     args = (torch.empty(33, 10, WIDTH, dtype=torch.bfloat16), *(w.bfloat16() for w in weights()))
-    ir = inferno.compile(lambda *args: PARTS[name](block(*args)), args, target="sm_90a").ir("fused")
+    ir = scheduled(lambda *args: PARTS[name](block(*args)), args).stages["fused"]
     assert {int(n) for n in re.findall(rf"tensor<(\d+)x{4 * WIDTH}x(?:bf16|f32)>", ir)} - {WIDTH} == {tokens} - {WIDTH}
 
 
