@@ -120,6 +120,7 @@ MODELS = {
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", MODELS)
 def test_on_a_simulated_gpu(name):
     args = (torch.randn(3, 40),)

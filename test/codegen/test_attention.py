@@ -325,6 +325,7 @@ def test_the_space():
         build(text, "attention", Attention(stages=3))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("args", [heads(size=200, dtype=torch.float32), heads(size=100), heads(size=264)], ids=["float32", "strides", "wide"])
 def test_left_alone(args):
     assert chosen(kernel_of(F.scaled_dot_product_attention, args)) is None

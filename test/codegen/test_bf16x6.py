@@ -120,6 +120,7 @@ def test_a_factor_of_another_type(dtype, target, left, right):
         assert generators(model, (x, w), target) == [generator]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("target, generator", [("sm_90a", "bf16x6"), ("sm_80", "simt")])
 def test_triangles_are_written_before(target, generator):
     """What an element's place tells of it no kernel of tiles computes."""

@@ -75,6 +75,7 @@ def test_axes_of_several_loops():
     right(lambda a, b: torch.einsum("bhmk,hkn->bmn", a, b), ((2, 3, 20, 24), (3, 24, 20)), Direct(16, 8, 4, 1, 2))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", PROLOGUES)
 def test_prologues(name):
     dtype = bf16
@@ -96,6 +97,7 @@ def test_infinite_numbers(dtype, schedule):
     assert model(x, w).isinf().any() and model(x, w).isnan().any()
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", [Direct(16, 8, 8, 2), Direct(16, 8, 4, 1, 4)], ids=str)
 def test_long_sums_stay_exact(schedule):
     """Of numbers of one sign."""

@@ -36,6 +36,7 @@ def test_right(name, dtype, shape):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("along", [1, 8])
 @pytest.mark.parametrize("chunks, interleaved", [(1, False), (3, False), (3, True)])
 def test_schedules(along, chunks, interleaved):

@@ -26,6 +26,7 @@ def numbers() -> torch.Tensor:
     return torch.cat((x, torch.zeros(-len(x) % 16)))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("vector", [1, 2, 4, 8])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_elementwise(dtype, vector):

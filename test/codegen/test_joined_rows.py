@@ -98,6 +98,7 @@ def test_a_map_that_is_given_back(schedule):
     assert verdict.right, str(verdict)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", VARIANCES)
 def test_moments(name, dtype):

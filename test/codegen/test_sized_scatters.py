@@ -156,6 +156,7 @@ PLACES = {  # the function, eager's, whether no place is told twice
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", PLACES)
 def test_places_of_single_elements(name):
     """One number for each, whatever the sizes."""

@@ -45,6 +45,7 @@ def check(case: Case, schedule, early: bool = False) -> None:
     assert_close_to_float64(found, case.expected, tuple(inputs))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", NAMED)
 def test_right(name):
     k = parsed(NAMED[name])

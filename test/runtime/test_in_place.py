@@ -275,6 +275,7 @@ def test_what_is_written_is_said_and_a_copy_is_one_launch():
 WEIGHT = torch.linspace(-1, 1, 20).view(4, 5)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function", [
     lambda x: x @ WEIGHT, lambda x: (x * 2).permute(2, 0, 1).sinh(), lambda x: nn.functional.group_norm(x, 1).flatten(),
     lambda x: (x @ torch.randn(4, 5)).view(-1),
