@@ -80,7 +80,6 @@ def args_of(args):
     return [a.double() if isinstance(a, torch.Tensor) else a for a in args]
 
 
-@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("window,stride", [((3, 3, 3), (2, 2, 2)), ((3, 3, 3), (1, 1, 1))])
 def test_the_gradient_of_a_volume_is_gathered(window, stride):
     model = lambda g, x, i: aten.max_pool3d_with_indices_backward.default(g, x, window, stride, [1, 1, 1], [1, 1, 1], False, i)  # noqa: E731
