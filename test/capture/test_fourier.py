@@ -120,6 +120,7 @@ MODELS = {
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", MODELS)
 def test_on_a_simulated_gpu(name):
     args = (torch.randn(3, 40),)
@@ -127,6 +128,7 @@ def test_on_a_simulated_gpu(name):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name,launches", [("spectrum", 4), ("there and back", 9)])
 def test_kernels(name, launches):
     """A product with a table for each factor, which are computed once, and what puts frequencies in order."""

@@ -20,6 +20,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", LAYERS)
 def test_numbers(monkeypatch, name, dtype):

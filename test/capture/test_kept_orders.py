@@ -93,6 +93,7 @@ def right(name, call_of):
         assert torch.allclose(one.double(), other, atol=2e-4, rtol=2e-4)
 
 
+@pytest.mark.covering(most=1, also=lambda name: name in ("dense", "pool"))
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients(name, small, monkeypatch):
     """By a backend for the CPU, which takes the graphs as one for a GPU would."""

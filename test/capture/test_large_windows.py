@@ -11,6 +11,7 @@ import inferno
 from inferno.capture.decompositions import large_windows
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", LAYERS)
 def test_numbers(monkeypatch, name, dtype):

@@ -24,6 +24,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("numbers", [(1, 2, -2, 0, -1), (-1, -2, -3, 2, 1)], ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_signs_that_change(name, numbers):

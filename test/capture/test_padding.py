@@ -68,6 +68,7 @@ def test_widths_that_vary():
         inferno.compile(lambda x: F.pad(x, (0, 5 - x.shape[1])).exp(), (torch.randn(3, 7),), dynamic_shapes=sizes, target="cpu", fallback=False)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("shape, pad", [((2, 3, 5, 6), (1, 2, 3, 1)), ((2, 3, 5), (0, 2)), ((3, 5), (5, 5)), ((3, 5), (-1, 2)), ((2, 3, 4, 5, 6), (1,) * 6)])
 def test_borders_that_go_around_under_torch_compile(shape, pad, train):

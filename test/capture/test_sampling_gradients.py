@@ -61,6 +61,7 @@ def test_an_infinite_element_outside_is_left_out():
     assert torch.equal(of_grid, torch.zeros_like(of_grid))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("channels,mode", [(3, "bilinear"), (8, "bilinear"), (8, "nearest")])
 def test_on_a_simulated_gpu(channels, mode, dtype):

@@ -35,6 +35,7 @@ def at(*key, of=lambda x: x):
     return write
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("write", [
     at(lambda n: n % 4), at(lambda n: n % 4 - 4), at(slice(None), lambda n: n % 3, of=lambda x: x[0]), at(..., lambda n: n % 2, of=lambda x: x[:, 0]),
     at(None, lambda n: n % 4, slice(1, 3), of=lambda x: x[:2]), at(1, lambda n: n % 3, of=lambda x: x[0]), at(lambda n: n % 4, of=lambda x: 7),

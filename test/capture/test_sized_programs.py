@@ -172,6 +172,7 @@ AVERAGES = {
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", AVERAGES)
 def test_averages_of_windows_that_are_rounded_up(name):
     options, rank = AVERAGES[name]

@@ -44,6 +44,7 @@ def test_numbers(rows, dtype, for_gpu):
             assert compared.right, str(compared)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model", [lambda x: torch.linalg.det(x * 2), lambda x: torch.linalg.inv_ex(x), lambda x: torch.linalg.slogdet(x)])
 @pytest.mark.parametrize("rows", [2, 3])
 def test_kernels_are_right(rows, model, for_gpu):

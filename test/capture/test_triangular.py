@@ -75,6 +75,7 @@ def test_loops(name):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("rows", [1, 7, 32, 80])

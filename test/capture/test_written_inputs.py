@@ -244,6 +244,7 @@ def test_tensors_of_inference_mode():
     assert state.is_inference() and state.tolist() == [3.0] * 8
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("half", [False, True])
 def test_batch_norm_in_training(half):
     torch._dynamo.reset()
@@ -343,6 +344,7 @@ def token(keys, values, query, key, value, place):
     return torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("varying", ["all", "batch", "length"])
 def test_tokens_are_written_into_caches_of_any_size(varying):
     def make(batch, length):

@@ -200,6 +200,7 @@ def windows_inside(x):
     return F.scaled_dot_product_attention(q, k, v).permute(0, 3, 2, 1, 4).flatten(3)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function, shapes, grid, keys, begin", [
     (shifted_windows, ((6, 9, 96), (3, 9, 9)), [2, 3, 2], [16, 9, 6, 2, 2], 32),  # images and windows are one axis, the last one is where keys begin
     (windows_inside, ((2, 9, 3, 96),), [2, 3, 2], [16, 9, 2, 3, 4], 0),  # keys are the third and fourth head
@@ -281,6 +282,7 @@ def test_large_scores(size, dtype, schedule):
     assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, schedule), F.scaled_dot_product_attention, args)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("parts, scale", [(1, 1), (2, 30)])
 def test_sinks(parts, scale):
     torch.manual_seed(0)
@@ -323,6 +325,7 @@ def test_the_space():
         build(text, "attention", Attention(stages=3))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("args", [heads(size=200, dtype=torch.float32), heads(size=100), heads(size=264)], ids=["float32", "strides", "wide"])
 def test_left_alone(args):
     assert chosen(kernel_of(F.scaled_dot_product_attention, args)) is None

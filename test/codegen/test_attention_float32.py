@@ -82,6 +82,7 @@ def test_errors_do_not_grow_with_the_blocks(shares):
     assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, exact(1, 16, 2, **shares)), F.scaled_dot_product_attention, args)
 
 
+@pytest.mark.thorough
 def test_cut_of_any_strides():
     """Keys innermost, heads side by side; what is read for scores; causal."""
     def model(q, k, v, bias):

@@ -152,6 +152,7 @@ def test_largest_scores_simulated():
         torch.testing.assert_close(mine, exact, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("shape", [(2, 4, 24, 16), (24, 16)])
 def test_largest_scores_beside_whole_biases_simulated(shape):
     """Where numbers of a row lie as one dimension or as two."""
@@ -224,6 +225,7 @@ def test_what_is_emitted_together():
     assembled(built)
 
 
+@pytest.mark.thorough
 def test_what_is_emitted_where_queries_are_added_up():
     """Five products of a block, the first one of a tile apart, and the last block's fifth one behind it; nothing of scores goes to memory."""
     for columns, size, own in ((64, 128, 16 + 2 * 4), (128, 64, 8 + 2 * 8)):

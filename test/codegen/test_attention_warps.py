@@ -71,6 +71,7 @@ def test_errors_do_not_grow_with_the_blocks(shares):
     right(sdpa, normal(3, 2048, 16, of=1, shared=1), few(**shares))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("queries, shared", [(1, 3), (5, 3)])
 def test_several_tiles(monkeypatch, queries, shared):
     """Of two multiprocessors, whose next tile's keys come while the one in front is added up."""
@@ -114,6 +115,7 @@ def test_rows_without_a_key():
     assert (found - wanted).norm() / wanted.norm() < 2.5e-7  # (eager on a CPU has 7e-8, and a sink that is left out or added twice 0.26 and more)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("rows", [8, 16])
 def test_what_is_no_number(rows):
     """Infinities, NaN and what the nearest TF32 number is infinite for come out where eager has them."""

@@ -28,6 +28,7 @@ def test_right(name):
     assert_close_to_float64(found, case.eager, tuple(inputs))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
 def test_what_is_not_finite_stays_in_its_windows(number):
     """Beside a window elements are multiplied by zeros of the band."""

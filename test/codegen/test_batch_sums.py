@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check
+from choices import generators
 from universal_program import SimulatedModel
 
 import inferno
@@ -25,6 +26,7 @@ def column(p, v):
 MODELS = {"row": row, "column": column, "with an end": lambda p, v: torch.relu(row(p, v) * 0.5 + 1)}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float32, bf16, torch.float16])
 def test_right(name, dtype):
@@ -40,6 +42,7 @@ def test_right(name, dtype):
     assert len(chosen) == 1 and chosen[0].vector == (4 if dtype == torch.float32 else 8) and isinstance(chosen[0], reductions.Reductions)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, bf16])
 def test_the_smaller_factor_is_transposed_where_that_pays(dtype):
     """Each of 6272 rows of 25 would be read 32 times, its neighbours in lines of their own."""
@@ -51,7 +54,7 @@ def test_the_smaller_factor_is_transposed_where_that_pays(dtype):
 def test_other_batches_are_products():
     """With columns or terms innermost they are read as vectors are; with many rows by tiles."""
     def generator(model, *shapes):
-        return inferno.compile(model, tuple(torch.empty(s) for s in shapes), target="sm_90a").explain().rows[-1].generator
+        return generators(model, tuple(torch.empty(s) for s in shapes))[-1]
 
     assert generator(lambda p, v: p @ v, (6272, 1, 25), (6272, 25, 32)) != "reductions"
     assert generator(lambda p, v: p @ v.permute(2, 1, 0), (3136, 64, 64), (64, 64, 3136)) != "reductions"

@@ -120,6 +120,7 @@ def test_a_factor_of_another_type(dtype, target, left, right):
         assert generators(model, (x, w), target) == [generator]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("target, generator", [("sm_90a", "bf16x6"), ("sm_80", "simt")])
 def test_triangles_are_written_before(target, generator):
     """What an element's place tells of it no kernel of tiles computes."""
@@ -141,6 +142,7 @@ def test_windows_of_a_signal_are_rows_that_overlap():
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_factor_of_bytes(side):
     """Bytes are widened where they are split."""

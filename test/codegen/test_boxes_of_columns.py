@@ -44,6 +44,7 @@ def given_back(p, t):
 MODELS = (loss, weighed, given_back)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("model", MODELS)
 def test_right(model, dtype):
@@ -54,6 +55,7 @@ def test_right(model, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("model", (loss, weighed))
 def test_boxes_are_read_once(model, dtype):

@@ -56,6 +56,7 @@ def test_numbers(monkeypatch, function, types, schedule, early):
     assert ((result.double() - expected).abs() / (expected.abs() + 1)).max() < 2 ** -7
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", [
     Wgmma(128, 128, 4, 2, bring=4), Wgmma(128, 128, 4, 2, pingpong=True, bring=4), Wgmma(64, 256, 3, 2, pingpong=True, bring=4),
 ], ids=["together", "pingpong", "wide"])

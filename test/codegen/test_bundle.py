@@ -57,6 +57,7 @@ def test_right(name):
     assert (found := check(simulated, function, args)).right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name, varying", [("several generators", False), ("equal parts", False), ("equal parts", True), ("a transposing one", True)])
 def test_assembles(name, varying):
     function, args, _ = CASES[name]

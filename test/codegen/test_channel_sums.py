@@ -21,6 +21,7 @@ def test_right(name):
     assert not (problem := wrong(form, tensors, run(*tensors))), (problem, form, schedule)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("halo", [False, True])
 def test_variances_of_numbers_that_are_alike(halo):
     """Whose squares' sums are 10^5 times as large as what they differ by."""

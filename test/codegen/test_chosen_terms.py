@@ -12,6 +12,7 @@ from inferno.schedule import assign
 from inferno.schedule.analysis.chosen_terms import chosen_together
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_pieces_are_read_where_they_lie(name, dtype):

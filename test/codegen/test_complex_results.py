@@ -46,6 +46,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(most=1, also=lambda name: name in ("put in rows", "between transforms", "as it came, too"))
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     model, args = CASES[name]
@@ -63,6 +64,7 @@ def test_sizes_that_vary():
         torch.testing.assert_close(made(z), z * 2j)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model, args, expected", [
     (lambda z, w: z * w, (Z, W), ["elementwise"]),
     (lambda z, w: z.exp() * w.conj(), (Z, W), ["elementwise"]),

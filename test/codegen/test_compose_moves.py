@@ -29,6 +29,7 @@ class Shifted(nn.Module):
         return x, self.norms[1](x)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype, width", [(torch.float32, 16), (torch.bfloat16, 40)])
 def test_shifted_windows(dtype, width):
     """The norm in windows, the product, and all behind it."""

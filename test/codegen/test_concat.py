@@ -142,6 +142,7 @@ def test_windows_and_pairs(model, shapes, dtype, schedule):
     assert chosen == [schedule]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", [elementwise.Elementwise(64, 2, unroll=4), elementwise.Elementwise(64, 2, unroll=2)])
 def test_windows_lane_by_lane(schedule):
     torch.manual_seed(0)

@@ -33,6 +33,7 @@ def test_channels_last(name, dtype):
     assert launches(text) == 1 and 'generator = "im2col"' in text
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("places", [(16, 24), (6, 9)], ids=["lines of 16 bytes", "lines that begin anywhere"])
 def test_row_major(places):
     """Transposed results are written as they are wanted where the copy engine has boxes for them; others stay kernels of their own."""

@@ -35,6 +35,7 @@ def quotients(g, x):
 PROGRAMS = {f.__name__: f for f in (variation, far, rolled, quotients)}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("shape", [(2, 9, 32), (3, 8, 13), (1, 2, 5, 70)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])

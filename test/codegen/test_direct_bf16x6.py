@@ -49,6 +49,7 @@ def test_epilogues(name):
     right(EPILOGUES[name], epilogue_shapes(44, 36, 80), DirectBf16x6(16, 16, 4, 1))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("shapes", [((3, 33, 17), (3, 17, 35)), ((2, 3, 20, 24), (2, 3, 24, 40)), ((2, 1, 36, 24), (1, 3, 24, 36))], ids=str)
 def test_batches(shapes):
     right(torch.matmul, shapes)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check
+from choices import generators
 from piece_cases import rotated_pairs
 from universal_program import SimulatedModel
 
@@ -81,7 +82,7 @@ def test_one_kernel(name):
     torch.manual_seed(0)
     model, make = CASES[name]
     args = make()
-    assert [r.generator for r in inferno.compile(model, args, target="sm_90a").explain().rows] == ["elementwise"]
+    assert generators(model, args) == ["elementwise"]
     simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), expand=True)
     assert len(simulated.program.plan.steps) == 1
     found = check(simulated, model, args)
@@ -113,6 +114,7 @@ SUMS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
 @pytest.mark.parametrize("name", SUMS)
 def test_reductions_of_what_is_split(name, dtype):

@@ -26,6 +26,7 @@ def numbers() -> torch.Tensor:
     return torch.cat((x, torch.zeros(-len(x) % 16)))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("vector", [1, 2, 4, 8])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_elementwise(dtype, vector):
@@ -73,6 +74,7 @@ class Scheduled:
         return [r.as_eager(x.view(r.dtype)).float() for r, x in zip(signature.results, results)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_where_kernels_divide(name, dtype):

@@ -31,6 +31,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     model, args = CASES[name]

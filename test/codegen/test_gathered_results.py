@@ -57,6 +57,7 @@ def test_results_are_right(program, shape, dtype):
     assert launches(text) == 1 and changed[0].gathers, text[:3000]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("shape, gathers", [
     ((195361, 45), "across=8,.*threads=512"), ((195361, 200), "across=8,.*threads=512"), ((200000, 32), "across=4,.*threads=512"),
     ((1000, 45), ""), ((20000, 1001), ""),

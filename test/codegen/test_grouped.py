@@ -77,6 +77,7 @@ def test_experts():
     right(experts, (x, first, second, ends, torch.rand(160), torch.randperm(160)), Grouped(64, 64, 3, 1), (2, 1))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("together", [1, 20])
 def test_rows_in_any_order(together):
     """Also so many that there are fewer tiles of all rows with every matrix."""

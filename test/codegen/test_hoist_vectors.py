@@ -35,6 +35,7 @@ def yarn(q, positions):
     return q * c + torch.cat((-b, a), -1) * s
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("model", (rotary, yarn))
 def test_same(model, dtype):

@@ -104,6 +104,7 @@ def test_right(model, dtype):
         assert torch.equal(one, other)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("scale", (1, 64, 4096))
 @pytest.mark.parametrize("model", MODELS)
 def test_one_kernel(model, scale):

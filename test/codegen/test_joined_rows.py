@@ -41,6 +41,7 @@ def test_right(name, schedule, shape, dtype):
     right(MODELS[name], tuple(torch.randn(shape).to(dtype) for _ in inspect.signature(MODELS[name]).parameters), schedule)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtypes", [(torch.float64, torch.float64), (torch.float16, torch.float32), (torch.float32, torch.bfloat16)], ids=str)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_other_types(schedule, dtypes):
@@ -72,6 +73,7 @@ def test_places(name, schedule, dtype):
         torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", DEEP)
 def test_other_dimensions(name, schedule):
@@ -80,6 +82,7 @@ def test_other_dimensions(name, schedule):
     right(model, tuple(torch.randn(shape).bfloat16() for _ in inspect.signature(model).parameters), schedule)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_map_that_is_given_back(schedule):
     torch.manual_seed(0)
@@ -95,6 +98,7 @@ def test_a_map_that_is_given_back(schedule):
     assert verdict.right, str(verdict)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", VARIANCES)
 def test_moments(name, dtype):
@@ -150,6 +154,7 @@ def test_more_sums_than_registers_have_room_for_are_not():
     assert s.vector == 1 and not s.rows
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", ["sum", "largest of a chain", "softmax"])
 def test_assembles(name):
     torch.manual_seed(0)

@@ -26,6 +26,7 @@ def test_networks_are_right_on_tensor_cores():
     assert_close_to_float64(result, model, (x,))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("channels", [32, 24], ids=lambda channels: f"{channels // 4} channels of a group")
 def test_group_norms_between_convolutions_are_one_kernel(channels):
     """Which reads images as they lie, with channels last, and applies what follows."""

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from checks import check
+from choices import generators
 from universal_program import SimulatedModel
 
-import inferno
 from inferno.schedule.reductions import long_sums, reductions
 from inferno.target import find_target
 
@@ -17,6 +17,7 @@ MODELS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float32, bf16])
 def test_right(name, dtype):
@@ -38,14 +39,15 @@ def test_right(name, dtype):
 ])
 def test_what_is_chosen(sizes, dtype, generator):
     args = torch.empty(sizes, dtype=dtype), torch.empty(sizes[0], dtype=dtype)
-    assert inferno.compile(MODELS["rows"], args, target="sm_90a").explain().rows[0].generator == generator
+    assert generators(MODELS["rows"], args)[0] == generator
 
 
 def test_products_with_several_vectors_are_products():
     args = torch.empty(9585, 64, dtype=bf16), torch.empty(9585, 64, dtype=bf16)
-    assert inferno.compile(lambda x, y: x.mT @ y, args, target="sm_90a").explain().rows[0].generator != "reductions"
+    assert generators(lambda x, y: x.mT @ y, args)[0] != "reductions"
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float16, bf16])
 def test_sums_of_scaled_rows_lose_no_bits(dtype):
     """However short they are; a product of matrices is one."""
@@ -55,5 +57,5 @@ def test_sums_of_scaled_rows_lose_no_bits(dtype):
     simulated = SimulatedModel(model, args, choose=lambda k: reductions.choose(k, TARGET))
     exact = (args[0].double() * args[1].double()[:, None]).sum(0)
     assert (simulated(*args).double() - exact).norm() <= torch.finfo(torch.float32).eps * exact.norm()
-    assert inferno.compile(model, args, target="sm_90a").explain().rows[0].generator == "reductions"
-    assert inferno.compile(MODELS["rows"], args, target="sm_90a").explain().rows[0].generator != "reductions"
+    assert generators(model, args)[0] == "reductions"
+    assert generators(MODELS["rows"], args)[0] != "reductions"

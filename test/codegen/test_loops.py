@@ -80,6 +80,7 @@ def test_sums_of_any_length(shape, dim, dtype):
     assert_right(lambda x: (x.sum(dim), (x * 2).sum(dim)), (randn(shape) + 0.1).to(dtype))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_largest_and_smallest_with_nan(dtype):
     x = randn(4, 100000).to(dtype)

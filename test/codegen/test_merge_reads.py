@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from checks import check
+from choices import generators, scheduled
 from reduction_cases import SCHEDULES, choose
 from universal_program import SimulatedModel, assert_assembles
 
@@ -141,6 +142,7 @@ def whole(x, y):
     return z, z.sum(), z.amax(0), z > 4, (z > 4).sum()
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", (torch.int8, torch.int32, torch.int64, torch.bool, torch.float64))
 def test_other_numbers(dtype):
     torch.manual_seed(0)
@@ -159,11 +161,11 @@ def _tensors(found):
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 def test_one_kernel(model, dtype):
     """Large tensors are read once, and written once."""
-    args = arguments((2048, 2048), dtype)
-    found = inferno.compile(model, args, target="sm_90a").explain().rows
-    assert [r.generator for r in found] == ["reductions"]
+    args = tuple(torch.empty(2048, 2048, dtype=dtype) for _ in range(2))
+    assert generators(model, args) == ["reductions"]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model", (losses, added, columns))
 def test_assembles(model):
     assert_assembles(simulated(model, arguments((64, 128), torch.float32), lambda k: assign.choose(k, TARGET)).program.gpu, TARGET)
@@ -198,6 +200,7 @@ def transposed_too(x):
     return y, y.sum((0, 1, 2)), y.permute(0, 3, 1, 2).contiguous()
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 def test_what_is_written_in_another_order_has_tiles(dtype):
     """Its neighbours are a sector apart for those who add up what lies side by side."""
@@ -227,7 +230,7 @@ def test_what_is_read_elsewhere_is_not_overwritten():
         z = x + y[0]
         return z, (z * y).sum()
 
-    text = inferno.compile(model, arguments((512, 512), torch.float32), target="sm_90a").ir("scheduled")
+    text = scheduled(model, arguments((512, 512), torch.float32))
     (number,) = re.findall(r"inferno.overwrites = \[array<i64: (\d)>, array<i64>\]", text)
     (operands,) = re.findall(r"call @\w+\(([^)]*)\)", text)
     assert operands.split(", ")[int(number)] == "%arg0"  # and not y, whose first row others read

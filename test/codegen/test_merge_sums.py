@@ -36,6 +36,7 @@ def by_row(x):
 MODELS = (statistics, scaled, deviation, by_column, by_row)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
 @pytest.mark.parametrize("shape", ((512, 384), (77, 131)))
 @pytest.mark.parametrize("model", MODELS)
@@ -47,6 +48,7 @@ def test_right(model, shape, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 def test_one_pass(dtype):
     """Of 16M elements on a GPU, to scalars and along dimensions."""

@@ -45,6 +45,7 @@ def test_other_kernels(change):
     assert not isinstance(chosen(replace(LAYER, **change)), PixelSums)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("schedule", [PixelSums(64, 64, 12, 1, split=8, persistent=False), PixelSums(128, 256, 4, 2)], ids=["split", "wide"])
 def test_no_schedule_spills(schedule):
     built = build(gradient(replace(LAYER, image=(32, 28, 28, 128), features=128)), "pixel_sums", schedule)

@@ -47,6 +47,7 @@ def arguments(dtype=torch.float32):
     return torch.randn(64, 32, dtype=dtype), torch.randn(64, 32, dtype=dtype)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("model", MODELS)
 def test_right(model, dtype):
@@ -95,6 +96,7 @@ def test_what_stays(model):
     assert any("pieces" in s.kernel for s in placed.program.plan.steps)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
 def test_products_are_written_to_their_places(dtype):
     """In 16 bits, too: what ends a product is no part of the concatenation."""

@@ -92,6 +92,7 @@ def program(n: int, k: int, lhs: str, rhs: str) -> str:
     {function} }}"""
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lhs", ["m,k", "k,m"])
 @pytest.mark.parametrize("rhs", ["n,k", "k,n"])
 @pytest.mark.parametrize("n, k", [(600, 500)])

@@ -42,6 +42,7 @@ def test_the_mask_of_a_dropout(dtype):
     assert len(re.findall(r"mul\.(hi|wide)\.u32", drawing.ptx)) <= 20 * blocks + 2
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype, vector, products", [(torch.float32, 4, {"i64"}), (torch.bfloat16, 8, {"i64", "vector<2xi64>"})], ids=["float32", "bfloat16"])
 def test_the_numbers_of_neighbours_are_drawn_together(dtype, vector, products):
     """Where a row of the tensor is some vectors, a block of four words is computed once for the four points that have them."""

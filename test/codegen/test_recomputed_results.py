@@ -6,6 +6,7 @@ from recomputed_cases import gated_columns, normed_columns
 from scheduled_program import assert_right, launches
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("program, shapes", [(gated_columns, [(140, 2100), (1001, 140)]), (normed_columns, [(140, 1100), (1001, 140)])])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=["f32", "bf16", "f16"])
 def test_right(program, shapes, dtype):

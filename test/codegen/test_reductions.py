@@ -67,6 +67,7 @@ def test_a_map_of_each_sum(name):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", ["all bf16", "first of few", "argmax of all bf16", "any"])
 def test_assembles(name):
     assert_assembles(right(name).program.gpu, TARGET)
@@ -82,6 +83,7 @@ def picked(function, *shape, dtype=torch.bfloat16):
         return reductions.pick(c, TARGET), c
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dims, shape", [((0,), (8192, 8192)), ((1,), (8192, 8192)), ((0, 1), (8192, 8192)), ((1,), (256, 512, 512)), ((0,), (1 << 22, 16))])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_machine_is_full_and_vectors_are_16_bytes(dims, shape, dtype):
@@ -132,6 +134,7 @@ def test_what_reads_the_same_reads_it_once(model, launches):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype, mean", [(torch.float32, 1000), (torch.bfloat16, 1000), (torch.float16, 0)])
 def test_variances_by_one_read(dtype, mean):
     torch.manual_seed(0)
@@ -211,6 +214,7 @@ def test_deviations_by_one_read(rows, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model", [lambda x: x.sum(-1), lambda x: (x.amax(-1), (x * x).sum(-1)), lambda x: x.argmax(-1), lambda x: x.view(-1, 50).sum(-1)])
 def test_sums_whose_number_varies(model):
     torch.manual_seed(0)

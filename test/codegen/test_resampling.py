@@ -53,6 +53,7 @@ def test_right(name):
         assert len(re.findall(r"memref.load .*, 1>", built.program.gpu)) == alone
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_infinite_neighbours_are_those_that_eager_reads(mode):
     """A weight of 0 beside an infinite number is no number, at the image's edges, too."""

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check
+from choices import generators
 from universal_program import SimulatedModel
 
 import inferno
@@ -31,6 +32,7 @@ def largest(x, w, b, p):
     return y.abs().amax(-1), y
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
 @pytest.mark.parametrize("p", (4, 7))
 @pytest.mark.parametrize("model", (layer_norm, softmax, largest))
@@ -47,6 +49,7 @@ def test_right(model, p, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize(("c", "p"), ((3, 16), (3, 14), (8, 8)))
 def test_large_patches_are_one_kernel(c, p, dtype):
@@ -63,4 +66,4 @@ def test_rows_with_a_number_of_each_sector_are_not():
         return F.layer_norm((x * 2 - 1).flatten(2).transpose(1, 2), w.shape, w, b)
 
     args = tuple(torch.empty(s) for s in ((64, 256, 64, 64), (256,), (256,)))
-    assert "rows" not in [r.generator for r in inferno.compile(norm, args, target="sm_90a").explain().rows]
+    assert "rows" not in generators(norm, args)

@@ -69,6 +69,7 @@ def test_right(name):
     assert len(made.program.plan.steps) == kernels, made.program.gpu
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, BF16, torch.float64], ids=str)
 @pytest.mark.parametrize("kind, include_self", [("amax", True), ("amin", False)])
 def test_extremes(kind, include_self, dtype):
@@ -78,6 +79,7 @@ def test_extremes(kind, include_self, dtype):
     assert_assembles(gpu, find_target("sm_90a"))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("generator", [row_sums, sorted_rows], ids=["row_sums", "sorted_rows"])
 def test_rows_that_several_add(generator):
     """What comes to a node in several ways: each kernel looks up the rows itself, and squares them, and they are never written."""

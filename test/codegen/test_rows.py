@@ -59,6 +59,7 @@ def test_rows_in_another_order_than_memorys():
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_groups_of_channels_last_to_channels_first(dtype):
     """One kernel reads the image for its statistics, one makes those of channels, and one applies and turns."""

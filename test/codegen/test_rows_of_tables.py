@@ -37,6 +37,7 @@ def tokens(count, length):
     return (torch.randint(50, (count, length)),)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("model, make, varying, sizes", [
     (_Embedded, tokens, {0: Dim.AUTO, 1: Dim.AUTO}, [(3, 20), (2, 2), (7, 33), (2, 64)]),

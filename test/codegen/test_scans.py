@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check
+from checks import check, scheduled
 from scan_cases import FUSED, PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -104,6 +104,7 @@ def test_schedules(shape, dim, dtype, schedule):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("shape, dim, schedule", [
     ((3, 5000), 1, None), ((1, 30000), 1, Scans(256, 256, 4, 8, 128)), ((500, 64), 0, None), ((500, 64), 0, Scans(256, 16, 4, 8, 16)),
 ])
@@ -146,6 +147,7 @@ def test_not_a_number_and_infinity():
     torch.testing.assert_close(simulated(cumsum(1), (x,))(x), x.cumsum(1), equal_nan=True)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dim, schedule", [(1, Scans(64, 64, 4, 2, 4)), (0, Scans(64, 2, 4, 2))])
 def test_logarithms_of_sums(dim, schedule):
     """Of numbers that grow, fall, are far apart, infinite or no number."""
@@ -201,9 +203,9 @@ def test_small_numbers_and_where_they_are_wait():
 
 
 def chosen(model, shape, dtype):
-    scheduled = inferno.compile(model, (torch.empty(shape, dtype=dtype),), target="sm_90a").ir("scheduled")
+    text = scheduled(model, (torch.empty(shape, dtype=dtype),)).stages["scheduled"]
     with idle_context(), ir.Location.unknown():
-        made = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(scheduled))]
+        made = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(text))]
         return next(s for s in made if isinstance(s, Scans))
 
 

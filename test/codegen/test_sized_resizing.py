@@ -18,6 +18,7 @@ CASES = {  # the model, the example's sizes, others
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name, dtype):

@@ -98,6 +98,7 @@ def test_offsets_of_64_bits(most, looks_back):
         torch.testing.assert_close(run(x), x.double().cumsum(1).float())
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("model, shape", [
     (lambda x: x.cumsum(1), (64, 10000)), (lambda x: x.logcumsumexp(1), (64, 10000)),
 ])

@@ -82,6 +82,7 @@ def test_right(name, schedule):
                 assert torch.equal(found, model(*args))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("columns", [8, 5])
 @pytest.mark.parametrize("kind, include_self, dtype", [("amax", True, BF16), ("amin", False, torch.float32), ("amax", False, F16)])
 def test_extremes_of_rows(kind, include_self, dtype, columns):
@@ -155,6 +156,7 @@ PLACES = {  # the function, eager's, whether no place is told twice
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", PLACES)
 def test_places_of_single_elements(name):
     """One number for each, whatever the sizes."""

@@ -67,6 +67,7 @@ def test_numbers(name, seed, dtype):
         assert_close_to_float64(run(x), model, (x,))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("window, padding, dilation", [(3, 1, 1), (5, 1, 1), (3, 2, 2)])
 def test_the_gradient_of_an_image_is_one_of_them(window, padding, dilation, dtype, monkeypatch):

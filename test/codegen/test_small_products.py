@@ -52,6 +52,7 @@ def test_shapes(m, n, k, transposed, shared, dtype):
           only=lambda s: (s.share > 1) == shared or k < 3 or k > 256)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("share", [2, 8, 32])
 @pytest.mark.parametrize("m, n, columns", [(1, 3, 3), (2, 8, 4), (5, 1, 1)])
 def test_lanes_that_share_terms(m, n, columns, share):

@@ -90,6 +90,7 @@ def test_models(name):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, BF16, torch.float64], ids=str)
 @pytest.mark.parametrize("kind, include_self", [("amin", True), ("amax", False)])
 def test_extremes(kind, include_self, dtype):

@@ -30,6 +30,7 @@ MODELS = {
 }
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name, dtype", [(n, d) for n in MODELS for d in (torch.float32, torch.bfloat16) if n != "volumes" or d == torch.float32])
 def test_right(name, dtype):
     model, shape = MODELS[name]

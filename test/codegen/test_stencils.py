@@ -23,6 +23,7 @@ def test_right(name, mode, dtype):
     assert verdict.right, str(verdict)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["laplacian", "wave", "edges"])
 def test_one_kernel(name, mode):

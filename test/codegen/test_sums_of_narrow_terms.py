@@ -38,6 +38,7 @@ def test_negated_by_the_last_generator(name, terms):
     assert found.right, str(found)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", SCATTERED)
 def test_scattered(name, terms):
     """As near to what they are as a result of 16 bits is; eager's own may be far off."""

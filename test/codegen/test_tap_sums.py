@@ -45,6 +45,7 @@ def check(case: Case, schedule, early: bool = False) -> None:
     assert_close_to_float64(found, case.expected, tuple(inputs))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("name", NAMED)
 def test_right(name):
     k = parsed(NAMED[name])
@@ -60,6 +61,7 @@ def test_schedules(name, seed):
     check(NAMED[name], random.Random(seed).choice(list(tap_sums.schedules(k, TARGET))), early=seed == 1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("name, schedule", [
     ("7x7", TapSums(1, 5, 3, 4, 2, 2, 1, 3)), ("7x7, channels first", TapSums(1, 1, 3, 8, 1, 2, 2, 1)), ("3x3", TapSums(2, 3, 2, 3, 2, 3, 1, 4)),
@@ -71,6 +73,7 @@ def test_tiles_that_end_outside(name, schedule, stages):
     check(NAMED[name], replace(schedule, stages=stages))
 
 
+@pytest.mark.covering(most=1, also=lambda case: case.mixed and not case.last)
 @pytest.mark.parametrize("case", [
     Case((8, 96, 56, 56), (7, 7), low=(3, 3), high=(3, 3)), Case((8, 96, 56, 56), (7, 7), low=(3, 3), high=(3, 3), last=False),
     Case((8, 96, 56, 56), (7, 7), low=(3, 3), high=(3, 3), element="f32"), Case((16, 144, 56, 56), (3, 3), low=(1, 1), high=(1, 1)),

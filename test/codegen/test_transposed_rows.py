@@ -57,6 +57,7 @@ def test_what_does_not_fit_is_refused():
         simulated("softmax f32", "held", lambda s: replace(s, unroll=1))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("program, shapes, dtype, count", [
     (transposed_softmax, [(4096, 1024)], torch.bfloat16, 1),
     (transposed_softmax, [(4096, 1024)], torch.float32, 1),

@@ -40,6 +40,7 @@ def test_images(name, schedule, size, dtype):
     right(IMAGES[name], images(size, dtype), schedule)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", ["sums of rows", "sums of columns", "mean of all", "largest of all"])
 def test_that_they_are_transposed(name, schedule):

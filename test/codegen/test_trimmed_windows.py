@@ -21,6 +21,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_right(name, dtype):

@@ -30,6 +30,7 @@ def arguments(x=5, c=3, dtype=torch.float32):
     return torch.randn(2, x, 192, dtype=dtype), torch.randn(2, c, 192, dtype=dtype), torch.randn(16, dtype=dtype)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 def test_right(model, dtype):

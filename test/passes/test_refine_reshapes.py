@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from checks import check
+from checks import check, scheduled
 from universal_program import SimulatedModel
 
-import inferno
 from inferno.passes.refine_reshapes import common_parts
 
 
@@ -24,11 +23,12 @@ def unpacked(words, scales):
     return (numbers - 8).to(scales.dtype) * scales[:, None]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
 @pytest.mark.parametrize("words, scales, kernels", [(24, 6, 1), (6, 24, 1), (6, 12, 1), (6, 16, 2), (9, 6, 2), (3, 2, 2)])
 def test_unpacked(words, scales, kernels, dtype):
     torch.manual_seed(0)
     args = torch.randint(-2**31, 2**31, (words, 10), dtype=torch.int32), torch.randn(scales, 10).to(dtype)
-    assert inferno.compile(unpacked, args, target="sm_90a").ir("fused").count(" call @") == kernels
+    assert scheduled(unpacked, args).stages["fused"].count(" call @") == kernels
     found = check(SimulatedModel(unpacked, args, expand=True), unpacked, args)
     assert found.right, str(found)

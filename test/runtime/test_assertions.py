@@ -38,6 +38,7 @@ def fresh():
     inferno.stats(reset=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function, bad, text", CASES)
 @pytest.mark.parametrize("compile_", [
     lambda f: inferno.compile(f, GOOD), lambda f: torch.compile(f, backend="inferno"), lambda f: torch.compile(f, backend="inferno", dynamic=True),
@@ -52,6 +53,7 @@ def test_inference(function, bad, text, compile_):
     assert inferno.stats().fallbacks == 0
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function, bad, text", CASES)
 def test_training(function, bad, text):
     fast = torch.compile(function, backend="inferno")

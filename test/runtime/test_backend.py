@@ -226,6 +226,7 @@ def test_rows_that_are_flattened_around_what_falls_back():
     assert inferno.stats().recompiles == 0 and inferno.stats().segments > 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("f", [
     lambda x: x.transpose(1, 2).reshape(x.shape[0] * x.shape[2], x.shape[1], x.shape[3]),
     lambda x: x.transpose(0, 1).flatten(2).unflatten(2, (x.shape[3], -1)),
@@ -369,6 +370,7 @@ def test_inputs_that_share_memory_in_two_types():
         assert torch.equal(mine, theirs)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss], ids=lambda f: f.__name__)
 def test_gradients_of_no_elements(loss):
     x = torch.randn(0, 4, requires_grad=True)
@@ -376,6 +378,7 @@ def test_gradients_of_no_elements(loss):
     assert ours.shape == x.shape
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dropout", [
     lambda x: F.dropout(x, 0.5, training=False), lambda x: F.dropout(x, 0.0), nn.Dropout2d(0.3).eval(), lambda x: torch.dropout(x, 0.2, False),
     lambda x: F.alpha_dropout(x, 0.2), nn.FeatureAlphaDropout(0.4).eval(), nn.Dropout(0.0),
@@ -399,6 +402,7 @@ def test_gradients_of_outputs_that_overlap(model):
     torch.testing.assert_close(ours, eager)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_the_gradient_of_a_resized_image_is_one_operation(mode):
     """Which is taken apart as a whole: by autograd it would be several scatters of the whole result."""
@@ -430,6 +434,7 @@ def test_what_is_not_for_every_size_says_why(error, level, monkeypatch, caplog):
     assert [(r.levelno, str(error) in r.message) for r in said] == [(level, True)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("function", [
     lambda x: (x * 100).logsumexp(-1), lambda x: torch.logsumexp(input=x * 30, dim=(0, 1), keepdim=True), lambda x: torch.special.logsumexp(x * 100, 0),

@@ -39,6 +39,7 @@ def test_inference(function, graphs):
     assert inferno.stats().graphs == graphs and inferno.stats().kernels >= graphs
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_training(sign):
     x, y = sign * torch.ones(4, 4), torch.randn(4, 4)
@@ -79,6 +80,7 @@ class Choice(torch.nn.Module):
         return torch.cond(x.sum() > 0, lambda y: (y.sin() @ self.layer.weight).softmax(-1), lambda y: (y.cos() * 2).exp(), (y,)) + y
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function", [branches, steps, loop])
 def test_a_whole_capture(function):
     """The same through ``inferno.compile``, which names what it compiled of them."""

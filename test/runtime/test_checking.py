@@ -218,6 +218,7 @@ def test_graphs_of_torch_compile():
     torch.testing.assert_close(layer.weight.grad, torch.autograd.grad(expected, layer.weight)[0])
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function", [
     lambda x: x @ x.mH, lambda x: (x.conj() * x).sum(1), lambda x: torch.view_as_complex(torch.view_as_real(x) * 2).to(torch.complex128) @ x.mT.cdouble(),
 ])

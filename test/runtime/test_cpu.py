@@ -252,6 +252,7 @@ def test_small_convolutions_are_loops():
     assert "library" not in {r.generator for r in made.explain().rows}
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_products_of_16_bit_numbers_in_float32(dtype):
     """Sums are rounded to 16 bits only where the kernel's results are."""
@@ -265,6 +266,7 @@ def test_products_of_16_bit_numbers_in_float32(dtype):
     assert 'function = "matmul"' in made.ir("gpu")
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("features", [0, 3])
 def test_attention_of_queries_without_features(features):
     """Scores are sums of nothing, whatever the root of their number."""

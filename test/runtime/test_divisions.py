@@ -10,6 +10,7 @@ DIVISIONS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_as_in_eager(name, dtype):
@@ -30,6 +31,7 @@ def test_as_in_eager(name, dtype):
     assert torch.equal(compiled(x, x.where(x != 0, 1)), divide(x, x.where(x != 0, 1)))
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("number", [3, -7, -1, 0])
 def test_by_a_number(number):
     x = torch.tensor([-(1 << 63) + 1, (1 << 63) - 1, -7, 7, 0])

@@ -275,6 +275,7 @@ def test_what_is_written_is_said_and_a_copy_is_one_launch():
 WEIGHT = torch.linspace(-1, 1, 20).view(4, 5)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function", [
     lambda x: x @ WEIGHT, lambda x: (x * 2).permute(2, 0, 1).sinh(), lambda x: nn.functional.group_norm(x, 1).flatten(),
     lambda x: (x @ torch.randn(4, 5)).view(-1),
@@ -325,6 +326,7 @@ class Running(nn.Module):
         return (x - self.mean).float() * scale
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dynamic", [None, False, True])
 @pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.5, 2.5)])
 def test_writes_to_one_number_in_float64(dynamic, scales):

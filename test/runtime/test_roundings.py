@@ -8,6 +8,7 @@ from rounding_cases import CASTS, COMPARED, SHARED
 import inferno
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("through", ["inferno.compile", "torch.compile"])
 def test_casts(through):
     x = torch.randn(33, 70)

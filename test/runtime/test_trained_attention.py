@@ -215,6 +215,7 @@ def test_where_there_are_kernels(monkeypatch, hopper, queries, keys, size):
         assert (trained_attention(q, k, k, **more) is NotImplemented) != hopper
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("masked", [False, True])
 def test_autocast(monkeypatch, masked):
     """Tensors are cast before, as torch casts them, and so are numbers that are added."""

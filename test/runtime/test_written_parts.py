@@ -99,6 +99,7 @@ def sharing(results, x):
     return [(r is x, s, r.shape, *((r.stride(), r.storage_offset()) if s else ())) for r, s in zip(results, shared)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("lies", LIES)
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -115,6 +116,7 @@ def test_arguments_are_changed_as_eager_changes_them(function, lies, dynamic):
         assert sharing(results[0], x) == sharing(results[1], other)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("function", [last, shifted, token, returned, viewed, read_before, read_behind])
 def test_what_changes_alone_is_written_on_a_gpu(function, dynamic):

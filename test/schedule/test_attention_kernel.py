@@ -50,6 +50,7 @@ def test_the_function_on_the_cpu(tmp_path, name):
     assert_close_to_float64(found[0], CASES[name][0], args)
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("flat", [True, False])
 def test_a_bias_of_a_table_is_looked_up_in_front(tmp_path, flat):
     """Swin's windows and BEiT's have a bias for each distance of two places: not with each score, which would keep products and softmax apart."""

@@ -24,6 +24,7 @@ class Product(torch.nn.Module):
 CASES = {"mkb,nkb->mnb": 3, "kmb,knb->mnb": 3, "mkb,bnk->mnb": 2, "mkb,nkb->bmn": 2, "mkgb,nkgb->mngb": 3, "bmk,bnk->bmn": 0, "mkb,nkb->nbm": 2}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("element", ["bf16", "f32"])
 @pytest.mark.parametrize("equation, count", CASES.items())
 def test_products(equation, count, element, monkeypatch, tmp_path):
@@ -74,6 +75,7 @@ def program(equation: str, element: str) -> str:
   }}"""
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("element", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("equation", ["ikc,jkc->ijc", "kic,kjc->ijc"])
 def test_triangles(equation, element):

@@ -32,6 +32,7 @@ def test_models(name):
         assert 'generator = "attention"' not in jobs.fuse(linalg, "sm_90a").stages["scheduled"]
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_bias_of_a_product(dtype):
     """The scores are q times k, not the product behind it whose result is added to them and is the same in each of a batch."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from checks import check
+from choices import generators
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
@@ -78,5 +79,5 @@ def test_what_reads_another_reader_that_has_to_wait_waits_too():
 def test_sines_are_maps_behind_tensor_cores():
     """Whose tiles have few warps, which would wait for each number's branch; arc cosines have none."""
     args = torch.randn(8192, 256).bfloat16(), torch.randn(256, 256).bfloat16()
-    kinds = {f: [r.generator for r in inferno.compile(lambda x, w, f=f: f(x @ w), args, target="sm_90a").explain().rows] for f in (torch.sin, torch.acos)}
+    kinds = {f: generators(lambda x, w, f=f: f(x @ w), args) for f in (torch.sin, torch.acos)}
     assert kinds == {torch.sin: ["wgmma", "elementwise"], torch.acos: ["wgmma"]}

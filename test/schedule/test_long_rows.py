@@ -18,6 +18,7 @@ def norm_of_a_sum(x, y):
     return F.layer_norm(x + y, x.shape[1:])
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("shape, dtype", [((113, 92372), torch.float32), ((304, 42514), torch.float32), ((113, 92372), torch.bfloat16)], ids=str)
 def test_rows_whose_threads_have_different_numbers_of_pieces_are_held(shape, dtype):
     found = schedule_of(norm_of_a_sum, shape, shape, dtype=dtype)
@@ -34,6 +35,7 @@ def test_much_arithmetic_is_done_once():
     assert found["held"] == "true"
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("rows, columns, cluster, threads", [(4, 65536, 8, 256), (4, 16384, 8, 256), (4, 8192, 1, 256), (4, 4096, 1, 128), (40, 65536, 8, 512)])
 def test_few_rows_have_many_blocks_of_few_threads(rows, columns, cluster, threads):
     found = schedule_of(lambda x: torch.softmax(x, -1), (rows, columns))

@@ -12,6 +12,7 @@ def kernels(model, *args):
     return inferno.compile(model, args, target="sm_90a").explain().rows
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_a_poolings_gradient_in_front_of_rows(dtype):
     def model(grad, x, w):

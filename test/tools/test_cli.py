@@ -67,6 +67,7 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.covering(most=1)
 @pytest.mark.parametrize("target, last", [("cpu", "llvm"), ("sm_90a", "ptx")])
 def test_a_file_is_taken_from_the_stage_that_it_is_at(capsys, tmp_path, target, last):
     path, subject = tmp_path / "program.mlir", from_code(MATMUL)
