@@ -134,7 +134,8 @@ def reshape(value: ir.Value, new: Sequence[Int], op: ir.Operation) -> ir.Value:
     ``op`` is an operation of the function; UnknownSize where the numbers of elements are not known to be equal.
     """
     old = list(shape(value))
-    groups = common_groups(old, new) or _inferred_groups(old, new)
+    groups = common_groups(old, new)
+    groups = _inferred_groups(old, new) if groups is None else groups  # (of no dimensions there are none)
     if groups is None:
         raise UnknownSize(f"a reshape from {old} to {list(new)} is not understood")
     element = value.type.element_type
