@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.fx import traceback
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from inferno.capture.assertions import with_message
@@ -64,7 +65,7 @@ def to_trace(
     are held neither by the module nor by its arguments."""
     bare = object.__new__(type(module))
     bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in FORWARD_HOOKS})
-    mode = _Shortcuts(constants)
+    mode = _Shortcuts(constants, {id(t) for t in (*module.parameters(), *module.buffers())})
     casts: list[ExitStack] = []
     states: list[PythonState] = []
     orders: list[tuple[Tensor, tuple]] = []
@@ -105,6 +106,7 @@ def to_trace(
             casts.pop().close()
         while states:
             states.pop().restore()
+        mode.restore()
         while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it
             torch.overrides._pop_mode()
 
@@ -134,9 +136,11 @@ class _Shortcuts(TorchFunctionMode):
 
     computed = Computed()
 
-    def __init__(self, constants: dict[int, Tensor]) -> None:
+    def __init__(self, constants: dict[int, Tensor], parts: set[int]) -> None:
+        """``parts``: the ids of what the module has itself, which a cache, say, may hold, too: torch.export knows it, but writes to it as it traces."""
         super().__init__()
-        self._constants = constants
+        self._constants, self._parts = constants, parts
+        self._before: dict[int, tuple[Tensor, Tensor]] = {}  # parts that were written, and what they held
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if torch.compiler.is_dynamo_compiling():  # a branch of a torch.cond: Dynamo follows this function, and notes lines itself
@@ -147,7 +151,10 @@ class _Shortcuts(TorchFunctionMode):
             raise CaptureError("forward gives a tensor other memory (x.data = y), of which torch.export makes no graph; x.copy_(y) is understood")
         traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
         self._constants.update((id(t), t) for t in tensors_of((args, kwargs or {})) if is_constant(t))
-        if any(is_constant(t) for t in written_by(func, args, kwargs or {})):
+        written = [t for t in written_by(func, args, kwargs or {}) if is_constant(t)]
+        with _disable_current_modes():
+            self._before.update((id(t), (t, t.detach().clone())) for t in written if id(t) in self._parts and id(t) not in self._before)
+        if any(id(t) not in self._parts for t in written):
             raise CaptureError(f"forward writes to a tensor ({func.__name__}) that is no parameter, buffer or argument: torch.export would, as it traces")
         found = _SHORTCUTS[func](*args, **(kwargs or {})) if func in _SHORTCUTS else NotImplemented
         if found is NotImplemented:
@@ -156,8 +163,18 @@ class _Shortcuts(TorchFunctionMode):
         return found
 
 
+    def restore(self) -> None:
+        """Give parts that were written what they held."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            for tensor, before in self._before.values():
+                tensor.copy_(before)
+        self._before = {}
+
+
 def is_constant(tensor: Tensor) -> bool:
-    """Whether it is none of a trace, in which parameters, buffers, arguments and all that is computed are fake."""
+    """Whether it is none of a trace, in which parameters, buffers, arguments and all that is computed are fake, also where vmap or grad has wrapped them."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     return type(tensor) in (Tensor, torch.nn.Parameter)
 
 

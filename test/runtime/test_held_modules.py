@@ -1,5 +1,6 @@
 """Functions that hold modules: by closures, names, objects, lists, decorators.  Their weights are the model's, whoever holds them."""
 
+import types
 import functools
 
 import pytest
@@ -136,3 +137,24 @@ def test_writes_that_torch_export_would_make_are_named():
     with pytest.raises(inferno.CaptureError, match=r"writes to a tensor \(mul_\) that is no parameter, buffer or argument"):
         inferno.compile(average.count, (), fallback=False)
     assert average.total.tolist() == [0, 0]
+
+
+class Counted(nn.Module):
+    """Has a buffer, and another holder of it, by which it is written, as a cache's layers are."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+        self.holder = types.SimpleNamespace(seen=self.seen)
+
+    def forward(self, x):
+        self.holder.seen.add_(1)
+        return x + self.holder.seen
+
+
+def test_a_buffer_that_another_holds_is_written_by_calls_alone():
+    ours, eager, x = Counted(), Counted(), torch.ones(3)
+    compiled = inferno.compile(ours, (x,), fallback=False)
+    assert not ours.seen.any()
+    for _ in range(2):
+        assert torch.equal(compiled(x), eager(x)) and torch.equal(ours.seen, eager.seen)
