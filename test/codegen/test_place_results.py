@@ -96,6 +96,7 @@ def test_what_stays(model):
     assert any("pieces" in s.kernel for s in placed.program.plan.steps)
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
 def test_products_are_written_to_their_places(dtype):

@@ -98,6 +98,7 @@ def test_assembles(name):
     assert_assembles(simulate(name)[0].program.gpu, TARGET)
 
 
+@pytest.mark.thorough
 def test_states_of_many_steps_are_chosen_by_their_place():
     """Those of a loop, in reverse for one direction, and the last one's, by elementwise kernels."""
     gru, steps = nn.GRU(80, 96, bidirectional=True), 40

@@ -166,6 +166,7 @@ def test_arguments_of_any_size_are_written_in_place():
     assert torch.equal(both, torch.ones(5, 3))
 
 
+@pytest.mark.thorough
 def test_caches_of_any_size_are_written_in_place_on_a_gpu():
     def step(keys, x, place):
         keys.index_copy_(1, place, x)

@@ -147,6 +147,7 @@ def window(q, k, v, keys):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=near & keys[:, None, None])
 
 
+@pytest.mark.thorough
 def test_masks_made_of_little_are_made_again(monkeypatch):
     built, build_region = [], backend.build_region
     monkeypatch.setattr(backend, "build_region", lambda graph, *args, **more: built.append(graph) or build_region(graph, *args, **more))
