@@ -85,6 +85,8 @@ _CALLED = {
     _BASE: ("__str__", "print", "get_asm", "verify", "move_after", "move_before", "is_before_in_block", "clone", "detach_from_parent", "walk"),
     ir.Operation: ("replace_uses_of_with",),
     ir.OpView: ("__str__",),
+    ir.OpResult: ("__str__",),
+    ir.BlockArgument: ("__str__", "set_type", "set_location"),
     ir.Value: ("__str__", "set_type", "get_name", "replace_all_uses_with", "replace_all_uses_except"),
     ir.Block: ("add_argument", "erase_argument", "append", "__iter__", "__str__"),
     ir.OpOperandList: ("__setitem__",),
