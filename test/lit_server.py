@@ -50,6 +50,7 @@ def serve(listener: socket.socket) -> None:
 def _import() -> dict:
     """The programs by their modules; with them the dialects and passes, which they import only where they are needed."""
     import filecheck.main
+    from erased_handles import erased_kept
 
     import inferno.mlir
     from inferno.passes import find_pass, pass_names
@@ -59,7 +60,12 @@ def _import() -> dict:
         find_pass(name)
     for name in inferno.mlir._DIALECTS:
         getattr(inferno.mlir, name)
-    return {"inferno-opt": lambda: opt.run(sys.argv[1:]), "FileCheck": filecheck.main.main}
+
+    def run_opt() -> int:
+        with erased_kept():  # no pass reads what is erased
+            return opt.run(sys.argv[1:])
+
+    return {"inferno-opt": run_opt, "FileCheck": filecheck.main.main}
 
 
 def _run(connection: socket.socket, programs: dict) -> None:

@@ -65,7 +65,7 @@ def _move(op: ir.Operation) -> None:
 
 def _read(wide: ir.Value, stored: ir.Value, cast: ir.Operation) -> None:
     """Have the readers of ``wide``, as it is or reshaped, read ``stored`` instead; what is then unread is erased."""
-    for user in dict.fromkeys(users(wide)):
+    while (user := next(users(wide), None)) is not None:  # looked up each time: who reads a view as well has been made anew for that
         with ir.InsertionPoint(user), user.location:
             if user.name not in VIEWS:
                 made = _widened(user, wide, stored, cast)

@@ -322,3 +322,78 @@ func.func private @distances(%n: index {inferno.divisor = 1 : i64, inferno.hint 
   } -> tensor<64xf32>
   return %r : tensor<64xf32>
 }
+
+// -----
+
+// Sums, and sums of these, each with distances: by the time that the second ones are computed together, what they read is another kernel's result.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @[[SUMS:reduce_squares[_0-9]*]](%arg0,
+// CHECK: %[[D:.*]]:2 = call @[[REST:squared_distances[_0-9]*]](%[[R]]#0, %[[R]]#1,
+// CHECK: %[[S:.*]]:2 = call @[[MORE:reduce_squares[_0-9]*]](%[[D]]#0,
+// CHECK: %[[E:.*]]:2 = call @[[LESS:squared_distances[_0-9]*]](%[[S]]#0, %[[S]]#1,
+// CHECK: return %[[D]]#0, %[[D]]#1, %[[E]]#0, %[[E]]#1
+// CPU-LABEL: func.func @main
+// CPU-COUNT-4: call
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+#all3 = affine_map<(t, r, c) -> (t, r, c)>
+#rows3 = affine_map<(t, r, c) -> (r, c)>
+func.func @main(%x: tensor<8x50x64xf32>) -> (tensor<50x64xf32>, tensor<50x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %e = tensor.empty() : tensor<50x64xf32>
+  %s = call @sum(%x, %e) : (tensor<8x50x64xf32>, tensor<50x64xf32>) -> tensor<50x64xf32>
+  %d = call @distances(%s, %x, %e) : (tensor<50x64xf32>, tensor<8x50x64xf32>, tensor<50x64xf32>) -> tensor<50x64xf32>
+  %f = tensor.empty() : tensor<64xf32>
+  %t = call @sum2(%s, %f) : (tensor<50x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %g = call @distances2(%t, %s, %f) : (tensor<64xf32>, tensor<50x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %s, %d, %t, %g : tensor<50x64xf32>, tensor<50x64xf32>, tensor<64xf32>, tensor<64xf32>
+}
+func.func private @sum(%x: tensor<8x50x64xf32>, %o: tensor<50x64xf32>) -> tensor<50x64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<50x64xf32>) -> tensor<50x64xf32>
+  %r = linalg.generic {indexing_maps = [#all3, #rows3], iterator_types = ["reduction", "parallel", "parallel"]} ins(%x : tensor<8x50x64xf32>) outs(%f : tensor<50x64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<50x64xf32>
+  return %r : tensor<50x64xf32>
+}
+func.func private @distances(%m: tensor<50x64xf32>, %x: tensor<8x50x64xf32>, %o: tensor<50x64xf32>) -> tensor<50x64xf32> {
+  %z = arith.constant 0.0 : f32
+  %n = arith.constant 8.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<50x64xf32>) -> tensor<50x64xf32>
+  %r = linalg.generic {indexing_maps = [#rows3, #all3, #rows3], iterator_types = ["reduction", "parallel", "parallel"]}
+      ins(%m, %x : tensor<50x64xf32>, tensor<8x50x64xf32>) outs(%f : tensor<50x64xf32>) {
+  ^bb0(%b: f32, %a: f32, %s: f32):
+    %v = arith.divf %b, %n : f32
+    %d = arith.subf %a, %v : f32
+    %q = arith.mulf %d, %d : f32
+    %y = arith.addf %q, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<50x64xf32>
+  return %r : tensor<50x64xf32>
+}
+func.func private @sum2(%x: tensor<50x64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<50x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @distances2(%m: tensor<64xf32>, %x: tensor<50x64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %n = arith.constant 50.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#columns, #points, #columns], iterator_types = ["reduction", "parallel"]}
+      ins(%m, %x : tensor<64xf32>, tensor<50x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%b: f32, %a: f32, %s: f32):
+    %v = arith.divf %b, %n : f32
+    %d = arith.subf %a, %v : f32
+    %q = arith.mulf %d, %d : f32
+    %y = arith.addf %q, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}

@@ -130,3 +130,62 @@ module {
     return %0 : tensor<32x32x32xbf16>
   }
 }
+
+// -----
+
+// An image that is gathered from, and made by such a gathering itself, is there with channels innermost already: also once what makes it is replaced.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[A:.*]] = call @transpose{{.*}}(%arg0, %{{.*}})
+// CHECK: %[[B:.*]] = call @{{.*}}gather{{.*}}(%[[A]], %{{.*}})
+// CHECK: %[[T:.*]] = call @transpose{{.*}}(%[[B]], %{{.*}})
+// CHECK-NEXT: tensor.empty
+// CHECK-NEXT: call @{{.*}}gather{{.*}}(%[[T]], %{{.*}})
+// CHECK-NOT: call @
+// DEFAULT-LABEL: func.func @main
+#i = affine_map<(y, x, c) -> (y, x, c)>
+module {
+  func.func @main(%image: tensor<32x16x16xbf16>) -> (tensor<64x64x32xbf16>, tensor<32x32x32xbf16>) {
+    %e = tensor.empty() : tensor<32x32x32xbf16>
+    %0 = call @up(%image, %e) {inferno.source = ["up"]} : (tensor<32x16x16xbf16>, tensor<32x32x32xbf16>) -> tensor<32x32x32xbf16>
+    %1 = call @transpose(%0, %e) : (tensor<32x32x32xbf16>, tensor<32x32x32xbf16>) -> tensor<32x32x32xbf16>
+    %f = tensor.empty() : tensor<64x64x32xbf16>
+    %2 = call @gather(%0, %f) : (tensor<32x32x32xbf16>, tensor<64x64x32xbf16>) -> tensor<64x64x32xbf16>
+    return %2, %1 : tensor<64x64x32xbf16>, tensor<32x32x32xbf16>
+  }
+  func.func private @transpose(%image: tensor<32x32x32xbf16>, %o: tensor<32x32x32xbf16>) -> tensor<32x32x32xbf16> {
+    %0 = linalg.generic {indexing_maps = [affine_map<(y, x, c) -> (c, y, x)>, #i], iterator_types = ["parallel", "parallel", "parallel"]}
+        ins(%image : tensor<32x32x32xbf16>) outs(%o : tensor<32x32x32xbf16>) {
+    ^bb0(%in: bf16, %out: bf16):
+      linalg.yield %in : bf16
+    } -> tensor<32x32x32xbf16>
+    return %0 : tensor<32x32x32xbf16>
+  }
+  func.func private @up(%image: tensor<32x16x16xbf16>, %o: tensor<32x32x32xbf16>) -> tensor<32x32x32xbf16> {
+    %c2 = arith.constant 2 : index
+    %0 = linalg.generic {indexing_maps = [#i], iterator_types = ["parallel", "parallel", "parallel"]} outs(%o : tensor<32x32x32xbf16>) {
+    ^bb0(%out: bf16):
+      %y = linalg.index 0 : index
+      %x = linalg.index 1 : index
+      %c = linalg.index 2 : index
+      %h = arith.divui %y, %c2 : index
+      %w = arith.divui %x, %c2 : index
+      %v = tensor.extract %image[%c, %h, %w] : tensor<32x16x16xbf16>
+      linalg.yield %v : bf16
+    } -> tensor<32x32x32xbf16>
+    return %0 : tensor<32x32x32xbf16>
+  }
+  func.func private @gather(%image: tensor<32x32x32xbf16>, %o: tensor<64x64x32xbf16>) -> tensor<64x64x32xbf16> {
+    %c2 = arith.constant 2 : index
+    %0 = linalg.generic {indexing_maps = [#i], iterator_types = ["parallel", "parallel", "parallel"]} outs(%o : tensor<64x64x32xbf16>) {
+    ^bb0(%out: bf16):
+      %y = linalg.index 0 : index
+      %x = linalg.index 1 : index
+      %c = linalg.index 2 : index
+      %h = arith.divui %y, %c2 : index
+      %w = arith.divui %x, %c2 : index
+      %v = tensor.extract %image[%c, %h, %w] : tensor<32x32x32xbf16>
+      linalg.yield %v : bf16
+    } -> tensor<64x64x32xbf16>
+    return %0 : tensor<64x64x32xbf16>
+  }
+}

@@ -46,7 +46,7 @@ def join_pieces(kernel: func.FuncOp, parts: Parts) -> None:
                 pieces[-1] = replace(pieces[-1], count=pieces[-1].count + 1, step=step)
             else:
                 pieces.append(_Piece(value) if part is None else _Piece(*part, 1))
-        before = list(op.operands)
+        before = dict.fromkeys(op.operands)  # each once: a view may be several pieces
         if len(pieces) <= _FEW and _can_choose(kernel, op, pieces):
             _choose(op, pieces)
         else:

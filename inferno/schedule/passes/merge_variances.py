@@ -25,13 +25,14 @@ _FLOATS = ("f32", "bf16", "f16")
 @dataclass(frozen=True)
 class _Sum:
     """A call of a kernel that is one sum over dimensions of its argument ``tensor``: of elements, or of squared distances from ``mean``, which is
-    the mean, or where it is ``divided`` in the kernel a sum by that number.  ``after``: a map of each sum by itself behind it.  Sizes that vary are in the
-    kernel's symbols, of which ``main`` are the program's."""
+    the mean, or where it is ``divided`` in the kernel a sum by that number.  Both are inputs of the generic, by number: another sum's result is another
+    value once that is replaced.  ``after``: a map of each sum by itself behind it.  Sizes that vary are in the kernel's symbols, of which ``main`` are the
+    program's."""
 
     call: ir.Operation
     generic: ir.Operation
-    tensor: ir.Value
-    mean: ir.Value | None
+    point: int
+    subtracted: int | None = None
     divided: float | Int | None = None
     after: ir.Operation | None = None
     main: Mapping[Symbol, Int] = field(default_factory=dict)
@@ -39,8 +40,15 @@ class _Sum:
     @property
     def shape(self) -> tuple:
         """What two sums of the same elements have in common."""
-        place = next(i for i, v in enumerate(self.places) if v == self.tensor)
-        return maps(self.generic)[place], maps(self.generic)[-1], kinds(self.generic)
+        return maps(self.generic)[self.point], maps(self.generic)[-1], kinds(self.generic)
+
+    @property
+    def tensor(self) -> ir.Value:
+        return self.places[self.point]
+
+    @property
+    def mean(self) -> ir.Value | None:
+        return None if self.subtracted is None else self.places[self.subtracted]
 
     @property
     def places(self) -> list[ir.Value]:
@@ -112,10 +120,9 @@ def _sum(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Sum | None:
     terms = [v for v in last.operands if v != running]
     if len(terms) != 1 or str(terms[0].type) != "f32":
         return None
-    places = [call.operands[ir.BlockArgument(v).arg_number] for v in given]
     point = _point(terms[0], block)
     if point is not None and len(given) == 1:
-        return _Sum(call, generic, places[point], None, None, after, main)
+        return _Sum(call, generic, point, after=after, main=main)
     square = owner(terms[0])
     if square is None or square.name != "arith.mulf" or square.operands[0] != square.operands[1] or len(given) != 2:
         return None
@@ -126,7 +133,7 @@ def _sum(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Sum | None:
     point, mean = _point(distance.operands[0], block), _point(subtracted, block)
     if point is None or mean is None or point == mean or maps(generic)[mean] != maps(generic)[-1] or str(given[mean].type.element_type) != "f32":
         return None
-    return _Sum(call, generic, places[point], places[mean], divided, after, main)
+    return _Sum(call, generic, point, mean, divided, after, main)
 
 
 def _symbols_in_main(call: ir.Operation, kernel: func.FuncOp) -> dict[Symbol, Int] | None:

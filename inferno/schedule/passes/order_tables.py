@@ -54,11 +54,10 @@ def order_tables(module: ir.Module, target: str, always: str = "0") -> None:
             left |= {callee(c) for c in calls if c not in changed}
             known = _transposes(program, kernels)
             for call in changed:
-                kernel, plan = kernels[callee(call)], plans[callee(call)]
-                if plan.order is not None:
-                    split(call, kernel, plan.order)
-                else:
-                    _order(call, kernel, plan.uncoalesced, known)
+                kernel, plan, old = kernels[callee(call)], plans[callee(call)], call.results[0]
+                behind = {order: known.pop((v, order)) for v, order in list(known) if v == old}  # of what is another value then
+                new = split(call, kernel, plan.order) if plan.order is not None else _order(call, kernel, plan.uncoalesced, known)
+                known.update({(new, order): made for order, made in behind.items()})
             if changed:
                 outline_program(program, names)
         for name in set(plans) - left:
@@ -120,8 +119,10 @@ def _plan(kernel: func.FuncOp, always: bool) -> _Plan | None:
     return _Plan(tuple(uncoalesced))
 
 
-def _order(call: ir.Operation, kernel: func.FuncOp, uncoalesced: tuple[Uncoalesced, ...], transposed: dict[tuple[ir.Value, tuple[int, ...]], ir.Value]) -> None:
-    """The kernel's operation in the place of its call, with inputs in other orders."""
+def _order(
+    call: ir.Operation, kernel: func.FuncOp, uncoalesced: tuple[Uncoalesced, ...], transposed: dict[tuple[ir.Value, tuple[int, ...]], ir.Value],
+) -> ir.Value:
+    """The kernel's operation in the place of its call, with inputs in other orders: its result."""
     known, orders, generic = dict(zip(kernel.entry_block.arguments, call.operands)), {}, generic_of(kernel)
     with ir.InsertionPoint(call), call.location:
         for s in uncoalesced:
@@ -136,8 +137,10 @@ def _order(call: ir.Operation, kernel: func.FuncOp, uncoalesced: tuple[Uncoalesc
                 _clone(op, known, orders)
             else:
                 clone_onto(op, known)
-    call.results[0].replace_all_uses_with(known[generic.results[0]])
+    made = known[generic.results[0]]
+    call.results[0].replace_all_uses_with(made)
     call.erase()
+    return made
 
 
 def _clone(generic: ir.Operation, known: dict[ir.Value, ir.Value], orders: dict[ir.Value, tuple[int, ...]]) -> None:

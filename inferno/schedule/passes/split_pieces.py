@@ -90,8 +90,8 @@ def _along(extract: ir.Operation, loops: int) -> int | None:
     return place[0].index(1)
 
 
-def split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> None:
-    """The kernel's operation in the place of its call, in another order, and a transpose of what it makes."""
+def split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> ir.Value:
+    """The kernel's operation in the place of its call, in another order, and a transpose of what it makes: its result."""
     known = dict(zip(kernel.entry_block.arguments, call.operands))
     with ir.InsertionPoint(call), call.location:
         for op in operations_in(kernel)[:-1]:
@@ -112,3 +112,4 @@ def split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> None:
     call.results[0].replace_all_uses_with(result.results[0])
     call.erase()
     generic.erase()
+    return result.results[0]
