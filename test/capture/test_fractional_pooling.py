@@ -83,7 +83,7 @@ def args_of(args):
 @pytest.mark.parametrize("window,stride,pad,scattered", [((3, 3, 3), (2, 2, 2), 1, True), ((2, 2, 2), (2, 2, 2), 0, False), ((3, 3, 3), (1, 1, 1), 1, False)])
 def test_the_gradient_of_a_volume_is_scattered_where_windows_are_few(window, stride, pad, scattered):
     model = lambda g, x, i: aten.max_pool3d_with_indices_backward.default(g, x, window, stride, [pad] * 3, [1, 1, 1], False, i)  # noqa: E731
-    x = torch.randn(1, 4, 8, 10, 12)
+    x = torch.randn(1, 2, 8, 8, 8)
     values, places = aten.max_pool3d_with_indices.default(x, window, stride, [pad] * 3)
     text = scheduled(model, (values, x, places)).stages["scheduled"]
     assert ("tm_tensor.scatter" in text) == scattered and (scattered or 'generator = "universal"' not in text)
@@ -96,3 +96,16 @@ def test_places_of_windows_are_no_tables():
     values, places = aten.max_pool2d_with_indices.default(x, [3, 3], [2, 2], [1, 1])
     text = scheduled(model, (values, x, places)).stages["scheduled"]
     assert text.count("generator = ") == 1 and "windows = true" in text and "vector = 4" in text
+
+
+@pytest.fixture
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_a_gradient_that_is_the_same_each_time_is_gathered(deterministic):
+    model = lambda g, x, i: aten.max_pool3d_with_indices_backward.default(g, x, [3] * 3, [2] * 3, [1] * 3, [1] * 3, False, i)  # noqa: E731
+    values, places = aten.max_pool3d_with_indices.default(x := torch.randn(1, 2, 8, 8, 8), [3] * 3, [2] * 3, [1] * 3)
+    assert "tm_tensor.scatter" not in scheduled(model, (values, x, places)).stages["scheduled"]

@@ -169,6 +169,7 @@ def test_states_that_are_given_back(batch):
         torch.testing.assert_close(ours.double(), exact, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_states_that_the_backward_reads():
     inputs = [randn(2, 12, 16, requires_grad=True) for _ in range(2)]
     exact = [t.detach().double().requires_grad_() for t in inputs]

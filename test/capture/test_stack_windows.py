@@ -94,6 +94,7 @@ def test_right(model, dtype):
     assert_right(model, tuple(a.to(dtype) for a in {**JOINED, **APART}[model]))
 
 
+@pytest.mark.thorough
 def test_gradients():
     a, b = (x.clone().requires_grad_() for x in IMAGES)
     torch._dynamo.reset()

@@ -103,6 +103,7 @@ def empty(*shape, dtype=torch.bfloat16):
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("function", [gated, mixed])
 @pytest.mark.parametrize("transposed", [True, False])

@@ -130,6 +130,7 @@ def test_what_stays_apart():
     assert all("pieces" in r.kernel for r in inferno.compile(few_steps, (x, x), target="sm_90a").explain().rows[-1:])
 
 
+@pytest.mark.thorough
 def test_what_else_is_made_of_steps():
     """Of two stacks of the same steps one is made with them; a step is written to a part of an argument, and summed, by others."""
     def two(x, y):

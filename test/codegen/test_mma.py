@@ -88,6 +88,7 @@ def test_batches(shapes):
     right(torch.matmul, tuple(randn(*s) for s in shapes))
 
 
+@pytest.mark.thorough
 def test_axes_of_several_loops():
     heads(right, randn, 20, 3, 16)
     right(lambda a, b: torch.einsum("bhmk,hkn->bmn", a, b), (randn(2, 3, 20, 24), randn(3, 24, 20)))

@@ -107,6 +107,7 @@ def test_products_are_written_to_their_places(dtype):
     assert sum(r.bytes for r in rows) <= (3 if len(rows) == 1 else 4) * x.nbytes + 2 * x.nbytes
 
 
+@pytest.mark.thorough
 def test_a_program_of_one_concatenation_more():
     """A copy of what is an argument is one kernel, as the concatenation was."""
     x, w = (torch.randn(512, 512) for _ in range(2))

@@ -187,6 +187,7 @@ def test_an_images_rows_in_training():
             assert (a.double() - b).norm() <= 2e-6 * b.norm()
 
 
+@pytest.mark.thorough
 def test_a_padding_to_whole_windows_in_training():
     """What its gradient cuts off is a number that is not positive."""
     def f(x):

@@ -71,6 +71,7 @@ def test_one_graph_serves_every_size(name):
     assert (found.graphs, found.segments, found.recompiles, found.fallbacks) == (1, 1, 0, 0)
 
 
+@pytest.mark.thorough
 def test_a_gradient_that_knows_halves_alone():
     """What a forward keeps behind a stride has sizes that are quotients of the picture's, which no tensor of the backward has."""
     layers = [nn.Conv2d(3, 4, 3, 2, 1), nn.SiLU(), nn.Conv2d(4, 2, 3, 2, 1), nn.SiLU()]

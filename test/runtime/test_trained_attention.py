@@ -134,6 +134,7 @@ def test_dropout():
         assert (mine - exact).norm() <= 1.5 * torch.finfo(torch.bfloat16).eps * exact.norm()
 
 
+@pytest.mark.thorough
 def test_what_is_kept():
     x = torch.randn(2, 256, 64, dtype=torch.bfloat16)
     kept = measure(Attention(), lambda call: call(x).float().square().mean(), "cpu").kept
@@ -216,6 +217,7 @@ def test_where_there_are_kernels(monkeypatch, hopper, queries, keys, size):
         assert (trained_attention(q, k, k, **more) is NotImplemented) != hopper
 
 
+@pytest.mark.thorough
 @pytest.mark.covering(most=1)
 @pytest.mark.parametrize("masked", [False, True])
 def test_autocast(monkeypatch, masked):

@@ -25,14 +25,15 @@ def met(
     grad: Tensor, x: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool, indices: Tensor,
     rank: int,
 ) -> Tensor:
-    """Each element's gradient is the sum over the windows that found it: few windows meet in an element, so nothing is scattered."""
+    """Each element's gradient is the sum over the windows that found it, where few meet in an element; of more, each window's is added to what it found."""
     if x.dim() not in ((4,) if rank == 2 else (4, 5)) or not x.is_floating_point():
         return NotImplemented
     kernel, step, pad, gap = (_each(v, rank) for v in (kernel_size, stride or kernel_size, padding, dilation))
     meeting = [-(-(gap[d] * (kernel[d] - 1) + 1) // step[d]) for d in range(rank)]  # windows that an element is in, in each dimension
     if math.prod(meeting) > _MOST_MET[rank]:
         return NotImplemented if rank == 2 else put(grad, x, indices, rank)
-    if for_gpu(x) and min(math.prod(meeting), math.prod(step)) >= _FEW and (found := put(grad, x, indices, rank)) is not NotImplemented:
+    few = for_gpu(x) and min(math.prod(meeting), math.prod(step)) >= _FEW and not torch.are_deterministic_algorithms_enabled()
+    if few and (found := put(grad, x, indices, rank)) is not NotImplemented:
         return found
     sizes, lead = x.shape[-rank:], x.dim() - rank
     own = torch.zeros((), dtype=torch.int64, device=x.device)
