@@ -151,11 +151,12 @@ class _Shortcuts(TorchFunctionMode):
             raise CaptureError("forward gives a tensor other memory (x.data = y), of which torch.export makes no graph; x.copy_(y) is understood")
         traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
         self._constants.update((id(t), t) for t in tensors_of((args, kwargs or {})) if is_constant(t))
-        written = [t for t in written_by(func, args, kwargs or {}) if is_constant(t)]
-        with _disable_current_modes():
-            self._before.update((id(t), (t, t.detach().clone())) for t in written if id(t) in self._parts and id(t) not in self._before)
+        written = [t for t in written_by(func, args, kwargs or {}) if is_constant(t) and id(t) not in self._before]
         if any(id(t) not in self._parts for t in written):
             raise CaptureError(f"forward writes to a tensor ({func.__name__}) that is no parameter, buffer or argument: torch.export would, as it traces")
+        if written:
+            with _disable_current_modes():
+                self._before.update((id(t), (t, t.detach().clone())) for t in written)
         found = _SHORTCUTS[func](*args, **(kwargs or {})) if func in _SHORTCUTS else NotImplemented
         if found is NotImplemented:
             found = func(*args, **(kwargs or {}))

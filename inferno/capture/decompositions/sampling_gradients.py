@@ -139,8 +139,10 @@ def _any_of(along: list[list[_Tap]]) -> list[_Tap]:
     def any_of(values: tuple[Tensor | float, ...], number: Tensor) -> Tensor | float:
         if isinstance(values[0], float):
             return values[0]
-        first, *others = values
-        return functools.reduce(lambda found, i: torch.where(number == i + 1, others[i], found), range(len(others)), first[(None,) * dims])
+        found = values[0][(None,) * dims]
+        for i, value in enumerate(values[1:], 1):
+            found = torch.where(number == i, value, found)
+        return found
 
     numbers = [as_dimension(torch.arange(len(taps), device=taps[0].place.device), d, rank) for d, taps in enumerate(along)]
     return [_Tap(*(any_of(values, number) for values in zip(*taps))) for taps, number in zip(along, numbers)]
