@@ -95,6 +95,16 @@ def test_what_is_stacked_is_read_by_vectors(count, dtype, vector):
     assert [(s.vector, s.windows) for s in chosen] == [(vector, vector == 1)]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pairs_are_read_as_they_lie(dtype):
+    """A lane's piece is its place's remainder by two, which is the same in every vector: each tensor is read by vectors, and nothing twice."""
+    args = torch.randn(4, 32, 512, 128, dtype=dtype), torch.randn(512, 64, dtype=dtype), torch.randn(512, 64, dtype=dtype)
+    own = SimulatedModel(neighbours, args, choose=lambda kernel: replace(elementwise.choose(kernel, TARGET), across=1), expand=True)
+    assert "vector.load" in own.program.gpu and "memref.load" not in own.program.gpu and "arith.minui" not in own.program.gpu
+    found = check(own, neighbours, args)
+    assert found.right, str(found)
+
+
 def test_much_computed_beside_a_constant():
     """A branch that all lanes take or none, in rows long enough to leave it out."""
     x = torch.randn(3, 1024)

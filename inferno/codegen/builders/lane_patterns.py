@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
-from inferno.mlir import arith, ir, owner
+from inferno.mlir import arith, constant_number, ir, owner
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,19 @@ class Patterns:
             return uniform(lanes)
         if op is not None and op.name == "vector.broadcast":
             return self.of(op.operands[0], lanes) if self.strict else uniform(lanes)
+        if op is not None and op.name in ("vector.shuffle", "vector.from_elements"):
+            return self._rearranged(op)
         found = None if op is None else self.result(op, list(op.operands), lanes)
         return Pattern(1, (0,) * lanes, False) if scalar and found is None else found
+
+    def _rearranged(self, op: ir.Operation) -> Pattern | None:
+        """Of lanes that are numbers, or some of another vector's, as those that are computed once for a group are for each of its points."""
+        if op.name == "vector.from_elements":
+            numbers = [constant_number(v) for v in op.operands]
+            return None if None in numbers else Pattern(0, tuple(numbers), min(numbers) >= 0)
+        first, second = op.operands
+        source = self.of(first, ir.VectorType(first.type).shape[0]) if first == second else None
+        return None if source is None else replace(source, residues=tuple(source.residues[i] for i in op.attributes["mask"]))
 
     def result(self, op: ir.Operation, operands: Sequence[ir.Value], lanes: int) -> Pattern | None:
         """What the lanes of an operation's result are, if it has these operands instead of its own."""

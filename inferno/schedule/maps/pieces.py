@@ -28,11 +28,27 @@ def across_pieces(point: Pointwise, vector: int) -> int:
     inner, found = point.run_sizes[-1] if point.runs else 1, 0
     for op in walk(point.generic, "scf.if"):
         plain = any(all(o.operation.name in ("arith.constant", "scf.yield") for o in r.blocks[0].operations) for r in op.regions)
+        if _alternates(op.operands[0], vector):
+            continue
         numbers, loops = _constants_and_loops(op.operands[0])
         depends = bool(point.runs) and bool(loops & set(point.runs[-1]))
         if not plain and inner != vector and (not is_multiple(inner, vector) or (depends and any(n % vector for n in numbers))):
             found += 1
     return found
+
+
+def _alternates(condition: ir.Value, vector: int) -> bool:
+    """Whether a remainder decides that is the same for a lane of every vector, as of what is stacked last: neighbours are chosen in turns."""
+    compared = owner(condition)
+    if compared is None or compared.name != "arith.cmpi":
+        return False
+    place, bound = (owner(o) for o in compared.operands)
+    if place is None or bound is None or place.name != "arith.remui" or bound.name != "arith.constant":
+        return False
+    loop, period = (owner(o) for o in place.operands)
+    if loop is None or period is None or loop.name != "linalg.index" or period.name != "arith.constant":
+        return False
+    return vector % period.attributes["value"].value == 0
 
 
 def _in_pieces(point: Pointwise, vector: int) -> int:
