@@ -103,6 +103,7 @@ def chosen(model, *args, few=False, unmeasured=False):
 @pytest.mark.covering(most=2)
 @pytest.mark.parametrize("model, rows, columns, dtype, weights, grid", [
     (softmax, 64, 1 << 20, torch.float32, 0, (132, 1)), (layer_norm, 128, 1 << 20, bf16, 2, (132, 1)), (softmax, 128, 1 << 20, bf16, 0, (66, 2)),
+    (layer_norm, 1336, 50257, torch.float32, 2, (11, 12)), (layer_norm, 3355, 20011, torch.float32, 2, None), (layer_norm, 2671, 50257, bf16, 2, None),
     (softmax, 64, 1 << 20 | 1, torch.float32, 0, (132, 1)), (softmax, 64, 1 << 15, torch.float32, 0, None), (softmax, 512, 1 << 17, torch.float32, 0, None),
 ])
 def test_chosen_for_long_rows(model, rows, columns, dtype, weights, grid):
@@ -123,6 +124,12 @@ def test_not_chosen_where_a_gpu_has_fewer_multiprocessors(monkeypatch):
 
 def rms_norm(x, w):
     return torch.nn.functional.rms_norm(x, x.shape[1:], w)
+
+
+def test_weights_of_16_bits_are_read_by_every_row():
+    """Which clusters that go over all rows do not hide: a softmax of as many is theirs."""
+    x, w = torch.empty(512, 1 << 18, dtype=bf16, device="meta"), torch.empty(1 << 18, dtype=bf16, device="meta")
+    assert [s.generator for s in chosen(rms_norm, x, w)] == ["grid_rows"] and [s.generator for s in chosen(softmax, x)] == ["rows"]
 
 
 @pytest.mark.covering(most=2)

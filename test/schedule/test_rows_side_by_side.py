@@ -30,3 +30,11 @@ def test_threads_have_short_columns_alone(rows, columns, vector):
     text = str(scheduled(lambda x: torch.softmax(x, 0), (torch.empty(rows, columns),)).stages["scheduled"])
     found = text[text.index("inferno.schedule = "):].split("}")[0]
     assert "across = 128 : i64" in found and "held = true" in found and f"vector = {vector} : i64" in found, found
+
+
+def test_what_takes_long_to_compute_is_computed_once():
+    """Where phases would take longer than memory to compute it anew; a softmax alone is no longer than that."""
+    x = torch.empty(925, 22016, dtype=torch.float16)
+    gated = str(scheduled(lambda x, y: torch.softmax(torch.nn.functional.silu(x) * y, 0), (x, x)).stages["scheduled"])
+    plain = str(scheduled(lambda x: torch.softmax(x, 0), (x,)).stages["scheduled"])
+    assert "held = true" in gated and "held = false" in plain and gated.count("inferno.schedule = ") == plain.count("inferno.schedule = ") == 1

@@ -51,6 +51,29 @@ SCAN = """func.func private @scan(%x: tensor<64x4096xf32>, %o: tensor<64x4096xf3
       tm_tensor.yield %s : f32 } -> tensor<64x4096xf32>, tensor<64xf32>
   return %r#0 : tensor<64x4096xf32>
 }"""
+
+
+def normed(rows, columns, first):
+    """A matrix over the sums of its rows, or columns, which lie along its first dimension."""
+    whole, sums, sum_, kinds = f"tensor<{rows}x{columns}xf32>", f"tensor<{columns if first else rows}xf32>", "b" if first else "a", ("parallel", "reduction")
+    return f"""func.func private @normed(%x: {whole}, %o: {whole}) -> {whole} {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : {sums}
+  %f = linalg.fill ins(%z : f32) outs(%e : {sums}) -> {sums}
+  %s = linalg.generic {{indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> ({sum_})>],
+      iterator_types = ["{kinds[first]}", "{kinds[not first]}"]}} ins(%x : {whole}) outs(%f : {sums}) {{
+    ^bb0(%a: f32, %t: f32):
+      %u = arith.addf %t, %a : f32
+      linalg.yield %u : f32 }} -> {sums}
+  %r = linalg.generic {{indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> ({sum_})>, affine_map<(a,b) -> (a,b)>],
+      iterator_types = ["parallel", "parallel"]}} ins(%x, %s : {whole}, {sums}) outs(%o : {whole}) {{
+    ^bb0(%a: f32, %t: f32, %u: f32):
+      %v = arith.divf %a, %t : f32
+      linalg.yield %v : f32 }} -> {whole}
+  return %r : {whole}
+}}"""
+
+
 KERNELS = {
     "bf16": (matmul(640, 512, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt"}),
     "rounds": (matmul(4096, 4096, 256, "bf16"), {"wgmma", "mma", "simt"}),
@@ -71,6 +94,8 @@ KERNELS = {
     "sum": (NORM, {"reductions"}),
     "sum of joined rows": (COLUMNS, {"reductions"}),
     "windows": (Case((4, 96, 28, 28), (1, 1, 3, 3), padding=1).text(main=False), {"windows"}),
+    "rows side by side": (normed(300, 4096, True), {"columns"}),
+    "rows of all blocks": (normed(64, 1 << 20, False), {"grid_rows", "rows"}),
     "scan": (SCAN, {"scans"}),
     "scan of few rows": (SCAN.replace("4096", "4194304"), {"scans"}),
     "scan across": (SCAN.replace("dimension(1)", "dimension(0)").replace("tensor<64xf32>", "tensor<4096xf32>"), {"scans"}),

@@ -58,6 +58,9 @@ _CUT = 8  # points of a row for each block of a cluster at least (softmax of 4x1
 # logarithms of sums of exponentials of 64, 96, 128, 192, 256 and 384 channels in float32 took 67, 61, 67, 64, 57 and 44 us by pieces of 64 bytes, 60, 54, 60,
 # 53, 48 and 38 by ones of 128 and 256; in bf16 of 32, 96, 128 and 384 64, 63, 63 and 60 by 8 lanes, 60, 57, 61 and 56 by 4.
 _SIDES, _SIDE_VECTOR, _SIDE_UNROLL, _SIDE_THREADS = ((256, 16), (512, 8)), 4, 8, 128
+# Threads and vectors side by side where what phases compute anew takes longer than memory: a softmax of silu(x) * y of 925x22016 in float16 along its first
+# dimension took an H200 108 us by what is kept of x and y, and 49 held so (48 by 8 blocks of 256 threads and 16 vectors, 53 by 4 of 512 and 8).
+_HOLDING, _HELD_BESIDE = 512, 4
 # Points of a block of a cluster, and rows of what type: softmaxes of 1536, 2048 and 4096 channels in float32 took an H100 155, 172 and 139 us by kernels of
 # their own, 124, 137 and 119 by clusters of 4 and 8 (in bf16 149, 188 and 203 for 172, 179 and 217).
 _CLUSTERED, _CLUSTERED_BITS, _CLUSTERED_MOST = 512, 32, 4096
@@ -180,7 +183,7 @@ def pick(c: RowKernel, target: Target) -> Columns:
     own = by_length(c, target)
     k = _work(c, own.vector, target)
     if k is None:
-        return _large(c, own, target) or own
+        return _large(c, own, target) or _computed_once(c, own, target) or own
     taken = _time(own, c, k)
     others, vector = _others(c, own, k), own.vector
     if (alone := threads_alone(c)) is not None:
@@ -242,6 +245,18 @@ def _large(c: RowKernel, own: Columns, target: Target) -> Columns | None:
     while threads // side * _SIDE_UNROLL * cluster < c.width:
         threads *= 2
     found = holding(Columns(threads, side, vector, cluster, ceil(c.width / (threads // side * cluster))), c)
+    return found if found.held and found.fits(c) and found.blocks(c) >= 2 * target.multiprocessors else None
+
+
+def _computed_once(c: RowKernel, own: Columns, target: Target) -> Columns | None:
+    """A schedule whose threads hold what they compute, where phases would take longer than memory to compute it anew; None of others, and where it does not fit
+    registers, or would not fill the GPU."""
+    if own.held or transposes(c) or arithmetic_of_blocks(own, c, target) <= estimate(own, c, target):
+        return None
+    cluster, points = 1, _HOLDING // _HELD_BESIDE
+    while points * _SIDE_UNROLL * cluster < c.width:
+        cluster *= 2
+    found = holding(Columns(_HOLDING, _HELD_BESIDE, min(own.vector, _SIDE_VECTOR), cluster, ceil(c.width / (points * cluster))), c)
     return found if found.held and found.fits(c) and found.blocks(c) >= 2 * target.multiprocessors else None
 
 
@@ -339,8 +354,9 @@ def _time(s: Columns, c: RowKernel, k: Work) -> float:
 
 
 def arithmetic_of_blocks(s: Columns, c: RowKernel, target: Target) -> float:
-    """Microseconds of the instructions of points, which every phase computes anew, where blocks may be fewer than multiprocessors."""
-    return arithmetic(c, True, c.width if s.alone(c) else s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
+    """Microseconds of the instructions of points, which every phase computes anew where threads do not hold them, and where blocks may be fewer than
+    multiprocessors."""
+    return arithmetic(c, not s.held, c.width if s.alone(c) else s.vector, target) * max(1.0, _ISSUED * target.multiprocessors / s.blocks(c))
 
 
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:

@@ -26,6 +26,9 @@ _LONG = 1 << 16  # points of a row, up to which rows are those of a block or of 
 # of 64x1M 171 and 140, of 128x1M in bf16 173 and 140; LayerNorm 221 and 150, in bf16 226 and 182, of 256x256K 171 and 147, of 512x128K 157 and 148, of 8x1M
 # 41 and 32.  Slower, and estimated so: softmax of 512x128K, 143 and 149, of 512x256K in bf16, 150 and 156.
 _TIMED, _TIMED_ROWS = 1 << 17, 8
+# Points from which rows of float32 that begin anywhere beside weights were timed, and were faster so: RMSNorm of 2236x30003 took an H200 166 us in clusters and
+# 152 so, of 1336x50257 154 and 144, LayerNorm 218 and 165, 219 and 162, but of 3355x20011 156 and 167; in bf16 of 2671x50257 160 and 165, 199 and 216.
+_WEIGHED = 24_576
 # Few rows, whose tensors the L2 cache keeps (bytes), are estimated by themselves: microseconds of a kernel, of a reduction that blocks wait for, of a phase and
 # of a group of blocks beside others, and bytes of a microsecond.  On an H200, us in clusters or several kernels and so: softmax of 1x128K in float32 4.7 and
 # 3.9, of 4x256K 7.8 and 6.4, 4x512K 12.4 and 7.8, 1x1M 10.9 and 7.1; in bf16 of 1x256K 6.0 and 4.4, 4x512K 9.8 and 7.0, 4x1M 15.2 and 9.0; LayerNorm of 1x512K
@@ -178,7 +181,7 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if has_few_multiprocessors(kernel.operation) or target.capability < 90:
         return None
     c = rows.read(kernel, target)
-    if c is None or c.varies or c.in_pieces or c.scans or written_apart(c) or c.width < _LONG or not (_is_timed(c) or takes_unmeasured(kernel.operation)):
+    if c is None or c.varies or c.in_pieces or c.scans or written_apart(c) or not (_is_timed(c) or (c.width >= _LONG and takes_unmeasured(kernel.operation))):
         return None
     s = pick(c, target)
     return c if s is not None and _is_faster(s, c, target) else None
@@ -187,6 +190,8 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 def _is_faster(s: GridRows, c: RowKernel, target: Target) -> bool:
     """Whether that is expected of it, beside blocks that have rows of their own."""
     other = rows.pick(c, target)
+    if not is_few(c) and _is_weighed(c) and c.width < _TIMED:
+        return True
     if not is_few(c):
         return estimate(s, c, target) < rows.estimate(other, c, target)
     apart = _POINT + _BYTE * narrowest(c)
@@ -207,23 +212,34 @@ def _moved(c: RowKernel) -> int:
 def _is_timed(c: RowKernel) -> bool:
     """Whether rows like these were timed, of which the estimates chose the faster one: one tensor of floats, beside weights or alone."""
     points = brought(c)
-    return c.width >= _TIMED and (c.count >= _TIMED_ROWS or is_few(c)) and len(points) == 1 and str(points[0].element) in ("f32", "bf16", "f16")
+    long = c.width >= (_WEIGHED if _is_weighed(c) and not is_few(c) else _TIMED)
+    return long and (c.count >= _TIMED_ROWS or is_few(c)) and len(points) == 1 and str(points[0].element) in ("f32", "bf16", "f16")
+
+
+def _is_weighed(c: RowKernel) -> bool:
+    """Whether rows of float32 begin anywhere beside weights."""
+    return lanes(c) * 2 <= most_lanes(c) and bool(kept(c)) and all(str(a.element) == "f32" for a in brought(c))
 
 
 def pick(c: RowKernel, target: Target) -> GridRows | None:
     """The schedule of the least estimate."""
+    return min(every(c, target), key=lambda s: (round(_steady(s, c, target)), -s.blocks(), s.share), default=None)
+
+
+def every(c: RowKernel, target: Target) -> list[GridRows]:
+    """A schedule for each number of blocks that a row may have."""
     vector, whole = lanes(c), most_lanes(c)
     ragged = vector * 2 <= whole and can_be_brought(c, whole, True)
     vector = whole if ragged else vector
     if not can_be_brought(c, vector, ragged):
-        return None
+        return []
     together = period(c, vector) if ragged and kept(c) else 1
     found = []
     for share in range(1, target.multiprocessors // together + 1):
         groups = min(c.count, target.multiprocessors // share) // together * together
         if groups and (s := _paced(GridRows(_THREADS, vector, share, groups, ragged=ragged), c, target)) is not None:
             found.append(s)
-    return min(found, key=lambda s: (round(_steady(s, c, target)), -s.blocks(), s.share), default=None)
+    return found
 
 
 def _paced(s: GridRows, c: RowKernel, target: Target) -> GridRows | None:

@@ -6,7 +6,7 @@ from inferno.schedule.analysis.cost import bit_width, clusters_at_once
 from inferno.schedule.rows.gathered_results import written_apart
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_maxima import online_sums
-from inferno.schedule.rows.row_schedule import Rows, moved_bytes, row_bytes
+from inferno.schedule.rows.row_schedule import Rows, moved_bytes, narrowest, row_bytes
 from inferno.schedule.rows.row_work import arithmetic
 from inferno.target import SECTOR, Target
 
@@ -16,7 +16,8 @@ _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
 # of which a part is read again (LayerNorm of 128x1M 222, log_softmax 210).
 _IN_CLUSTERS, _IN_PART = 0.93, 0.58
 _SHARED_OUT, _ALONE = 0.93, 0.77  # of clusters of 16 that go over all rows, several a multiprocessor and one
-# And of those beside two weights or more, which every row reads from L2: of 256x256K in float32 LayerNorm took 173 us, RMSNorm 142; of 64x1M 224 and 172.
+# And of those beside two weights or more, or one of 16 bits, which every row reads from L2: of 256x256K in float32 LayerNorm took 173 us, RMSNorm 142; of 64x1M
+# 224 and 172; RMSNorm of 512x256K in bf16 184, softmax 149.
 _BESIDE_WEIGHTS = 0.8
 # Microseconds of a sector that is written in part: of the L2 cache, and of a multiprocessor (on an H100 by a row a warp 673x1984 in bf16 took 28.9 us,
 # 2022x320 in float32 12.4, 512x512 in bf16 6.8, 4x8512 9.1 by 8 blocks).
@@ -47,7 +48,7 @@ def _gathering(s: Rows, c: RowKernel, target: Target) -> float:
 def memory_time(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds that memory and the row's reductions take."""
     if s.persistent:
-        weighed = _BESIDE_WEIGHTS if len(c.common()) > 1 and not s.common else 1.0
+        weighed = _BESIDE_WEIGHTS if len(c.common()) > (narrowest(c) > 2) and not s.common else 1.0
         return estimated(c, s.blocks(c), s.cluster, 0, weighed * (_SHARED_OUT if s.resident > 1 else _ALONE), target)
     if s.held or s.kept:
         whole = s.held or s.kept >= s.rounds(c)
