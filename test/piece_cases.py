@@ -57,6 +57,32 @@ def projections(x, cos, sin):
     return rope(q, cos, sin).transpose(1, 2), rope(k, cos, sin).transpose(1, 2), v
 
 
+def running_sums(x):
+    """By steps that each reach twice as far."""
+    step = 1
+    while step < x.shape[-1]:
+        x = torch.cat((x[..., :step], x[..., step:] + x[..., :-step]), -1)
+        step *= 2
+    return x
+
+
+def recurrence(a, b):
+    """Of numbers ``y[i] = a[i] * y[i - 1] + b[i]``, by such steps."""
+    step = 1
+    while step < a.shape[-1]:
+        b = torch.cat((b[..., :step], b[..., step:] + a[..., step:] * b[..., :-step]), -1)
+        a = torch.cat((a[..., :step], a[..., step:] * a[..., :-step]), -1)
+        step *= 2
+    return b
+
+
+def turned(x):
+    """By one column, twelve times, the last one another one's neighbour."""
+    for _ in range(12):
+        x = torch.cat((x[:, 1:], x[:, :1] * 0.5 + x[:, 1:2]), 1)
+    return x
+
+
 def half(*shape):
     return randn(*shape).bfloat16()
 
@@ -107,6 +133,9 @@ CASES = {
     "avg_pool, padded": (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (half(2, 3, 12, 16),)),
     "lp_pool": (lambda x: F.lp_pool2d(x.abs(), 2, 3), (randn(2, 3, 12, 16),)),
     "local_response_norm": (lambda x: F.local_response_norm(x, 5), (randn(2, 6, 4, 8),)),
+    "running sums": (running_sums, (randn(6, 32),)),
+    "recurrence": (recurrence, (torch.rand(6, 32), randn(6, 32))),
+    "turned": (turned, (randn(6, 20),)),
     "rope": (rope, (randn(*HEADS), randn(5, 16), randn(5, 16))),
     "rope of two": (rope_both, (half(*HEADS), half(2, 2, 5, 16), half(2, 1, 5, 16), half(2, 1, 5, 16))),
     "rope in f32": (rope_wide, (half(*HEADS), randn(5, 16), randn(5, 16))),

@@ -64,7 +64,7 @@ def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
     reads = {n: set(read_by(n, refused)) for n in nodes}
     moved = sink([p.nodes for p in waves], [p.compiled for p in waves], reads, before, returned)
     waves = [Piece(p.compiled, tuple(m)) for p, m in zip(waves, moved) if m]
-    small = [Piece(p.compiled and (len(_operations(p)) >= _LEAST_OPERATIONS or any(map(is_philox, p.nodes))), p.nodes) for p in waves]
+    small = [Piece(p.compiled and (len(operations(p.nodes)) >= _LEAST_OPERATIONS or any(map(is_philox, p.nodes))), p.nodes) for p in waves]
     merged: list[Piece] = []
     for piece in small:
         if merged and merged[-1].compiled == piece.compiled:
@@ -96,6 +96,11 @@ def is_free(node: Node, refused: Mapping[Node, str]) -> bool:
     if node in refused or not node.all_input_nodes:
         return False
     return is_view(node) or node.target is operator.getitem or is_number(node)
+
+
+def operations(nodes: Iterable[Node]) -> list[Node]:
+    """The operations that read or compute something; numbers and constants cost nothing."""
+    return [n for n in nodes if n.all_input_nodes and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
 
 
 def extract(piece: Piece, refused: Mapping[Node, str]) -> Part:
@@ -175,11 +180,6 @@ def _waves(nodes: list[Node], before: dict[Node, set[Node]], refused: Mapping[No
             pieces.append(Piece(compiled, tuple(wave)))
         left, compiled = rest, not compiled
     return pieces
-
-
-def _operations(piece: Piece) -> list[Node]:
-    """The operations that read or compute something; numbers and constants cost nothing."""
-    return [n for n in piece.nodes if n.all_input_nodes and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
 
 
 def _wanted(piece: Piece, refused: Mapping[Node, str]) -> list[Node]:

@@ -11,7 +11,7 @@ from math import prod
 from inferno.mlir import arith, dim_of, ir, linalg, owner, scf, tensor, users, walk
 from inferno.passes.contraction import ended_contraction, ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
-from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user, use_count
+from inferno.passes.generics import PARALLEL, build, dims, element_at, index, inputs, is_elementwise, knows_sizes, maps, only_user, use_count
 from inferno.passes.join_slices import read_pieces
 from inferno.passes.padding import known_padding
 from inferno.passes.programs import RESHAPES, is_written
@@ -23,6 +23,9 @@ from inferno.symbolic import Int, bounds, ceildiv
 # in float32 and read twice.
 _SHARED, _DEPTH = 4, 6
 _VIEWS = (*RESHAPES, "tensor.extract_slice")
+# Elements read, and choices made, in all that compute a value each for itself: running sums by steps that reach twice as far each read three elements of the
+# step in front, those of a recurrence five, and after five steps one kernel read 864.
+_MOST_REPEATED = 64
 EXPAND = "inferno.expand_pieces"
 """On a module for a GPU."""
 # Pieces of one concatenation: more of them are copied, each by its own launch.  (DLRM stacks 27.)
@@ -350,7 +353,7 @@ def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
     user = only_user(op.results[0])
     if user is not None and user == reader and user.name == "tensor.concat" and _ends_kernel(op, user):
         return False
-    return (user is not None and user == reader) or is_cheap(op) or _is_shared(op)
+    return (user is not None and user == reader) or ((is_cheap(op) or _is_shared(op)) and _repeats_little(op))
 
 
 def _ends_kernel(op: ir.Operation, concat: ir.Operation) -> bool:
@@ -364,6 +367,26 @@ def _ends_kernel(op: ir.Operation, concat: ir.Operation) -> bool:
 
 def _is_shared(op: ir.Operation) -> bool:
     return use_count(op.results[0]) <= _SHARED and ended_contraction(op) is None and _is_for_pieces(op.results[0], _DEPTH)
+
+
+def _repeats_little(op: ir.Operation) -> bool:
+    """Whether all that read an operation's result may compute it, each for itself with all that it is then computed of."""
+    most = _MOST_REPEATED // max(1, use_count(op.results[0]))
+    return _reads(op, most) <= most
+
+
+def _reads(op: ir.Operation, most: int) -> int:
+    """How many elements are read, and choices made, for one of an operation's; of more than ``most`` some number beyond."""
+    count = len(walk(op, "tensor.extract", "scf.if"))
+    for value in inputs(op):
+        if count > most:
+            break
+        reader, maker = op, owner(value)
+        while maker is not None and maker.name in _VIEWS:
+            reader, maker = maker, owner(maker.operands[0])
+        computed = maker is not None and _is_computable(maker) and product_of(maker) is None and _is_wanted(maker, reader)
+        count += _reads(maker, most - count) if computed else 1
+    return count
 
 
 def _is_for_pieces(value: ir.Value, depth: int) -> bool:

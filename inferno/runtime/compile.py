@@ -24,6 +24,7 @@ from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
 from inferno.runtime.cache.recall import capture_key, recall, remember
+from inferno.runtime.call.transforms import run_plain
 from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target, features, find_device
 from inferno.runtime.face import Face, make_recipe
@@ -232,8 +233,12 @@ def _compile_for(
     failures: dict[str, InfernoError] = {}
     compiled = _compile_whole(exported, captured, key, target, device, tf32, options, failures, begin)
     if compiled is None:
+        from inferno.runtime.region.region import GraphFailed
+
         try:
             compiled = _compile_pieces(exported, captured, target, device, tf32, options, failures, begin)
+        except GraphFailed as error:
+            compiled = _run_original(exported, captured, target, device, begin, error)
         except (CompileError, PassError, UnsupportedOperation) as error:
             if not may_fall_back or request.dynamic_shapes is None:
                 raise
@@ -299,7 +304,18 @@ def _compile_pieces(
     functions = {name: compile_called(m, compile_) for name, m in called_graphs(owner).items()} if options.fallback and owner is not None else {}
     region = build_region(
         captured.graph, device, build, options.fallback, attributes=lambda name: functions.get(name) or operator.attrgetter(name)(owner),
-        cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze), ranges=captured.ranges,
+        cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze), ranges=captured.ranges, has_original=True,
     )
     examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
     return PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin, tuple(r for _, r in called))
+
+
+def _run_original(exported: Exported, captured: Captured, target: Target, device: torch.device, begin: float, error: InfernoError) -> CompiledModule:
+    """The model in eager, where the compiler failed on its graph."""
+    from inferno.runtime.region.eager import EagerModule
+    from inferno.runtime.region.original import count_eager, eager_region, graph_fallback
+
+    fallback = graph_fallback(exported.program.graph, f"{error}; the model itself runs in its place")
+    region = count_eager(eager_region(run_plain, fallback, device), logging.WARNING)
+    examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
+    return EagerModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)

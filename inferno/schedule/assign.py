@@ -9,7 +9,7 @@ from inferno.mlir import func, ir, owner, walk
 from inferno.options import MATMUL, MATMULS
 from inferno.passes.programs import callee, frozen_weights, main_and_kernels, root_of
 from inferno.schedule import spaces
-from inferno.schedule.analysis.unchanged import unchanged
+from inferno.schedule.analysis.unchanged import read_by_text, unchanged
 from inferno.schedule.attributes import ATTRIBUTE, GENERATORS, from_attribute, module_of, to_attribute
 from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.schedule.matmul.cublaslt import refusal
@@ -157,6 +157,18 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
 def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto", undecided: list[str] | None = None) -> Any:
     """What the cost model picks; ``matmul`` is the option.  ``undecided`` gets, of each module that could not be asked, what its choice rests on that
     depends on the call."""
+    schedule, left = _chosen(kernel, target, matmul)
+    if undecided is not None:
+        undecided += left
+    if schedule is None:
+        raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")
+    return schedule
+
+
+@read_by_text
+def _chosen(kernel: func.FuncOp, target: Target, matmul: str) -> tuple[Any | None, tuple[str, ...]]:
+    """The schedule, None where no generator takes the kernel, and what could not be asked."""
+    undecided: list[str] = []
     with unchanged(kernel):
         for name in choosers(target):
             if name == _ON_DEMAND and matmul != "library":
@@ -164,12 +176,11 @@ def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto", undecided:
             try:
                 schedule = import_module(name).choose(kernel, target)
             except Undecided as error:
-                if undecided is not None:
-                    undecided.append(f"{name.rpartition('.')[2]}: {error}")
+                undecided.append(f"{name.rpartition('.')[2]}: {error}")
                 continue
             if schedule is not None and not (matmul == "generated" and getattr(schedule, "multiplies", False)):
-                return schedule
-    raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")
+                return schedule, tuple(undecided)
+    return None, tuple(undecided)
 
 
 def generator_for(kernel: func.FuncOp, target: Target) -> str | None:

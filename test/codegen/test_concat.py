@@ -10,6 +10,7 @@ from piece_cases import CASES, F, cat, half, neighbours, rope
 from torch.export import Dim
 from universal_program import SimulatedModel
 
+from inferno.mlir import walk
 from inferno.schedule.maps import elementwise, shared_reads
 from inferno.schedule.maps.pointwise import parse_pointwise
 from inferno.target import find_target
@@ -56,6 +57,21 @@ def test_reads_what_is_broadcast_once(name, vector, across, monkeypatch):
     found = check(SimulatedModel(model, args, choose=choose, expand=True), model, args)
     assert found.right, str(found)
     assert any(did) or across == 4
+
+
+@pytest.mark.parametrize("name", ["running sums", "recurrence", "turned"])
+def test_chains_are_cut(name):
+    """Each step reads what is in front of it several times: read in one kernel, so many elements would be 3, or 5, to the power of the steps."""
+    model, args = CASES[name]
+    reads = []
+
+    def choose(kernel):
+        reads.append(len(walk(kernel, "tensor.extract")))
+        return elementwise.choose(kernel, TARGET)
+
+    found = check(SimulatedModel(model, args, choose=choose, expand=True), model, args)
+    assert found.right, str(found)
+    assert len(reads) <= 6 and max(reads) <= 64
 
 
 def _sizes(*names):

@@ -421,10 +421,10 @@ def test_what_is_not_for_every_size_says_why(error, level, monkeypatch, caplog):
     """A fault of the compiler's is a warning: something slower stands in for it, and the result is right."""
     whole = backend.compile_graph
 
-    def fails(graph, options, regions, kind, one_size=""):
+    def fails(graph, options, regions, kind, one_size="", late=False):
         if varies(graph):
             raise error
-        return whole(graph, options, regions, kind, one_size)
+        return whole(graph, options, regions, kind, one_size, late)
 
     monkeypatch.setattr(backend, "compile_graph", fails)
     compiled = torch.compile(lambda x: torch.relu(x) * 2, backend="inferno", dynamic=True)

@@ -86,6 +86,11 @@ def run_model(face: Any, reason: str, args: tuple, kwargs: dict[str, Any]) -> An
     if reason not in (said := face.__dict__.setdefault("_said", set())):
         said.add(reason)
         log.warning("%s runs in eager: %s", name, reason)
+    return run_plain(model, args, kwargs)
+
+
+def run_plain(model: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The model's own call, in eager."""
     return _plain(model)(*args, **kwargs)
 
 

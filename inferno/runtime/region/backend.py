@@ -9,7 +9,7 @@ import logging
 import time
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -55,7 +55,8 @@ from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
 from inferno.runtime.region.called import called_graphs, compile_called
 from inferno.runtime.region.graphs import make_graph
-from inferno.runtime.region.region import Fallback, Region, build_region, fallback_of
+from inferno.runtime.region.original import Original, Regions, count_eager, eager_region
+from inferno.runtime.region.region import Fallback, GraphFailed, Region, build_region, fallback_of
 from inferno.runtime.region.written_numbers import kept_writes
 from inferno.tf32 import takes_tf32
 
@@ -82,15 +83,16 @@ def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = Non
 def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Options, regions: list[tuple[str, Region]]) -> Callable:
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
+    captured = _Captured(options, Regions(regions), Original(graph), _device(graph))
     _replace_functions(graph)
     sets = [n for n in graph.graph.nodes if sets_data(n)]
     for node in sets:
         if not sets_as_it_lies(node):
-            return _run_as_it_is(graph, node, "it gives a tensor memory in which it lies otherwise", options, regions)
+            return _run_as_it_is(captured, node, "it gives a tensor memory in which it lies otherwise", regions)
     compiler = aot_autograd(
-        fw_compiler=functools.partial(_compile, options, regions, "forward"),
-        bw_compiler=functools.partial(_compile, options, regions, "backward"),
-        inference_compiler=functools.partial(_compile, options, regions, "inference"),
+        fw_compiler=functools.partial(_compile, captured, "forward"),
+        bw_compiler=functools.partial(_compile, captured, "backward"),
+        inference_compiler=functools.partial(_compile, captured, "inference"),
         decompositions=table(),
         partition_fn=functools.partial(partition_training, last=lambda joint: choose_target(options.target, _device(joint)).kind == "nvptx"),
         # It knows no other way to give a tensor another's memory.  What is checked is run twice, of the same inputs.
@@ -103,31 +105,54 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
     with kept_writes(graph), results_as_views(), torch._functorch.config.patch(guess_tangent_strides_as_outputs=guess):
         try:
             compiled = compiler(graph, inputs)
+        except GraphFailed as error:
+            compiled = captured.give_up(str(error))
         except AssertionError as error:
             if "aot_autograd() does not yet handle" not in str(error):  # as what is written to one input, and another one sees in another type
                 raise
             last = next(n for n in reversed(graph.graph.nodes) if n.op == "call_function" or n.op == "call_method")
-            return _run_as_it_is(graph, last, " ".join(str(error).rstrip(".").split()), options, regions)
-    torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
-    return compiled
+            return _run_as_it_is(captured, last, " ".join(str(error).rstrip(".").split()), regions)
+
+    def run(*given: Any) -> Any:
+        return (captured.instead or compiled)(*given)
+
+    run.inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
+    return run
 
 
-def _run_as_it_is(graph: GraphModule, node: Node, reason: str, options: Options, regions: list[tuple[str, Region]]) -> Callable:
+def _run_as_it_is(captured: "_Captured", node: Node, reason: str, regions: list[tuple[str, Region]]) -> Callable:
     """The graph in eager, for the sake of one operation."""
     fallback = fallback_of(node, f"{reason}, and all of its graph runs beside it")
-    if not options.fallback:
+    if not captured.options.fallback:
         raise UnsupportedOperation(f"{fallback.operation} is not supported: {fallback.reason}")
-    _count_eager(graph, fallback, regions)
-    run = lambda *inputs: graph(*inputs)  # noqa: E731 (a module is no function that remembers its graph)
+    run = captured.run_original(fallback, logging.INFO)
     run.inferno_graph = make_graph(regions, [])
     return run
 
 
-def _count_eager(graph: GraphModule, fallback: Fallback, regions: list[tuple[str, Region]]) -> None:
-    """Say of a graph, which runs in eager as it is, that it does."""
-    log.info("%s", fallback)
-    stats.add(graphs=1, fallbacks=1)
-    regions.append(("eager", Region(graph, "", (), (fallback,), 0.0, _device(graph), (fallback,), (0, 0))))
+@dataclass
+class _Captured:
+    """A graph of Dynamo's that is compiled: its ``regions`` so far, its ``original`` operations, and what runs ``instead`` of all that was compiled of
+    it.  A backward is compiled when it is first needed, of what a compiled forward has kept; so that one is run once whatever became of it, and if the
+    compiler failed on it, the calls that follow are eager's, forward and backward."""
+
+    options: Options
+    regions: Regions
+    original: Original
+    device: torch.device
+    instead: Callable | None = None
+
+    def give_up(self, reason: str) -> Callable:
+        """The original operations, which run from now on."""
+        if self.instead is None:
+            self.instead = self.run_original(self.original.fallback(f"{reason}; these are torch's own in its place"), logging.WARNING)
+        return self.instead
+
+    def run_original(self, fallback: Fallback, level: int) -> Callable:
+        self.regions.clear()
+        region = count_eager(eager_region(self.original.module(), fallback, self.device), level)
+        self.regions.append(("eager", region))
+        return lambda *given: region.run(list(given))
 
 
 def _overlaps(value: Any) -> bool:
@@ -142,16 +167,22 @@ def _overlaps(value: Any) -> bool:
     return False
 
 
-def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
+def _compile(captured: _Captured, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
     """One ATen graph as a function of the list of its inputs, which it empties."""
+    late = kind == "backward"
     with _disable_current_modes():  # AOTAutograd's fake tensors are active: a segment's own are real
         try:
-            run = compile_graph(graph, options, regions, kind).run
+            region = compile_graph(graph, captured.options, captured.regions, kind, late=late)
+            run = region.run
+            if region.failed:
+                captured.give_up(region.failed)
+        except GraphFailed:
+            raise
         except InfernoError as error:
             if not varies(graph):
                 raise
             log.log(level_of(error), "not for every size, so for each that comes: %s", error)
-            run = _Sizes(graph, options, regions, kind, " ".join(str(error).split()))
+            run = _Sizes(graph, captured, kind, " ".join(str(error).split()))
     gradients = _gradients(graph) if kind == "backward" else ()
     boxed = (lambda values: run(_resolved(values, gradients))) if gradients else (lambda values: run(values))  # AOTAutograd marks it
     boxed._boxed_call = True
@@ -173,8 +204,12 @@ def _resolved(values: list[Any], places: tuple[int, ...]) -> list[Any]:
     return values
 
 
-def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str, one_size: str = "") -> Region:
-    """The region of a graph; it is added to ``regions``.  ``one_size``: as the region's."""
+def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str, one_size: str = "", late: bool = False) -> Region:
+    """The region of a graph; it is added to ``regions``.  ``one_size``: as the region's.
+
+    GraphFailed where the graph's original operations should run instead, as far as ``fallback`` allows.  Where it is too ``late`` for that, because a call
+    is under way, the region's ``failed`` says so.
+    """
     begin = time.perf_counter()
     if any(map(is_mutable, graph.graph.nodes)):
         graph = GraphModule(graph, copy_graph(graph.graph))  # one that does not compile for every size is compiled for others
@@ -196,13 +231,16 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     # AOTAutograd gives a backward what the forward kept for it, and the gradients; of what came from outside, "primals", it only says where it is.
     given = {n.name for n in graph.graph.nodes if n.op == "placeholder" and kind == "backward" and not n.name.startswith("primals")}
     frozen = _frozen(graph, options) if kind == "inference" else {}
-    compile_ = lambda called: compile_graph(called, options, regions, "called")  # noqa: E731
+    parts: list[Region] = []
+    compile_ = lambda called: parts.append(compile_graph(called, options, regions, "called", late=late)) or parts[-1]  # noqa: E731
     called = {name: compile_called(m, compile_) for name, m in called_graphs(graph).items()} if options.fallback else {}
     attributes = lambda name: called[name] if name in called else _attribute(graph, name)  # noqa: E731
-    region = build_region(graph.graph, device, build, options.fallback, attributes, options.cuda_graphs, given=given, frozen=frozen, written=written)
+    region = build_region(
+        graph.graph, device, build, options.fallback, attributes, options.cuda_graphs, given=given, frozen=frozen, written=written, has_original=not late,
+    )
     if options.check:
         region = check_region(region, graph, device)
-    region = replace(region, one_size=one_size)
+    region = replace(region, one_size=one_size, failed=next((r.failed for r in (region, *parts) if r.failed), ""))
     regions.append((kind, region))
     stats.add(
         graphs=1, segments=len(region.programs), kernels=sum(len(p.kernels) for p in region.programs), fallbacks=len(region.fallbacks),
@@ -243,9 +281,9 @@ def _frozen(graph: GraphModule, options: Options) -> dict[str, int]:
 class _Sizes:
     """A graph whose sizes vary, and that does not compile for all of them for a ``reason``: compiled for the sizes of each call, once."""
 
-    def __init__(self, graph: GraphModule, options: Options, regions: list, kind: str, reason: str) -> None:
-        self._graph, self._options, self._regions, self._kind, self._reason = graph, options, regions, kind, reason
-        self._met_too_many = False
+    def __init__(self, graph: GraphModule, captured: _Captured, kind: str, reason: str) -> None:
+        self._graph, self._captured, self._kind, self._reason = graph, captured, kind, reason
+        self._beyond: Region | None = None
         self._made: dict[tuple, Callable[[list[Any]], list[Any]]] = {}
 
     def __call__(self, values: list[Any]) -> list[Any]:
@@ -261,7 +299,9 @@ class _Sizes:
         if self._made:
             stats.add(recompiles=1)
         graph, places = specialise(self._graph, values)
-        region = compile_graph(graph, self._options, self._regions, self._kind, self._reason)
+        region = compile_graph(graph, self._captured.options, self._captured.regions, self._kind, self._reason, late=True)
+        if region.failed:
+            self._captured.give_up(region.failed)
 
         def run(given: list[Any]) -> list[Any]:
             tensors = [given[i] for i in places]
@@ -272,14 +312,13 @@ class _Sizes:
 
     def _eager(self, values: list[Any]) -> list[Any]:
         reason = f"its graph met more than {_MOST_SIZES} different sizes, and does not compile for every one: {self._reason}"
-        if not self._options.fallback:
+        if not self._captured.options.fallback:
             raise UnsupportedOperation(f"the model's call is not compiled: {reason}. fallback=True runs further sizes in eager")
-        if not self._met_too_many:
-            self._met_too_many = True
-            _count_eager(self._graph, fallback_of(next(n for n in self._graph.graph.nodes if n.op == "call_function"), reason), self._regions)
-        given = list(values)
-        values.clear()
-        return list(self._graph(*given))
+        if self._beyond is None:
+            fallback = fallback_of(next(n for n in self._graph.graph.nodes if n.op == "call_function"), reason)
+            self._beyond = count_eager(eager_region(self._graph, fallback, _device(self._graph)), logging.INFO)
+            self._captured.regions.append(("eager", self._beyond))
+        return list(self._beyond.run(values))
 
 
 def _replace_functions(graph: GraphModule) -> None:
@@ -346,7 +385,8 @@ _REPLACED[torch.nn.functional.multi_head_attention_forward] = _with(
 def _device(graph: GraphModule) -> torch.device:
     """Where the graph computes: the first GPU that a tensor of it is on, else the CPU."""
     devices = dict.fromkeys(
-        v.device for n in graph.graph.nodes for v in torch.utils._pytree.tree_leaves(n.meta.get("val")) if isinstance(v, torch.Tensor)
+        v.device for n in graph.graph.nodes for v in torch.utils._pytree.tree_leaves(n.meta.get("val", n.meta.get("example_value")))
+        if isinstance(v, torch.Tensor)
     )
     return next((d for d in devices if d.type == "cuda"), torch.device("cpu"))
 

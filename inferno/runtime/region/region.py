@@ -2,6 +2,7 @@
 
 ``build_region`` cuts the graph, compiles what can be compiled, and writes one Python function that runs it all in order and
 drops each tensor after its last use.  What turns out not to compile is found by trying its operations alone, and is cut out.
+Where the compiler fails on much of a graph of which each operation compiles, whoever calls had better run what the graph was made of.
 """
 
 import logging
@@ -24,7 +25,7 @@ from inferno.capture.float_sizes import make_tensors_of_floats
 from inferno.capture.library_faster import keep_order
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.orders import dense_order
-from inferno.capture.partition import Part, Piece, base_of, extract, partition
+from inferno.capture.partition import Part, Piece, base_of, extract, operations, partition
 from inferno.capture.recompute_pointwise import recompute_pointwise
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
@@ -34,18 +35,26 @@ from inferno.capture.strided_writes import write_strided
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.capture.whole_sizes import make_sizes_whole
 from inferno.capture.written_inputs import find_places
-from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
+from inferno.errors import CompileError, InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
 from inferno.runtime.region.generator import generator_of
 from inferno.runtime.region.segment import Segment
 from inferno.runtime.region.sized_segment import SizedSegment
 from inferno.runtime.region.text import write_region
+from inferno.runtime.workers.pool import WorkerDied
 
 log = logging.getLogger(__name__)
 
 _THREADS = 8  # they only wait for workers
 _NO_LOWERING = "it has no lowering to linalg"
+# Decomposed operations one by one in eager take ten times as long as the original ones (a training step of a convolutional network with batch norms on an
+# H200), compiled ones 0.6 of the time: beyond a twentieth of a graph's operations the original graph is faster.
+_MOST_DECOMPOSED = 1 / 20
 _TOO_SMALL = "alone between eager operations it is not worth a segment"
+
+
+class GraphFailed(CompileError):
+    """The compiler failed on so much of a graph that what it was made of is faster in eager.  Says on how much, and why."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ class Region:
     ``steps`` are what it does one after the other: a segment's program, or an operation in eager.  ``fallbacks`` are those of them
     that do not compile; collectives, states of a generator, and what is too small for a segment are none.  ``starts`` are the lines of the text, from 0,
     where each step begins, and where the last one is done.  ``one_size``: why it is for one of the sizes that vary, which others are compiled beside;
-    empty where it is for every size.
+    empty where it is for every size.  ``failed``: what a GraphFailed would say; empty where the compiler did not fail on much of it.
     """
 
     run: Callable[[list[Any]], list[Any]]
@@ -82,6 +91,7 @@ class Region:
     starts: tuple[int, ...]
     segments: tuple[Segment | SizedSegment, ...] = ()
     one_size: str = ""
+    failed: str = ""
 
     def refresh(self) -> None:
         """Prepare frozen weights again at the next call."""
@@ -93,6 +103,7 @@ def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
     attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, failures: Mapping[str, InfernoError] | None = None,
     given: Collection[str] = (), frozen: Mapping[str, int] | None = None, written: Sequence[str] = (), ranges: Mapping[Any, Any] = MappingProxyType({}),
+    has_original: bool = False,
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
@@ -103,6 +114,7 @@ def build_region(
     ``failures``: the errors of modules that were tried already, by their ``text_without_names``.
     ``written``: the names of inputs that get the last results as their values, which the region then does not return.
     ``ranges``: what torch's symbols may be, for which torch's own bounds, no less than 2, are not the callers'.
+    ``has_original``: whoever calls has what the graph was made of, and gets a GraphFailed where that is faster.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
@@ -113,6 +125,7 @@ def build_region(
     if recompute_pointwise(graph, pieces, refused):
         pieces = partition(graph, refused)
     built: dict[str, Program] = {}
+    lost = ""
     while True:
         parts = {i: extract(p, refused) for i, p in enumerate(pieces) if p.compiled}
         writes = find_places(graph, pieces, parts, refused, written, device)
@@ -121,10 +134,13 @@ def build_region(
         if not failed:
             break
         for i, error in failed.items():
-            culprits = {} if not fallback else _culprits(pieces[i], refused, build, error, ranges)
+            culprits, faults = ({}, []) if not fallback else _culprits(pieces[i], refused, build, error, ranges)
             # What fails for another reason than its import may well compile for sizes that are numbers.
             if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
                 raise error
+            lost = lost or _why_lost(pieces, pieces[i], faults, error)
+            if lost and has_original:
+                raise GraphFailed(lost) from error
             refused.update(culprits)
         pieces = partition(graph, refused)
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given, writes.get(i, {})) for i, low in lowered.items()}
@@ -137,7 +153,7 @@ def build_region(
     eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
     fallbacks = tuple(fallback_of(n, refused[n]) for n in eager)
     made = tuple(segments.values())
-    return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made)
+    return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made, failed=lost)
 
 
 def _rewrite(graph: Graph, device: torch.device) -> Graph:
@@ -257,10 +273,12 @@ def _build(
 
 def _culprits(
     piece: Piece, refused: Mapping[Node, str], build: Callable[[str], Program], error: InfernoError, ranges: Mapping[Any, Any],
-) -> dict[Node, str]:
-    """The operations of a piece that do not compile alone; where each does, all of them: the compiler failed on the whole."""
+) -> tuple[dict[Node, str], list[Node]]:
+    """The operations of a piece that do not compile alone; where each does, all of them: the compiler failed on the whole.  And those of them on which it
+    failed, though it should know them."""
     places: dict[Node, str] = {}
     found: dict[Node, str] = {}
+    faults: list[Node] = []
     texts: dict[str, str] = {}
     for node in piece.nodes:  # before any thread starts: MLIR's contexts are made in one thread at a time
         try:
@@ -278,10 +296,21 @@ def _culprits(
         alone = tried[key].exception()
         if alone is not None:
             found[node] = _NO_LOWERING if isinstance(alone, NoLowering) else _reason(alone)
+            known = isinstance(alone, UnsupportedOperation) and not isinstance(alone.__cause__, WorkerDied)
+            faults += [] if known else [node]
     if found:
-        return found
+        return found, faults
     log.warning("a piece of %d operations does not compile, though each of them does: %s", len(piece.nodes), _reason(error))
-    return {n: f"the compiler failed on it together with others: {_reason(error)}" for n in piece.nodes}
+    return {n: f"the compiler failed on it together with others: {_reason(error)}" for n in piece.nodes}, list(piece.nodes)
+
+
+def _why_lost(pieces: Sequence[Piece], piece: Piece, faults: Sequence[Node], error: InfernoError) -> str:
+    """Why the graph's original operations are faster than its ``pieces``, where the compiler failed on ``faults`` of one of them; empty where they need
+    not be: where it fails on single ones, eager takes no longer for them than for others."""
+    lost, own, whole = (len(operations(nodes)) for nodes in (faults, piece.nodes, [n for p in pieces for n in p.nodes]))
+    if lost * 2 <= own or lost <= whole * _MOST_DECOMPOSED:
+        return ""
+    return f"the compiler failed on {lost} of the {whole} operations that it is made of: {_reason(error)}"
 
 
 def text_without_names(text: str) -> str:

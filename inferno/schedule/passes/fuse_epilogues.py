@@ -8,6 +8,7 @@ that is dead outside, and one elementwise operation that makes every result.  Be
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import filterfalse
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -17,7 +18,7 @@ from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
 from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change, places_in
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, merged_kernel, pattern, reads_reshaped, replace_calls, waits
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, merged_kernel, pattern, reads_reshaped, replace_calls, Waiting
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
 from inferno.schedule.tiles.tile_ends import whole_tensors
 from inferno.target import find_target
@@ -44,7 +45,11 @@ class _Fuse(Rewrite):
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.times, self.places = CallTimes(self.kernels, self.target), places_in(self.main)
+        self.times = CallTimes(self.kernels, self.target)
+        self.number()
+
+    def number(self) -> None:
+        self.places, self.makers = places_in(self.main), {}
 
     def run(self) -> bool:
         """Whether anything was fused."""
@@ -62,7 +67,7 @@ class _Fuse(Rewrite):
             while any(recompute_map(self, made, refused) for made in self.maps_beside(call)):
                 changed = True
         if changed:
-            self.places = places_in(self.main)
+            self.number()
         return changed
 
     def maps_beside(self, call: ir.Operation) -> Iterator[ir.Operation]:
@@ -92,7 +97,7 @@ class _Fuse(Rewrite):
 
     def ready(self, call: ir.Operation, group: set[ir.Operation]) -> set[ir.Operation]:
         """Those of a group that wait for nothing else that needs the call or one of them; one that is left out is something else to those that read it."""
-        while (kept := {u for u in group if not waits(u, {call, *group}, self.places)}) != group:
+        while group and (kept := set(filterfalse(Waiting({call, *group}, self.places, self.makers), group))) != group:
             group = kept
         return group
 
@@ -111,7 +116,7 @@ class _Fuse(Rewrite):
             return None
         defer(edges)
         call = replace_calls(edges, self.made[key])
-        self.places = places_in(self.main)
+        self.number()
         return call
 
     def build(self, edges: Edges) -> func.FuncOp | None:

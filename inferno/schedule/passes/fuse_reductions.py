@@ -44,7 +44,7 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 class _Program(Rewrite):
     """A program, and what is asked of it again and again.
 
-    * ``places``: the operations of ``main`` by their order; ``meeting``: the reductions and scans that read a value.
+    * ``places``: the operations of ``main`` by their order; ``makers``: what makes their operands; ``meeting``: the reductions and scans that read a value.
     * of kernels by their names, ``kinds``: what is known of them; ``moves``: what they move; ``times``: what they take by themselves; ``permuting``:
       whether maps change the order of dimensions.  ``known``: the same of calls.
     * of several calls as one kernel, by their patterns, since the layers of a model ask for the same ones, ``forms``: who takes it, and what it is read
@@ -56,6 +56,7 @@ class _Program(Rewrite):
 
     always: bool
     places: dict[ir.Operation, int] = field(default_factory=dict)
+    makers: dict[ir.Operation, list[ir.Operation]] = field(default_factory=dict)
     meeting: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
     known: dict[ir.Operation, str | None] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class _Program(Rewrite):
         return changed
 
     def number(self) -> None:
-        self.places = places_in(self.main)
+        self.places, self.makers = places_in(self.main), {}
         self.meeting, self.known = {}, {}
 
     def meeting_at(self, value: ir.Value) -> list[ir.Operation]:
@@ -365,6 +366,6 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
         and (program.kind(u) != "copy" or (reduces and not _reads_in_place(program, u, calls)))
     ]
     for call in sorted(able, key=program.places.__getitem__):
-        if not wait_for_each_other({*calls, call}, program.places):
+        if not wait_for_each_other({*calls, call}, program.places, program.makers):
             return call
     return None

@@ -104,24 +104,47 @@ def stays_in_order(edges: Edges) -> bool:
     return not reads_reshaped(edges) and all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
 
 
+class Waiting:
+    """Which calls need the result of something outside of a ``group`` that needs the group's; ``places`` are ``@main``'s operations by order.
+
+    What does not need the group's is looked at once, whoever asks.  ``makers``: of operations what makes their operands, which gets those that were looked
+    at, for questions about other groups before anything changes.
+    """
+
+    def __init__(
+        self, group: Collection[ir.Operation], places: Mapping[ir.Operation, int], makers: dict[ir.Operation, list[ir.Operation]] | None = None,
+    ) -> None:
+        self._group, self._places, self._first = set(group), places, min(places[c] for c in group)
+        self._makers = {} if makers is None else makers
+        self._free: set[ir.Operation] = set()
+
+    def __call__(self, call: ir.Operation) -> bool:
+        group, free, seen = self._group, self._free, set()
+        pending = [made for v in inputs_of(call) if (made := owner(root_of(v))) is not None and made not in group]
+        while pending:
+            op = pending.pop()
+            if op in group:
+                return True
+            if op in free or op in seen or self._places.get(op, -1) < self._first:
+                continue
+            seen.add(op)
+            if op not in self._makers:
+                self._makers[op] = [made for v in op.operands if (made := owner(root_of(v))) is not None]
+            pending += self._makers[op]
+        free |= seen
+        return False
+
+
 def waits(call: ir.Operation, group: Collection[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
     """Whether a call needs the result of something outside of the group that needs the group's; ``places`` are ``@main``'s operations by order."""
-    first, seen = min(places[c] for c in group), set()
-    pending = [made for v in inputs_of(call) if (made := owner(root_of(v))) is not None and made not in group]
-    while pending:
-        op = pending.pop()
-        if op in group:
-            return True
-        if op in seen or places.get(op, -1) < first:
-            continue
-        seen.add(op)
-        pending += [made for v in op.operands if (made := owner(root_of(v))) is not None]
-    return False
+    return Waiting(group, places)(call)
 
 
-def wait_for_each_other(calls: Collection[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
-    """Whether one of the calls needs the result of something outside of them that needs theirs: they cannot be one."""
-    return any(waits(c, calls, places) for c in calls)
+def wait_for_each_other(
+    calls: Collection[ir.Operation], places: Mapping[ir.Operation, int], makers: dict[ir.Operation, list[ir.Operation]] | None = None,
+) -> bool:
+    """Whether one of the calls needs the result of something outside of them that needs theirs: they cannot be one.  ``makers``: as ``Waiting`` has it."""
+    return any(map(Waiting(calls, places, makers), calls))
 
 
 def joint_name(module: ir.Module, calls: Sequence[ir.Operation], begin: str = "") -> str:
