@@ -7,8 +7,8 @@ Start with ``capture``, which drives torch.export, and ``decompose``.
 * Mutation and memory that tensors share: ``functionalise``, ``written_inputs``, ``views``, ``aliases``, ``part_views``.
 * Operations that torch-mlir lacks or gets wrong, in terms of others; ``normalise`` brings what is left into the form that it
   imports: ``decompose``, ``run_decompositions``, ``decompositions``.
-* Which operations run in eager, and how a graph is cut there: ``partition``, ``refusal``, ``library_faster``, ``sink``,
-  ``recompute_pointwise``, ``assertions``.
+* Which operations run in eager, and how a graph is cut there: ``partition``, ``refusal``, ``eager_errors``,
+  ``library_faster``, ``sink``, ``recompute_pointwise``, ``assertions``.
 * Training: ``rematerialise``, ``trained_attention``, ``attention_by_hand``, ``scored_attention``, ``kept_orders``.
 * Sizes that vary, and values that decide on sizes: ``symbols``, ``dynamic_shapes``, ``residues``, ``equal_sizes``,
   ``known_sizes``, ``known_values``, ``scalar_places``.

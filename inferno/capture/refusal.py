@@ -11,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from inferno.capture.assertions import ASSERTIONS
 from inferno.capture.draws import is_drawing, is_philox
+from inferno.capture.eager_errors import error
 from inferno.capture.library_faster import preference
 from inferno.capture.library_grouped import is_target
 from inferno.capture.partition import is_collective, is_number
@@ -80,6 +81,8 @@ def refusal(node: Node) -> str | None:
         return node.meta[REFUSED]
     if target in (aten.repeat.default, aten.tile.default) and 0 in node.args[1]:
         return "repeating zero times ends torch-mlir's process"
+    if reason := error(target, node.args, node.kwargs):
+        return f"it is an error in eager: {reason}"
     if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
         return "it draws random numbers, which would not be torch's; call eval() on a model with dropout"
     if target in (*_PUTS, *_PICKS) and masks_of(node):

@@ -102,6 +102,15 @@ def test_signs_of_zeros_and_nan(dtype):
         assert torch.equal(ours.signbit() | ours.isnan(), eager.signbit() | eager.isnan())
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_rounded_to_tens(dtype):
+    x = torch.cat((EDGES, normal(2000, scale=200.0), torch.arange(-300, 300) * 0.5)).to(dtype)
+    for decimals in (-1, -2, -5):
+        same(aten.round.decimals, x, decimals=decimals)
+        compiled = inferno.compile(lambda x, d=decimals: x.round(decimals=d), (x,), fallback=False)
+        assert torch.equal(compiled(x).nan_to_num(7.25), x.round(decimals=decimals).nan_to_num(7.25))
+
+
 def test_isclose():
     x = torch.cat([EDGES, EDGES + 1e-9, EDGES * (1 + 1e-6)])
     for nans in (False, True):
@@ -435,6 +444,11 @@ SCALARS = {
 @pytest.mark.parametrize("name", SCALARS)
 def test_scalars(name):
     same(getattr(aten, name).default, torch.tensor(2.5), *SCALARS[name])
+
+
+def test_the_largest_none_of_a_scalar():
+    for k in (0, 1):
+        same(aten.topk.default, torch.tensor(-2.5), k)
 
 
 def test_gathers_from_scalars():

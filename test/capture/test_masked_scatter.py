@@ -6,8 +6,10 @@ from checks import check, scheduled
 from decomposition_checks import same
 from universal_program import SimulatedModel
 
+import inferno
 from inferno.capture.decompositions import own
 from inferno.capture.devices import capturing_for
+from inferno.errors import IndexOutOfRange
 
 aten = torch.ops.aten
 
@@ -41,6 +43,19 @@ def test_nothing_and_all():
         same(aten.masked_scatter.default, x, mask, torch.randn(21))
         same(aten.masked_scatter_backward.default, x, mask, [21])
     assert own()[aten.masked_scatter_backward.default](torch.randn(0, 7), torch.ones(0, 7, dtype=torch.bool), [0]) is NotImplemented
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_fewer_elements_than_the_mask_selects(rows):
+    x, mask = torch.randn(3, 7, 8), torch.arange(21).reshape(3, 7, 1) % 2 == 0
+    mask = mask.expand(3, 7, 8) if rows else mask.repeat(1, 1, 8)
+    model = lambda x, m, s: x.masked_scatter(m, s)  # noqa: E731
+    enough, few = torch.randn(11, 8), torch.randn(10, 8)
+    assert torch.equal(inferno.compile(model, (x, mask, enough), fallback=False)(x, mask, enough), model(x, mask, enough))
+    with pytest.raises(RuntimeError, match="Number of elements of source < number of ones in mask"):
+        model(x, mask, few)
+    with pytest.raises(IndexOutOfRange, match="masked_scatter"):
+        inferno.compile(model, (x, mask, few), fallback=False)(x, mask, few)
 
 
 @pytest.mark.parametrize("rows", [True, False])

@@ -5,7 +5,7 @@ arguments that the operation itself should be kept for.
 """
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from inferno.capture.decompositions import (
     sampling_gradients, scalars, scattered_extremes, scattering, segments, selections, slices, small_matrices, spectra, transposed, triangular, views,
     weight_norm, window_functions,
 )
+from inferno.capture.eager_errors import error, may_raise
 
 
 def own() -> dict[Any, Callable]:
@@ -62,7 +63,20 @@ def _table(of_libraries: tuple) -> dict[Any, Callable]:
     """10 ms."""
     theirs = _upstream()
     found = {**theirs, **{op: _either(function, theirs[op]) if op in theirs else function for op, function in own().items()}}
-    return conversions.keep_casts(found)
+    return keep_errors(conversions.keep_casts(found))
+
+
+def keep_errors(table: dict[Any, Callable]) -> dict[Any, Callable]:
+    """The decompositions of ``table``, but operations that are an error in eager stay what they are, so that eager raises it."""
+
+    def keeping(op: Any, function: Callable) -> Callable:
+        @wraps(function)
+        def decomposition(*args: Any, **kwargs: Any) -> Any:
+            return NotImplemented if error(op, args, kwargs) else function(*args, **kwargs)
+
+        return decomposition
+
+    return {op: keeping(op, function) if may_raise(op) else function for op, function in table.items()}
 
 
 def _either(first: Callable, second: Callable) -> Callable:

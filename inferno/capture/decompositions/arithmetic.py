@@ -162,6 +162,14 @@ def multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     return a * b + c
 
 
+def round_to_places(x: Tensor, *, decimals: int) -> Tensor:
+    """To tens or hundreds by a quotient, as torch does: the import multiplies by their reciprocal, which is rounded, and 0.5 may end above 0.5."""
+    if decimals >= 0 or not x.is_floating_point():
+        return NotImplemented
+    unit, wide = 10.0 ** -decimals, x.to(torch.float32) if x.dtype.itemsize < 4 else x
+    return (torch.round(wide / unit) * unit).to(x.dtype)
+
+
 def of_inductor() -> dict[torch._ops.OpOverload, Callable]:
     """What Dynamo writes for ``addcmul_``, ``addcdiv_`` and ``lerp_`` with tensors as factors, as optimizers have them; Inductor, which takes a second to
     import, defines it."""
@@ -180,6 +188,7 @@ TABLE = {
     aten.isfinite.default: isfinite,
     aten.signbit.default: signbit,
     aten.trunc.default: trunc,
+    aten.round.decimals: round_to_places,
     aten.copysign.Tensor: copysign,
     aten.copysign.Scalar: copysign_scalar,
     aten.angle.default: angle,

@@ -41,16 +41,19 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
 
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The source's elements in order, where the mask is: rows of them, where a mask says the same of all of a row, as of a token's features."""
+    """The source's elements in order, where the mask is: rows of them, where a mask says the same of all of a row, as of a token's features.
+
+    On a CPU a source of fewer than the mask selects is an index out of range, as it is an error in eager.
+    """
     x, mask = torch.broadcast_tensors(x, mask)
     if not source.numel():
         return x.clone()
     width = _row(mask)
     if width > 1 and source.dim() and source.shape[-1] == width:
         rows = source.reshape(-1, width)
-        place = _running_count(mask[..., 0]).clamp(max=rows.shape[0] - 1)
+        place = _places(mask[..., 0], rows.shape[0])
         return torch.where(mask, rows.index_select(0, place).reshape(x.shape), x)
-    place = _running_count(mask).clamp(max=source.numel() - 1)
+    place = _places(mask, source.numel())
     return torch.where(mask, source.flatten().index_select(0, place).reshape(x.shape), x)
 
 
@@ -96,6 +99,12 @@ def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 def _running_count(mask: Tensor) -> Tensor:
     """How many places of the mask are before each one of its own; 0 before the first."""
     return (mask.flatten().to(torch.int64).cumsum(0) - 1).clamp(min=0)
+
+
+def _places(mask: Tensor, count: int) -> Tensor:
+    """The number of the source's element, of ``count``, that each place of the mask gets; where it gets none, and on a GPU, it is one that is there."""
+    place = _running_count(mask)
+    return place.clamp(max=count - 1) if for_gpu(mask) else torch.where(mask.flatten(), place, 0)
 
 
 TABLE = {

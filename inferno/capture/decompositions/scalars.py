@@ -26,6 +26,11 @@ def _as_row(operator: Any) -> Callable:
     return decomposition
 
 
+def topk(x: Tensor, k: int, *args: Any, **kwargs: Any) -> Any:
+    """The largest none of one element are that element, as in torch's kernel."""
+    return _as_row(aten.topk.default)(x, 1, *args, **kwargs)
+
+
 def roll(x: Tensor, shifts: list[int], dims: list[int] = ()) -> Tensor:
     """The import takes shifts of more than the whole length for ones that end there, and where the length varies it reads and writes beyond the ends."""
     if not x.dim() or any(type(n) is int and n == 0 for n in x.shape):
@@ -67,11 +72,11 @@ def _scatter(operator: Any) -> Callable:
 
 TABLE = {
     operator: _as_row(operator) for operator in (
-        aten._softmax.default, aten._log_softmax.default, aten.cumsum.default, aten.cumprod.default, aten.sort.default, aten.topk.default,
+        aten._softmax.default, aten._log_softmax.default, aten.cumsum.default, aten.cumprod.default, aten.sort.default,
         aten.kthvalue.default, aten.logsumexp.default, aten.max.dim, aten.min.dim, aten.amax.default, aten.amin.default,
         aten.argmax.default, aten.argmin.default, aten.index_select.default, aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar,
         aten.flip.default, aten.mode.default, aten.prod.dim_int, aten.sum.dim_IntList, aten.mean.dim, aten.all.dim, aten.any.dim,
     )
 }
 TABLE.update({s: _scatter(s) for s in (aten.scatter.src, aten.scatter.value, aten.scatter_add.default, aten.scatter_reduce.two)})
-TABLE.update({aten.roll.default: roll, aten.gather.default: gather})
+TABLE.update({aten.topk.default: topk, aten.roll.default: roll, aten.gather.default: gather})
