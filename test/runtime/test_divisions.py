@@ -60,3 +60,19 @@ def test_numbers_that_tensors_divide(dtype):
 
     for ours, eager in zip(torch.compile(divided, backend="inferno")(y), divided(y)):
         assert ours.dtype == eager.dtype and torch.equal(ours, eager)
+
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("rounding", ["trunc", "floor", None])
+def test_numbers_by_numbers(rounding):
+    """Tensors without dimensions, as Longformer counts its chunks."""
+    torch._dynamo.reset()
+    x = torch.randn(3, 8)
+
+    def divided(x):
+        tensors = [torch.div(a, b, rounding_mode=rounding) for a, b in ((7, 2), (-7, 2), (7.5, 2), (-7, 2.5))]
+        return x.view(-1, torch.div(x.shape[1], 4, rounding_mode="trunc")), torch.floor_divide(x.shape[0], 2), *tensors
+
+    for compiled in (torch.compile(divided, backend="inferno"), inferno.compile(divided, (x,), target="cpu")):
+        for ours, eager in zip(compiled(x), divided(x), strict=True):
+            assert ours.dtype == eager.dtype and torch.equal(ours, eager)

@@ -45,6 +45,8 @@ def floor_divide_integers(x: Tensor, y: Tensor) -> Tensor:
 
 def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """``aten.div`` rounded down, of tensors that meet as torch broadcasts them; NotImplemented where the import's own is as exact."""
+    if not isinstance(x, Tensor) and not isinstance(y, Tensor):  # torch.div(512, 256, rounding_mode="trunc"), a number of chunks
+        return torch.div(torch.full((), x), y, rounding_mode=rounding_mode)
     if not isinstance(y, Tensor):
         return divide_scalar(x, y, rounding_mode=rounding_mode)
     if not isinstance(x, Tensor):  # 1.0 // y, as autograd has it
