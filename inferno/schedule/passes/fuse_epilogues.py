@@ -6,8 +6,8 @@ kernel, if that takes less time by the estimates.  Before the choice of schedule
 that is dead outside, and one elementwise operation that makes every result.  Between the two nothing is rounded that the model does not round.
 """
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.programs import PRECISION, callee, readers, wants_library
@@ -17,7 +17,7 @@ from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
 from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change, places_in
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, defer, edges_of, merged_kernel, pattern, reads_reshaped, replace_calls, waits
+from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, merged_kernel, reads_reshaped, waits
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
 from inferno.schedule.tiles.tile_ends import whole_tensors
 from inferno.target import find_target
@@ -38,10 +38,9 @@ def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
 
 @dataclass
 class _Fuse(Rewrite):
-    """``always``: wherever a generator takes it.  ``made``: kernels by the patterns of calls, None where these stay as they are."""
+    """``always``: wherever a generator takes it."""
 
     always: bool
-    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.times, self.places = CallTimes(self.kernels, self.target), places_in(self.main)
@@ -104,14 +103,9 @@ class _Fuse(Rewrite):
         """The new call in place of these, if one kernel may and should do what they do."""
         if reads_reshaped(edges) or len(edges.exported) > _MOST:
             return None
-        key = pattern(edges)
-        if key not in self.made:
-            self.made[key] = self.build(edges)
-        if self.made[key] is None:
-            return None
-        defer(edges)
-        call = replace_calls(edges, self.made[key])
-        self.places = places_in(self.main)
+        call = self.merges.replace(edges, self.build)
+        if call is not None:
+            self.places = places_in(self.main)
         return call
 
     def build(self, edges: Edges) -> func.FuncOp | None:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
@@ -124,9 +125,14 @@ def wait_for_each_other(calls: Collection[ir.Operation], places: Mapping[ir.Oper
     return any(waits(c, calls, places) for c in calls)
 
 
+def names_of(*calls: ir.Operation) -> str:
+    """What the kernels of calls are called, without the numbers that make names unique."""
+    return "_".join(callee(c).rstrip("_0123456789") for c in calls)
+
+
 def joint_name(module: ir.Module, calls: Sequence[ir.Operation], begin: str = "") -> str:
     """A name for the kernel that these calls become."""
-    return free_name(module, begin + "_".join(callee(c).rstrip("_0123456789") for c in calls))
+    return free_name(module, begin + names_of(*calls))
 
 
 def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], count: int) -> tuple[list[dict[str, ir.Attribute]], list[Renamed]]:
@@ -180,33 +186,47 @@ def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> f
     return merged
 
 
-def merge_where(
-    module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges, takes: Callable[[func.FuncOp], bool],
-    made: dict[Hashable, func.FuncOp | None] | None = None,
-) -> ir.Operation | None:
-    """Replace calls by one of a kernel with the operations of all, if that ``takes`` it; the new call.  The kernel has the name of the last call's.
+@dataclass
+class Merges:
+    """Replaces calls by one of a kernel that does what they do, where there is one.  ``kernels`` by their names; ``made``: those that stand for calls, by the
+    patterns of these, None where they stay as they are: equal layers are asked about once."""
 
-    ``made``: the kernels by their patterns, None where one is not taken; equal layers are asked about once."""
-    key, made = pattern(edges), {} if made is None else made
-    if key not in made:
-        merged = merged_kernel(kernels, edges, free_name(module, callee(edges.calls[-1]).rstrip("_0123456789")))
-        made[key] = merged if _takes(takes, merged) else None
-        if made[key] is None:
+    module: ir.Module
+    kernels: dict[str, func.FuncOp]
+    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)
+
+    def kernel(self, edges: Edges, build: Callable[[Edges], func.FuncOp | None]) -> func.FuncOp | None:
+        """The kernel that ``build`` makes of calls of this pattern; None where it makes none."""
+        key = pattern(edges)
+        if key not in self.made:
+            self.made[key] = build(edges)
+        return self.made[key]
+
+    def replace(self, edges: Edges, build: Callable[[Edges], func.FuncOp | None]) -> ir.Operation | None:
+        """Replace calls by one of the kernel that ``build`` makes of them; the new call, None where it makes none."""
+        kernel = self.kernel(edges, build)
+        if kernel is None:
+            return None
+        defer(edges)
+        return replace_calls(edges, kernel)
+
+    def merge(self, edges: Edges, takes: Callable[[func.FuncOp], bool], name: str = "") -> ir.Operation | None:
+        """The same, of the kernel with the operations of all, where that ``takes`` it."""
+        return self.replace(edges, lambda edges: self.taken(edges, takes, name))
+
+    def taken(self, edges: Edges, takes: Callable[[func.FuncOp], bool], name: str = "") -> func.FuncOp | None:
+        """The kernel with the operations of all calls, where that ``takes`` it, which may change it: it is one of ``kernels`` from now on, and is called
+        ``name``, by default as all that it stands for.  None where it is not taken, or where that depends on the sizes of a call."""
+        merged = merged_kernel(self.kernels, edges, free_name(self.module, name or names_of(*edges.calls)))
+        try:
+            taken = takes(merged)
+        except Undecided:
+            taken = False
+        if not taken:
             merged.operation.erase()
-        else:
-            kernels[merged.name.value] = merged
-    if made[key] is None:
-        return None
-    defer(edges)
-    return replace_calls(edges, made[key])
-
-
-def _takes(takes: Callable[[func.FuncOp], bool], kernel: func.FuncOp) -> bool:
-    """Whether a kernel is taken: not where that depends on the call."""
-    try:
-        return takes(kernel)
-    except Undecided:
-        return False
+            return None
+        self.kernels[merged.name.value] = merged
+        return merged
 
 
 def _sizes_by_symbols(kernels: dict[str, func.FuncOp], edges: Edges) -> tuple[list[dict[str, ir.Attribute]], list[Renamed], dict[ir.Value, Int]]:
@@ -339,6 +359,11 @@ class Rewrite(ABC):
     @abstractmethod
     def run(self) -> bool:
         """Whether anything was changed."""
+
+    @cached_property
+    def merges(self) -> Merges:
+        """Of these kernels."""
+        return Merges(self.module, self.kernels)
 
     @classmethod
     def rewrite(cls, module: ir.Module, target: Target, **options: Any) -> None:
