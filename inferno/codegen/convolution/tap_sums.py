@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.integers import Integer
@@ -18,9 +19,7 @@ from inferno.codegen.convolution.tap_results import SUMMING, Results, deep
 from inferno.codegen.convolution.tap_tiles import Tiles
 from inferno.codegen.convolution.window_sums import widened
 from inferno.codegen.convolution.window_tensors import WindowTensors
-from inferno.codegen.nvvm.builder import (
-    WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, only_if, special_register,
-)
+from inferno.codegen.nvvm.builder import WRITTEN_BUFFER, Device, Words, device_kernel, device_module, load_shared, loop, special_register
 from inferno.codegen.nvvm.global_memory import Elements
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, nvvm, scf, vector

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_lanes, load_vector, splat, store, store_vector
 from inferno.codegen.builders.expand_math import expand_math
 from inferno.codegen.builders.gpu_function import Buffer, gpu_function, index_width, integers_for, parameters_of
@@ -136,16 +137,12 @@ class Emitter:
                 scf.yield_([])
         if left != 0:
             begin = self.point.points - left
-            some = scf.IfOp(ints.less(ints.add(ints.mul(block, s.threads), thread), left))
-            with ir.InsertionPoint(some.then_block):
+            with only_if(ints.less(ints.add(ints.mul(block, s.threads), thread), left)):
                 self.points(ints.add(ints.add(ints.mul(block, s.threads), thread), begin), 0)
-                scf.yield_([])
 
     def guarded(self, vector: Integer, vectors: int) -> None:
-        inside = scf.IfOp(self.ints.less(vector, vectors))
-        with ir.InsertionPoint(inside.then_block):
+        with only_if(self.ints.less(vector, vectors)):
             self.vectors(vector, range(1))
-            scf.yield_([])
 
     def vectors(self, vector: Integer, steps: range) -> None:
         """The vectors with numbers ``vector + u * threads``: all loads, then all bodies, then all stores."""

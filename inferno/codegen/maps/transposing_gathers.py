@@ -8,6 +8,7 @@ neighbours of 16 bits are brought by words.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import load, load_vector, store, store_vector
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
@@ -169,10 +170,8 @@ class GatherTransposing(Transposing):
         elif self.sizes[self.across] % self.schedule.tile == 0:
             self.store(results, where)
         else:
-            inside = scf.IfOp(self.ints.less(i, self.sizes[self.across]))
-            with ir.InsertionPoint(inside.then_block):
+            with only_if(self.ints.less(i, self.sizes[self.across])):
                 self.store(results, where)
-                scf.yield_([])
 
 
 def _branch(op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:

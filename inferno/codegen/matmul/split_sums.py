@@ -1,11 +1,11 @@
 """Split-K within a cluster: each block sums a part of the terms, and the blocks add up by reading each other's shared memory."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
-from inferno.codegen.nvvm.builder import load_remote, load_shared, loop, only_if, send, shared_pointer, store
+from inferno.codegen.nvvm.builder import load_remote, load_shared, loop, send, shared_pointer, store
 from inferno.mlir import arith, ir, scf
 from inferno.symbolic import ceildiv
 
@@ -103,7 +103,7 @@ class SplitSums:
             self.meet_consumers()
         kept: list[ir.Value] = []
         for number in range(shares):
-            with nullcontext() if shares != split else only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(number))):
+            with only_if(None if shares != split else arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(number))):
                 for block, j in places:
                     at = number * width + j
                     store(join(sums[block][4 * at:4 * at + 4]), shared_pointer(words, place(own, block, at)), 16)

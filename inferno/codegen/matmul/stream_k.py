@@ -23,14 +23,14 @@ few and read once; the tuner tries it.
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of
 from inferno.codegen.builders.integers import Integer
 from inferno.codegen.builders.launcher import launch, pointer, temporary
 from inferno.codegen.matmul.wgmma import Emitter
 from inferno.codegen.matmul.wgmma_registers import RegisterEmitter
 from inferno.codegen.nvvm.builder import (
-    WRITTEN_BUFFER, Device, Words, assembly, device_kernel, integer_type, loop, only_if, opaque, operation, special_register, store,
-    widen_pointer,
+    WRITTEN_BUFFER, Device, Words, assembly, device_kernel, integer_type, loop, opaque, operation, special_register, store, widen_pointer,
 )
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, scf

@@ -7,6 +7,7 @@ added in a row, their sums in trees or, in float32, with what the additions lose
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of, load, splat, store
 from inferno.codegen.builders.exact_sums import add_exactly
 from inferno.codegen.builders.expand_math import expand_maps
@@ -195,13 +196,11 @@ class _Emitter(MultiplyAdds):
     def finish(self, sums: list[ir.Value], thread: Integer, warp: Integer, lane: Integer, emit) -> None:
         """Add the warps' sums up; ``emit(row, column, sum)``, with a sum for each factor, a thread for each result."""
         s, ints, rows = self.schedule, self.ints, len(self.factors) * self.schedule.rows
-        first = scf.IfOp(ints.less(lane, s.across))
-        with ir.InsertionPoint(first.then_block):
+        with only_if(ints.less(lane, s.across)):
             for i, x in enumerate(sums):
                 row, column = divmod(i, s.columns)
                 where = ints.mul(ints.add(ints.mul(warp, rows), row), s.width)
                 store(ints, x, self.shared, ints.add(ints.add(where, ints.mul(lane, s.columns)), column))
-            scf.yield_([])
         gpu.barrier()
         results = s.rows * s.width
         for begin in range(0, results, s.threads):

@@ -141,15 +141,6 @@ def elect() -> ir.Value:
     return nvvm.ElectSyncOp(results=[integer_type(1)]).results[0]
 
 
-@contextmanager
-def only_if(condition: ir.Value) -> Iterator[None]:
-    """The operations inside run where ``condition`` holds."""
-    op = scf.IfOp(condition)
-    with ir.InsertionPoint(op.then_block):
-        yield
-        scf.yield_([])
-
-
 def loop(
     words: Words, begin: Integer, end: Integer, step: Integer, carried: Sequence[ir.Value],
     body: Callable[..., Sequence[ir.Value]],

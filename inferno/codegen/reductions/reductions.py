@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import (
     as_vector, branch_together, convert, element_type, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory, tree,
 )
@@ -24,7 +25,7 @@ from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.reductions.chunks import add_chunks, write_results
 from inferno.codegen.reductions.extrema import Extrema, element_of
 from inferno.codegen.reductions.joined_exponentials import take_exponentials
-from inferno.codegen.reductions.joining import Joining, Values, where
+from inferno.codegen.reductions.joining import Joining, Values
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf, walk
 from inferno.powers import next_power_of_two
@@ -289,7 +290,7 @@ class Emitter(Extrema):
         if not points:
             return
         inner = (c.terms if c.along else c.points)[-1]
-        with where(*(x for x in (here, self.mine) if x is not None)):
+        with only_if(here, self.mine):
             for value, at in zip(points, c.stored):
                 strides = {run: at.strides[run[-1]] for run in place}
                 offset, buffer, step = ints.dot(list(place.values()), list(strides.values()), at.offset), self.buffers[at.argument], strides[inner]
@@ -369,7 +370,7 @@ class Emitter(Extrema):
                 values = joining.totals(values, [exchange(v, distance) for v in values])
             values = self.between_warps(values, self.shared, joining.tree, thread, column)
         conditions = [ints.equal(lane, 0)] if s.along > 1 else []
-        with where(*conditions, *([self.mine] if self.mine is not None else [])):
+        with only_if(*conditions, self.mine):
             self.put(values, self.point, chunk)
 
     def between_warps(self, values: Values, arrays: list[ir.Value], tree_: Callable[[list[Values]], Values], thread: Integer, column: Integer) -> Values:
@@ -378,7 +379,7 @@ class Emitter(Extrema):
         if s.along <= 32:
             return values
         warps = s.along // 32
-        with where(ints.equal(ints.rem(thread, 32), 0)):
+        with only_if(ints.equal(ints.rem(thread, 32), 0)):
             for value, array in zip(values, arrays):
                 memref.store(to_memory(value), array, [ints.index(ints.div(thread, 32))])
         gpu.barrier()
@@ -390,7 +391,7 @@ class Emitter(Extrema):
         ints, s, joining = self.ints, self.s, self.joining
         own = [self.mine] if self.mine is not None else []
         if s.along == 1:
-            with where(*own):
+            with only_if(*own):
                 for i, each in enumerate(zip(*map(lanes_of, values))):
                     self.put(list(each), ints.add(self.point, i), chunk)
             return
@@ -409,7 +410,7 @@ class Emitter(Extrema):
         left = s.along
         while left > TOGETHER:  # half of the threads with the other half's
             left //= 2
-            with where(ints.less(lane, left)):
+            with only_if(ints.less(lane, left)):
                 for mine, other in zip(places(lane), places(ints.add(lane, left))):
                     for value, array in zip(joining.totals(get(mine), get(other)), self.shared):
                         memref.store(to_memory(value), array, [mine])
@@ -421,7 +422,7 @@ class Emitter(Extrema):
             vectors = floordiv(self.c.inner, s.vector)
             if self.mine is not None:
                 conditions.append(ints.less(ints.add(self.begin, other), vectors))
-            with where(*conditions):
+            with only_if(*conditions):
                 found = joining.tree([get(ints.index(ints.add(here, y * width))) for y in range(left)])
                 self.put(found, ints.add(ints.add(self.base, ints.mul(other, s.vector)), of), chunk)
 

@@ -6,6 +6,7 @@ lanes of a vector share them a thread has one part of each.  A thread that has a
 
 from collections.abc import Callable
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, convert, from_memory, join, lanes_of, to_memory, tree
 from inferno.codegen.nvvm.cluster import arrive_in_cluster, read_remote, wait_for_cluster
 from inferno.codegen.nvvm.shuffles import exchange
@@ -86,13 +87,11 @@ class ColumnTotals:
         number = ints.div(self.thread, 32 if s.by_shuffles else s.across)
         begin = ints.add(ints.add(ints.mul(number, s.across * (1 if whole else s.vector)), self.column), ints.mul(first, s.across))
 
-        def put() -> None:
+        alone = [ints.equal(ints.rem(ints.div(self.thread, s.across), same), 0)] if s.by_shuffles and same > 1 else []
+        with only_if(*alone):
             for (n, _), array in zip(running, arrays):
                 for i, x in enumerate(lanes[n]):
                     memref.store(to_memory(x), array, [ints.index(begin, i * s.across)])
-
-        alone = [ints.equal(ints.rem(ints.div(self.thread, s.across), same), 0)] if s.by_shuffles and same > 1 else []
-        self.where(alone, put)
         return s.threads // 32 if s.by_shuffles else s.along
 
     def taken(self, array: ir.Value, type_: ir.Type) -> ir.Value:

@@ -1,5 +1,6 @@
 """Rows that are contiguous, which a thread reads and writes together by vectors; the last thread may have fewer."""
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.builders.integers import Integer
 from inferno.mlir import ir, scf
@@ -43,7 +44,8 @@ class PackedVectors:
         with ir.InsertionPoint(op.else_block):
             for i, x in enumerate(lanes_of(value)):
                 place = ints.add(begin, i)
-                self.where([ints.less(place, last + 1)], lambda x=x, place=place: store(ints, x, buffer, place))
+                with only_if(ints.less(place, last + 1)):
+                    store(ints, x, buffer, place)
             scf.yield_([])
 
     def aligned_rows(self, at: Access) -> int:

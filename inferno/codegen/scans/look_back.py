@@ -11,8 +11,8 @@ Values are left in flagged words (``flagged_words.py``), which a second kernel c
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.flagged_words import FlaggedWords
 from inferno.codegen.nvvm.shuffles import exchange
 from inferno.errors import CompileError

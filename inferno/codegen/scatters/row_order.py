@@ -7,10 +7,10 @@ Rows of many updates get pieces of a number of them, whose sums are made apart.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import word
 from inferno.codegen.builders.gpu_function import Buffer
 from inferno.codegen.builders.integers import Integer, Integers
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.nvvm.shuffles import from_before, from_lane
 from inferno.codegen.scatters.flat_elements import Reader
 from inferno.mlir import arith, ir, math, memref, nvvm, scf

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import load, store
 from inferno.codegen.builders.integers import Integer, Integers
 from inferno.codegen.sorts.keys import Item, Keys, choose
@@ -48,16 +49,8 @@ class Rows:
         conditions = [] if c.begin == 0 else [arith.cmpi(arith.CmpIPredicate.uge, ints.value(place), ints.value(c.begin))]
         if c.begin + c.count < power(c.length) or c.begin:
             conditions.append(ints.less(place, c.begin + c.count))
-        if not conditions:
+        with only_if(*conditions):
             self._store(row, place, item)
-            return
-        condition = conditions[0]
-        for more in conditions[1:]:
-            condition = arith.andi(condition, more)
-        inside = scf.IfOp(condition)
-        with ir.InsertionPoint(inside.then_block):
-            self._store(row, place, item)
-            scf.yield_([])
 
     def _store(self, row: Integer, place: Integer, item: Item) -> None:
         c, ints = self.c, self.ints
@@ -85,7 +78,5 @@ class Rows:
 @contextmanager
 def rows_there(ints: Integers, row: Integer, rows: int) -> Iterator[None]:
     """Only threads whose row is there go on."""
-    op = scf.IfOp(ints.less(row, rows))
-    with ir.InsertionPoint(op.then_block):
+    with only_if(ints.less(row, rows)):
         yield
-        scf.yield_([])

@@ -5,11 +5,11 @@ Where somebody reads places, an element goes with its own (``keys``); else eleme
 
 from dataclasses import dataclass
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.elements import join, lanes_of, load, load_vector, splat, store_vector, tree
 from inferno.codegen.builders.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.builders.integers import Integer, Integers, resize
 from inferno.codegen.builders.launcher import launch, launcher, parameter
-from inferno.codegen.nvvm.builder import only_if
 from inferno.codegen.sorts.keys import INFINITY, Item, Keys, in_order, network
 from inferno.codegen.sorts.thread_chunks import Chunks
 from inferno.codegen.sorts.values import sort_values

@@ -6,6 +6,7 @@ and goes over its elements again.
 
 from dataclasses import dataclass, replace
 
+from inferno.codegen.builders.conditions import only_if
 from inferno.codegen.builders.device_function import DeviceFunction
 from inferno.codegen.builders.inline import inline_body
 from inferno.codegen.builders.integers import Integer
@@ -69,10 +70,8 @@ def emit_scan(scan: Scan, function: DeviceFunction, dead: bool) -> None:
         emitter.block(block, thread, dead)
         return
     row = ints.add(ints.mul(block, _THREADS), thread)
-    inside = scf.IfOp(ints.less(row, scan.rows))
-    with ir.InsertionPoint(inside.then_block):
+    with only_if(ints.less(row, scan.rows)):
         emitter.row(row, dead)
-        scf.yield_([])
 
 
 @dataclass
@@ -161,9 +160,7 @@ class _Emitter:
             scf.YieldOp([value])
         if dead:
             return
-        holder = scf.IfOp(arith.andi(ints.less(begin, scan.length), ints.equal(end, scan.length)))
-        with ir.InsertionPoint(holder.then_block):
+        with only_if(arith.andi(ints.less(begin, scan.length), ints.equal(end, scan.length))):
             end_at = self.at(row, 0)
             del end_at[scan.dim]
             memref.store(self.round(again.results[0]), self.last, end_at)
-            scf.yield_([])

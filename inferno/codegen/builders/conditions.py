@@ -1,0 +1,26 @@
+"""Conditions, each of one bit, and operations that run where they hold."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+
+from inferno.mlir import arith, ir, scf
+
+
+def all_of(*conditions: ir.Value | None) -> ir.Value | None:
+    """Whether all conditions hold, of which None is none; None where there are no others."""
+    asked = [c for c in conditions if c is not None]
+    return reduce(arith.andi, asked) if asked else None
+
+
+@contextmanager
+def only_if(*conditions: ir.Value | None) -> Iterator[None]:
+    """The operations inside run where ``all_of`` the conditions hold; always where there are none."""
+    every = all_of(*conditions)
+    if every is None:
+        yield
+        return
+    op = scf.IfOp(every)
+    with ir.InsertionPoint(op.then_block):
+        yield
+        scf.yield_([])
