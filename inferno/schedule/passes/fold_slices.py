@@ -15,7 +15,9 @@ from inferno.schedule.matmul.contraction import oriented
 from inferno.schedule.matmul.parser import parse_contraction
 from inferno.schedule.matmul.wgmma_schedule import Wgmma
 from inferno.schedule.passes.calls import calls_in, may_change
-from inferno.schedule.passes.merge_calls import Merges, edges_of, merge_in, names_of
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import Merges, names_of
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.tiles.tiling import tile_contraction
 from inferno.target import Target, find_target
 

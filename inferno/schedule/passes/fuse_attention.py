@@ -20,8 +20,10 @@ from inferno.schedule.attention.parser import parse_attention
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import elementwise_time
 from inferno.schedule.passes.calls import free_name, inputs_of, places_in
-from inferno.schedule.passes.merge_calls import Rewrite, by_symbols, defer, edges_of, merged_kernel, pattern, replace_calls
+from inferno.schedule.passes.edges import by_symbols, edges_of, pattern
+from inferno.schedule.passes.merge_calls import defer, merged_kernel, replace_calls
 from inferno.schedule.passes.operation_order import order_by_need
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import find_target
 

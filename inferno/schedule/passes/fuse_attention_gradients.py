@@ -16,8 +16,9 @@ from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention_gradients
 from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.passes.calls import free_name
+from inferno.schedule.passes.edges import Edges, edges_across, pattern, wait_for_each_other
 from inferno.schedule.passes.fuse_attention import UNKNOWN, Calls, Fusion
-from inferno.schedule.passes.merge_calls import Edges, defer, edges_across, merged_kernel, pattern, replace_calls, wait_for_each_other
+from inferno.schedule.passes.merge_calls import defer, merged_kernel, replace_calls
 from inferno.schedule.passes.operation_order import order_by_need
 from inferno.target import find_target
 

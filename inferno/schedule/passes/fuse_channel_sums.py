@@ -6,19 +6,21 @@ time by the estimates.  The result is still written: what normalizes it reads it
 """
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.programs import callee, root_of, wants_library
+from inferno.passes.programs import callee, root_of
 from inferno.schedule.convolution import channel_sums
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.calls import calls_in, inputs_of, may_change, places_in
+from inferno.schedule.passes.edges import Edges, edges_of, waits
 from inferno.schedule.passes.kernel_times import alone
-from inferno.schedule.passes.merge_calls import Edges, Merges, edges_of, merge_in, waits
-from inferno.target import Target, find_target
+from inferno.schedule.passes.merge_calls import Merges
+from inferno.schedule.passes.rewrite import hopper_for_products, merge_in
+from inferno.target import Target
 
 
 def fuse_channel_sums(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
+    machine = hopper_for_products(module, target)
+    if machine is None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

@@ -7,7 +7,9 @@ from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.cpu.library import choose
 from inferno.schedule.passes.calls import calls_in, inputs_of, may_change
-from inferno.schedule.passes.merge_calls import Merges, edges_of, merge_in, names_of
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import Merges, names_of
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.target import Target, find_target
 
 

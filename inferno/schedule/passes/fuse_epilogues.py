@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, users
-from inferno.passes.programs import PRECISION, callee, readers, wants_library
+from inferno.passes.programs import PRECISION, callee, readers
 from inferno.schedule.convolution.im2col import parse_unfolded
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.product_times import contraction_time
 from inferno.schedule.passes.call_times import CallTimes
 from inferno.schedule.passes.calls import calls_in, free_name, in_order, inputs_of, may_change, places_in
+from inferno.schedule.passes.edges import Edges, edges_of, reads_reshaped, waits
 from inferno.schedule.passes.join_epilogues import join_epilogues
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, merged_kernel, reads_reshaped, waits
+from inferno.schedule.passes.merge_calls import merged_kernel
 from inferno.schedule.passes.recompute_maps import is_map, recompute_map
+from inferno.schedule.passes.rewrite import Rewrite, hopper_for_products
 from inferno.schedule.tiles.tile_ends import whole_tensors
-from inferno.target import find_target
 
 _MOST = 4  # results: each is staged in shared memory, or stored by threads themselves, one after the other
 # Of the estimates of what a convolution and its readers take apart, what one kernel may take (an H200, bf16, GELU and its input: 80 channels of 8x3000 to 512,
@@ -30,10 +31,9 @@ _SHARE = 0.95
 
 def fuse_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
-    machine = find_target(target)
-    if not machine.hopper or wants_library(module):
-        return
-    _Fuse.rewrite(module, machine, always=always == "1")
+    machine = hopper_for_products(module, target)
+    if machine is not None:
+        _Fuse.rewrite(module, machine, always=always == "1")
 
 
 @dataclass

@@ -6,7 +6,9 @@ from inferno.mlir import func
 from inferno.passes.programs import callee, operations_in, root_of
 from inferno.schedule.analysis.cost import fastest
 from inferno.schedule.passes.calls import inputs_of
-from inferno.schedule.passes.merge_calls import Rewrite, edges_of, names_of, waits
+from inferno.schedule.passes.edges import edges_of, waits
+from inferno.schedule.passes.merge_calls import names_of
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.schedule.recurrence import recurrence
 from inferno.target import Target
 

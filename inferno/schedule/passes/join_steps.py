@@ -21,9 +21,11 @@ from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, in_order, inputs_of, may_change, places_in
+from inferno.schedule.passes.edges import edges_of
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import Rewrite, edges_of, names_of, rewrite_calls
+from inferno.schedule.passes.merge_calls import names_of
 from inferno.schedule.passes.pairs import MOST_INPUTS
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.schedule.passes.stacked import Stack, stack_of, unstack
 from inferno.target import Target, find_target
 

@@ -23,9 +23,9 @@ from inferno.schedule.analysis.shared_points import loops_at, same
 from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, inputs_of
+from inferno.schedule.passes.edges import edges_by_symbols, wait_for_each_other
 from inferno.schedule.passes.explain_boundaries import note
 from inferno.schedule.passes.map_calls import MapCalls
-from inferno.schedule.passes.merge_calls import edges_by_symbols, wait_for_each_other
 from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, Pairs, SHARE, SMALL
 from inferno.symbolic import product
 from inferno.target import Target, find_target

@@ -21,8 +21,8 @@ from inferno.schedule.passes.calls import generics_of, is_open, tensors_of
 from inferno.schedule.passes.changed_places import changes_places
 from inferno.schedule.passes.kernel_times import alone
 from inferno.schedule.passes.mark_overwrites import stored_at, updated
-from inferno.schedule.passes.merge_calls import Edges, edges_by_symbols, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
+from inferno.schedule.passes.edges import Edges, edges_by_symbols, wait_for_each_other
 from inferno.schedule.passes.pairs import LARGEST, MOST_INPUTS, MOST_RESULTS, Pairs, SHARE, SMALL
 from inferno.schedule.reductions import reductions
 from inferno.schedule.reductions.merge_generics import merge_generics

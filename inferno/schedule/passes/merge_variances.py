@@ -14,7 +14,7 @@ from inferno.passes.programs import callee, operations_in, root_of
 from inferno.passes.shapes import argument_attributes, function_of, materialise, number, sizes, symbol_arguments
 from inferno.schedule.analysis.accesses import filled, loop_sizes, sink_constants
 from inferno.schedule.passes.calls import calls_in, empty_like, inputs_of, is_open, new_kernel, tell_sources, tensors_of
-from inferno.schedule.passes.merge_calls import merge_in
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.size_forms import substitute
 from inferno.symbolic import Int, Symbol, maximum, product
 from inferno.target import find_target

@@ -12,7 +12,9 @@ from inferno.schedule.analysis.cost import MEMORY_RATE, tensor_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.convolution import im2col
 from inferno.schedule.passes.calls import calls_in, may_change
-from inferno.schedule.passes.merge_calls import Merges, edges_of, merge_in
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import Merges
+from inferno.schedule.passes.rewrite import merge_in
 from inferno.schedule.tiles.result_parts import large_extras
 from inferno.schedule.tiles.tiling import pick_axes
 from inferno.target import Target, find_target

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inferno.mlir import ir, owner
 from inferno.passes.programs import readers, root_of
 from inferno.schedule.passes.calls import calls_in, inputs_of, places_in
-from inferno.schedule.passes.merge_calls import Rewrite
+from inferno.schedule.passes.rewrite import Rewrite
 
 MOST_RESULTS, MOST_INPUTS = 8, 16  # tensors of a kernel: each takes registers for its address
 LARGEST = 300  # operations of a body

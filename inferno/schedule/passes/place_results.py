@@ -20,7 +20,7 @@ from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, bit_width, tensor_bytes
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, inputs_of, new_kernel, tell_sources
-from inferno.schedule.passes.merge_calls import Rewrite, rewrite_calls
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.schedule.passes.stacked import Stack, case_of, stack_of
 from inferno.target import find_target
 

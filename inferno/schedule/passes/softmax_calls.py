@@ -9,7 +9,8 @@ from inferno.passes.programs import callee
 from inferno.schedule.analysis.accesses import filled, loop_sizes
 from inferno.schedule.analysis.combiners import read_combiner, term_of
 from inferno.schedule.passes.calls import generics_of, inputs_of, may_change
-from inferno.schedule.passes.merge_calls import edges_of, joint_kernel
+from inferno.schedule.passes.edges import edges_of
+from inferno.schedule.passes.merge_calls import joint_kernel
 from inferno.schedule.passes.recompute_maps import compute_first, is_map
 
 

@@ -15,8 +15,9 @@ from inferno.schedule.attention.schedule import Attention
 from inferno.schedule.attention.support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.passes.calls import calls_in, inputs_of, places_in
-from inferno.schedule.passes.merge_calls import Rewrite, edges_of, wait_for_each_other
+from inferno.schedule.passes.edges import edges_of, wait_for_each_other
 from inferno.schedule.passes.merge_writes import is_write
+from inferno.schedule.passes.rewrite import Rewrite
 from inferno.target import find_target
 
 

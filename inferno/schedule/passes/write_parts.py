@@ -16,9 +16,10 @@ from inferno.schedule.assign import choose
 from inferno.schedule.maps.elementwise import Elementwise
 from inferno.schedule.passes.calls import generics_of, inputs_of, may_change, places_in
 from inferno.schedule.passes.mark_overwrites import begins_to_overwrite
-from inferno.schedule.passes.merge_calls import Edges, Rewrite, edges_of, rewrite_calls, wait_for_each_other
 from inferno.schedule.analysis.written_parts import writes_parts
+from inferno.schedule.passes.edges import Edges, edges_of, wait_for_each_other
 from inferno.schedule.passes.pairs import MOST_INPUTS, MOST_RESULTS
+from inferno.schedule.passes.rewrite import Rewrite, rewrite_calls
 from inferno.target import find_target
 
 _WRITE = ["linalg.copy", "tensor.insert_slice", "func.return"]
