@@ -13,8 +13,8 @@ from inferno.errors import PassError
 from inferno.mlir import clone_onto, erase_dead, func, ir, is_read, owner, tensor, walk
 from inferno.passes.generics import body, inputs, is_elementwise, maps, use_count, yielded
 from inferno.passes.programs import callee, operations_in, readers, root_of
-from inferno.passes.shapes import reassociation_attribute
-from inferno.schedule.analysis.accesses import placed, row_major
+from inferno.passes.shapes import reassociation_attribute, row_major
+from inferno.schedule.analysis.accesses import placed
 from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.analysis.cost import KERNEL_RATE, KERNEL_TIME, bit_width, tensor_bytes
