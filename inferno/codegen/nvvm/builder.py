@@ -18,7 +18,7 @@ TENSOR_MAP = "!llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i
 READ_BUFFER, WRITTEN_BUFFER = "!llvm.ptr<1> {llvm.noalias, llvm.readonly}", "!llvm.ptr<1> {llvm.noalias}"
 """Kernel parameters: pointers to buffers in global memory that no other parameter points to."""
 
-GLOBAL, SHARED, CLUSTER = 1, 3, 7
+SHARED, CLUSTER = 3, 7
 """Address spaces."""
 
 
