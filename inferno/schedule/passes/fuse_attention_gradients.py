@@ -14,7 +14,8 @@ from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.analysis.unchanged import unchanged
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention import attention_gradients
-from inferno.schedule.attention.gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.attention.gradient_kernel import AttentionGradient
+from inferno.schedule.attention.gradient_parser import parse_attention_gradient
 from inferno.schedule.passes.calls import free_name
 from inferno.schedule.passes.edges import Edges, edges_across, pattern, wait_for_each_other
 from inferno.schedule.passes.fuse_attention import UNKNOWN, Calls, Fusion

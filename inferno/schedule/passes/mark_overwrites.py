@@ -18,7 +18,7 @@ from inferno.schedule.analysis.written_parts import writes_parts
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.maps.pointwise import parse_pointwise
-from inferno.schedule.reductions.kernel import parse_reduction, parse_varying
+from inferno.schedule.reductions.parser import parse_reduction, parse_varying
 from inferno.schedule.scatters.added_rows import parse_added_rows
 from inferno.schedule.scatters.kernel import parse_scatter
 

@@ -11,7 +11,8 @@ from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.cost import bit_width, extracted_bytes
 from inferno.schedule.analysis.unchanged import kept_with, read_by_text
 from inferno.schedule.reductions import joined_rows, transposed_sums
-from inferno.schedule.reductions.kernel import ReductionKernel, parse_reduction, parse_varying
+from inferno.schedule.reductions.kernel import ReductionKernel
+from inferno.schedule.reductions.parser import parse_reduction, parse_varying
 from inferno.schedule.rows import rows
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.row_work import body_instructions, busy
