@@ -59,7 +59,7 @@ GENERATORS = {
     "loops": "inferno.schedule.cpu.loops:Loops",
     "library": "inferno.schedule.cpu.library:Library",
     "cublaslt": "inferno.schedule.matmul.cublaslt:CublasLt",
-    "by_size": "inferno.schedule.composite.by_size:BySize",
+    "by_size": "inferno.schedule.composite.size_ranges:BySize",
     "siblings": "inferno.schedule.composite.siblings:Siblings",
     "one_block": "inferno.schedule.composite.one_block:OneBlock",
     "bundle": "inferno.schedule.composite.bundle:Bundle",

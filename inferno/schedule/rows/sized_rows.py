@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from inferno.mlir import func, ir, outside_values
 from inferno.powers import next_power_of_two
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.rows.kernel import RowKernel
 from inferno.schedule.rows.parser import parse_sized_rows
 from inferno.schedule.rows.row_lanes import leading, most_lanes

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from inferno.mlir import func
-from inferno.schedule.composite.by_size import BySize
+from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.scans.kernel import ScanKernel
 from inferno.schedule.scans.scans import FEW, Scans, enough, pick, read_sized, spread, walking
 from inferno.size_forms import as_python
