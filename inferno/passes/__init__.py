@@ -12,7 +12,7 @@ attributes of the module say.  To read them in order, start with ``pipelines.py`
   ``convolution`` (what such an operation computes), ``shapes`` (sizes as expressions of symbols), ``programs`` (``@main`` and its kernels), ``parts``
   (slices), ``greedy`` (rewriting to a fixed point);
 * ``orders`` and ``reorderings`` (layouts, for ``choose_layouts``), ``movements`` (operations that only move data), ``selected_products``,
-  ``places`` and ``neighbours`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
+  ``places``, ``neighbours`` and ``gathered_producers`` (gathers), ``few_terms``, ``moved_norms`` and ``reversals`` (rewrites that a pass of another name
   applies).
 """
 

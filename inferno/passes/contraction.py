@@ -22,9 +22,9 @@ from inferno.passes.generics import (
 from inferno.passes.locations import merge
 from inferno.passes.padding import zero_padding
 from inferno.passes.programs import RESHAPES
-from inferno.passes.shapes import function_of, mixed
+from inferno.passes.shapes import function_of
 from inferno.passes.shapes import number as size_of
-from inferno.passes.shapes import sizes as tensor_sizes
+from inferno.passes.size_values import mixed, sizes as tensor_sizes
 from inferno.symbolic import Int, bounds
 
 EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui"}

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from inferno.mlir import ir, owner, tensor
 from inferno.passes.affine import renumber
 from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, kinds, maps, outputs, started_like, substitute
-from inferno.passes.shapes import function_of, mixed, shape, static
+from inferno.passes.shapes import function_of, shape, static
+from inferno.passes.size_values import mixed
 from inferno.symbolic import Int
 
 Part = tuple[Int, Int, Int]  # of a dimension: where it begins, how many there are, and how far apart

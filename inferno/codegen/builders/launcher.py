@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from inferno.dialect import AT_CALL, COOPERATIVE, COPIES, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
 from inferno.dialect.sizes import integer
 from inferno.mlir import func, ir, memref
-from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
+from inferno.passes.shapes import function_of, static, symbol_arguments
+from inferno.passes.size_values import materialise
 from inferno.symbolic import Int, Size
 
 

@@ -154,11 +154,9 @@ class _Combination:
         """A thread for each number and block sends it."""
         e = self.e
 
-        def put() -> None:
+        with only_if(e.ints.less(e.thread, e.exchange.senders)):
             values = [tree(k.combine, self.get(array, k.total)) for (_, k), array in zip(self.running, self.last)]
             e.exchange.send(e.now, self.places, values)
-
-        e.where([e.ints.less(e.thread, e.exchange.senders)], put)
 
     def receive(self) -> None:
         e = self.e
@@ -172,23 +170,19 @@ class _Combination:
         """By so many threads, each what ``get`` says of an array."""
         e = self.e
 
-        def put() -> None:
+        with only_if(e.ints.less(e.thread, threads)):
             for (_, k), array, target in zip(self.running, arrays, to):
                 memref.store(to_memory(tree(k.combine, self.get(array, k.total))), target, [e.ints.index(e.thread)])
-
-        e.where([e.ints.less(e.thread, threads)], put)
 
     def conclude(self, get: Callable[[int, Combiner], list[ir.Value]], begin: Callable[[], None] = lambda: None) -> None:
         """By a thread for each number, which begins with ``begin``: what all threads take of it."""
         e = self.e
 
-        def put() -> None:
+        with only_if(e.ints.less(e.thread, self.numbers)):
             begin()
             found = e.results(self.reducing, {n: tree(k.combine, get(i, k)) for i, (n, k) in enumerate(self.running)})
             for n, value in found.items():
                 memref.store(to_memory(value), self.whole[n], [e.ints.index(e.thread)])
-
-        e.where([e.ints.less(e.thread, self.numbers)], put)
 
     def get_row(self, array: ir.Value, type_: ir.Type) -> list[ir.Value]:
         """A row's parts."""

@@ -13,7 +13,8 @@ from inferno.dialect.sizes import SIZES, integer, sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, is_read, memref, owner, walk
 from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, operations_in, programs
-from inferno.passes.shapes import SizeValues, argument_attributes, begin_together, number, shape, static, symbol_arguments
+from inferno.passes.shapes import argument_attributes, begin_together, number, shape, static, symbol_arguments
+from inferno.passes.size_values import SizeValues
 from inferno.symbolic import Int, product
 
 

@@ -13,7 +13,8 @@ from inferno.dialect.sizes import integer, sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, users, walk
 from inferno.passes.programs import MAIN, programs
-from inferno.passes.shapes import SizeValues, shape, symbol_arguments
+from inferno.passes.shapes import shape, symbol_arguments
+from inferno.passes.size_values import SizeValues
 from inferno.runtime.plan.placement import Lifetime, place
 from inferno.schedule.analysis.cost import bit_width, tensor_bytes
 from inferno.symbolic import Int, bounds, ceildiv, hint, product

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users
 from inferno.passes.programs import VIEWS, callee
-from inferno.passes.shapes import function_of, is_dynamic, materialise, mixed, shape, symbol_arguments
+from inferno.passes.shapes import function_of, is_dynamic, shape, symbol_arguments
+from inferno.passes.size_values import materialise, mixed
 from inferno.schedule.passes.calls import empty_like, free_name, in_order, inputs_of, tell_sources
 from inferno.schedule.passes.edges import Edges, pattern
 from inferno.schedule.passes.size_factors import in_factors

@@ -14,7 +14,8 @@ from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, in
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import PRECISION, anonymous, callee, operations_in, programs, readers, root_of
-from inferno.passes.shapes import function_of, mixed, shape
+from inferno.passes.shapes import function_of, shape
+from inferno.passes.size_values import mixed
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.analysis.accesses import sink_constants
 from inferno.schedule.analysis.cost import MEMORY_RATE, bit_width
