@@ -8,7 +8,7 @@ from math import prod
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, tensor, users
-from inferno.passes.programs import PRECISION, callee, operations_in, readers
+from inferno.passes.programs import callee, keep_precision, operations_in, readers
 from inferno.schedule.analysis.cost import bit_width
 from inferno.schedule.assign import choose
 from inferno.schedule.matmul.contraction import oriented
@@ -112,8 +112,7 @@ def _fold_into(merges: Merges, call: ir.Operation, reader: ir.Operation, target:
     before, aligned = merges.kernels[callee(reader)], _is_aligned(merges.kernels[callee(call)])
 
     def takes(merged: func.FuncOp) -> bool:
-        if PRECISION in before.attributes:
-            merged.attributes[PRECISION] = before.attributes[PRECISION]
+        keep_precision(merged, before)
         _read_in_place(merged)
         return _is_as_good(before, merged, target, aligned)
 

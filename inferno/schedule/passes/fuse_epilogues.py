@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, users
-from inferno.passes.programs import PRECISION, callee, readers
+from inferno.passes.programs import callee, keep_precision, readers
 from inferno.schedule.convolution.im2col import parse_unfolded
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.product_times import contraction_time
@@ -111,8 +111,7 @@ class _Fuse(Rewrite):
     def build(self, edges: Edges) -> func.FuncOp | None:
         contraction = self.kernels[callee(edges.calls[0])]
         merged = merged_kernel(self.kernels, edges, free_name(self.module, contraction.name.value))
-        if PRECISION in contraction.attributes:
-            merged.attributes[PRECISION] = contraction.attributes[PRECISION]
+        keep_precision(merged, contraction)
         kernel = join_epilogues(merged)
         if kernel is None:
             merged.operation.erase()

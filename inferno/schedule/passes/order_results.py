@@ -7,7 +7,7 @@ side by side in memory is neighbouring pixels.
 
 from inferno.mlir import func, ir, linalg, owner, tensor
 from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, kinds, maps, outputs
-from inferno.passes.programs import PRECISION, callee, operations_in, readers
+from inferno.passes.programs import callee, keep_precision, operations_in, readers
 from inferno.schedule.analysis.cost import MEMORY_RATE, tensor_bytes
 from inferno.schedule.assign import choose
 from inferno.schedule.convolution import im2col
@@ -59,8 +59,7 @@ def _write_in_order(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir
     most = im2col.least(before, c, target)[0] + _LAUNCH + 2 * tensor_bytes(call.results[0].type) / MEMORY_RATE
 
     def takes(merged: func.FuncOp) -> bool:
-        if PRECISION in before.attributes:
-            merged.attributes[PRECISION] = before.attributes[PRECISION]
+        keep_precision(merged, before)
         _turn(merged)
         own = im2col.parse_unfolded(merged, target)
         # What is read of the result's size lies in the order that the result had.

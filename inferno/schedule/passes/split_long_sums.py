@@ -13,7 +13,7 @@ from math import ceil
 from inferno.mlir import arith, clone_onto, func, ir, tensor, users, walk
 from inferno.passes.affine import projection, renumber
 from inferno.passes.generics import PARALLEL, REDUCTION, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
-from inferno.passes.programs import PRECISION, callee
+from inferno.passes.programs import callee, keep_precision
 from inferno.powers import last_power_of_two
 from inferno.schedule.matmul.contraction import Contraction
 from inferno.schedule.matmul.parser import parse_contraction
@@ -111,8 +111,7 @@ def _parts_kernel(module: ir.Module, kernel: func.FuncOp, product: Product, loop
     op, indexing, loops = product.op, maps(product.op), kinds(product.op)
     types = [type_of(v, cut_shape(list(v.type.shape), p, count)) if is_cut else v.type for v, p in zip(inputs(op), places)]
     new = new_kernel(module, kernel, f"{kernel.name.value}_parts", types, [batch_type(product, count)])
-    if PRECISION in kernel.attributes:
-        new.attributes[PRECISION] = kernel.attributes[PRECISION]
+    keep_precision(new, kernel)
     if not is_cut:  # each product has the other loops
         others = [d for d in range(len(loops)) if d != loop]
         rest = [ir.AffineMap.get(m.n_dims, 0, [e for d, e in zip(dims(m), m.results) if d != loop]) for m in indexing]

@@ -13,7 +13,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, maps, permuted, substitute
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import PRECISION, anonymous, callee, operations_in, programs, readers, root_of
+from inferno.passes.programs import anonymous, callee, keep_precision, operations_in, programs, readers, root_of
 from inferno.passes.shapes import function_of, shape
 from inferno.passes.size_values import mixed
 from inferno.passes.split_contractions import split_contractions
@@ -191,8 +191,7 @@ def _without(module: ir.Module, kernel: func.FuncOp, copy: func.FuncOp, made: ir
     results = list(kernel.type.results)
     given = [kernel.type.inputs[n] for n in kept]
     new = new_kernel(module, kernel, kernel.name.value, [*given, made.results[0].type], results)
-    if PRECISION in kernel.attributes:
-        new.attributes[PRECISION] = kernel.attributes[PRECISION]
+    keep_precision(new, kernel)
     before, arguments = list(copy.entry_block.arguments), list(new.entry_block.arguments)
     known = dict(zip([*(before[n] for n in kept), made.results[0], *before[-len(results):]], arguments))
     with ir.InsertionPoint(new.entry_block):
