@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 
 from inferno.codegen.builders.conditions import only_if
-from inferno.codegen.builders.elements import (
-    as_vector, element_type, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory,
-)
+from inferno.codegen.builders.elements import as_vector, element_type, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory
 from inferno.codegen.builders.integers import Integer, resize
 from inferno.codegen.builders.lane_patterns import Patterns
 from inferno.codegen.reductions.joining import Values
-from inferno.codegen.reductions.reductions import TOGETHER, Emitter
+from inferno.codegen.reductions.meeting import TOGETHER
+from inferno.codegen.reductions.reductions import Emitter
 from inferno.mlir import arith, gpu, ir, memref, scf, walk
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.joined_rows import is_joined
