@@ -11,7 +11,7 @@ from universal_program import SimulatedModel, assert_assembles
 from inferno.capture.running import recurrence
 from inferno.schedule.composite.size_ranges import BySize
 from inferno.schedule.scans import scans, sized_scans
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 
 AUTO = Dim.AUTO
 bf16 = torch.bfloat16

@@ -17,7 +17,7 @@ from inferno.codegen.nvvm.shuffles import exchange
 from inferno.codegen.reductions.joining import Values
 from inferno.mlir import arith, ir, owner, scf, vector
 from inferno.schedule.reductions.kernel import ReductionKernel
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 
 _F, _I = arith.CmpFPredicate, arith.CmpIPredicate
 _BEYOND = {

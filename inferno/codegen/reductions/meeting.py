@@ -10,7 +10,7 @@ from inferno.codegen.reductions.chunks import write_results
 from inferno.codegen.reductions.joining import Joining, Values
 from inferno.mlir import gpu, ir, memref
 from inferno.schedule.reductions.kernel import ReductionKernel
-from inferno.schedule.reductions.reductions import Reductions
+from inferno.schedule.reductions.reduction_schedule import Reductions
 from inferno.symbolic import floordiv
 
 TOGETHER = 8  # values that a thread reads of shared memory at once

@@ -32,7 +32,8 @@ from inferno.powers import next_power_of_two
 from inferno.schedule.analysis.accesses import Access
 from inferno.schedule.reductions.joined_rows import resident
 from inferno.schedule.reductions.kernel import ReductionKernel
-from inferno.schedule.reductions.reductions import Reductions, read, read_sized
+from inferno.schedule.reductions.reduction_schedule import Reductions
+from inferno.schedule.reductions.reductions import read, read_sized
 from inferno.symbolic import alignment, ceildiv, floordiv, hint, is_multiple, reach
 from inferno.target import STATIC_SHARED, Target
 

@@ -13,7 +13,7 @@ from inferno.codegen.scans.values import Values
 from inferno.mlir import ir, scf
 from inferno.schedule.analysis.combiners import Combiner
 from inferno.schedule.scans.kernel import ScanKernel
-from inferno.schedule.scans.scans import Scans
+from inferno.schedule.scans.scan_schedule import Scans
 from inferno.symbolic import Int, is_multiple
 
 
